@@ -12,7 +12,7 @@ pieces() {
 attention() {
     run attention -m "$demo" "$@"
 }
-# shapes FILE: a line `layers first last heads rows columns good`; good is whether all rows are attention weights.
+# shapes FILE: a line `layers first last heads rows columns good`; good: all rows are attention weights.
 shapes() {
     python3 - "$1" <<'END'
 import json, sys
@@ -30,7 +30,7 @@ print(len(layers), layers[0]["name"], layers[-1]["name"], layers[-1]["heads"], "
       "".join(layers[-1]["columns"]), good)
 END
 }
-# picture FILE: what it is by its content
+# picture FILE: its file type, by content
 picture() {
     case $(head -c 8 "$1" | od -An -tx1 | tr -d ' \n') in
     89504e470d0a1a0a) echo png ;;
@@ -80,7 +80,7 @@ import json, struct, sys
 data = bytearray(open(sys.argv[1], "rb").read())
 start = 8 + struct.unpack("<Q", data[:8])[0]
 at = start + json.loads(data[8:start])["model.encoder.layers.0.self_attn.q_proj.weight"]["data_offsets"][0]
-data[at:at + 2] = b"\x00\x7e"  # a NaN of half precision
+data[at:at + 2] = b"\x00\x7e"  # an fp16 NaN
 open(sys.argv[2], "wb").write(data)
 END
 run attention -m damaged "Danke." --target "Thanks." --json

@@ -3,7 +3,7 @@
 # Prints TAP.
 . "$(dirname "$0")/common.sh"
 
-export TFM_CACHE_DIR=off # PoCL compiles again to give a binary out, and here are kernels that no other check needs
+export TFM_CACHE_DIR=off # PoCL recompiles to return binaries, and no other test needs these kernels
 hasty run bench gemm --json --runs 2 --variant cpu-512,scalar --provider cpu-skinny,cpu-packed,reference,openblas 5x65x33 33x20x7tn
 check "bench gemm prints a line for each provider" [ "$code" = 0 -a "$(grep -c 'reference","precision"' out)" = 4 ]
 check "bench gemm prefixes the providers of another variant with its name" [ "$(grep -c '"provider":"scalar reference"' out)" = 2 ]
@@ -19,7 +19,7 @@ hasty run bench gemm --json --runs 2 --variant scalar --provider reference 3x3x3
 check "bench gemm with one provider of another variant keeps the variant's name" says out '"provider":"scalar reference"'
 hasty run bench norm --runs 2 --variant scalar 17x65
 check "bench norm prints a table with ratios to a copy" both 0 says out '^norm softmax 17x65 .*of copy'
-# The device's own variant has kernels that other tests compile, and is quick at the large product that is the measure.
+# The device's own variant has kernels that other tests compile, and is fast at the large reference GEMM.
 scalar="--variant scalar" provider=scalar
 brief && scalar="" provider="[^\"]*"
 # shellcheck disable=SC2086 # words
@@ -33,12 +33,12 @@ run bench translate --json --runs 1 $scalar -m "$demo" -i two.de
 check "bench translate measures a model's translation" both 0 says out '"bench":"translate",.*"per_s":[0-9]'
 run bench norm --json --runs 1 3x5
 check "bench norm measures only the device's own variant by default" [ "$code" = 0 -a "$(sed 's/.*"provider":"\([^"]*\)".*/\1/' out | sort -u | wc -l)" = 1 ]
-if ! brief; then # it compiles for each
+if ! brief; then # compiles kernels for each
     run bench norm --json --runs 1 --variant all 3x5
     check "bench norm --variant all measures the other variants too" both 0 says out '"provider":"scalar"'
 fi
 if command -v taskset >/dev/null && [ "$(nproc)" -gt 1 ]; then
-    # The last core alone: where threads are bound to other ones they run there. What a process may use is in its status.
+    # The last core alone: threads bound to other cores would run there. The process status lists the allowed cores.
     last=$(taskset -cp $$ | sed 's/.*[^0-9]//')
     taskset -c "$last" "$tfm" bench norm --json --runs 2000000000 3x5 >/dev/null 2>&1 &
     child=$!
@@ -47,7 +47,7 @@ if command -v taskset >/dev/null && [ "$(nproc)" -gt 1 ]; then
         sleep 0.1
         tries=$((tries + 1))
     done
-    sleep 0.5 # threads that bind themselves do so when they begin
+    sleep 0.5 # threads set their affinity when they start
     cat /proc/$child/task/*/status 2>/dev/null | grep '^Cpus_allowed_list' | sort -u >cores
     kill $child 2>/dev/null
     wait $child 2>/dev/null

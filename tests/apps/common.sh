@@ -1,8 +1,8 @@
-# What the scripts share that test one command each: the demo model, two of its sentences, and their translations.
+# Shared by the scripts that test one command each: the demo model, two source sentences, and their translations.
 #     sh tests/apps/SCRIPT.sh PROGRAM SOURCE_ROOT
 # Each begins with
 #     . "$(dirname "$0")/common.sh"
-# has a folder of its own, prints TAP, and ends with echo "1..$count".
+# runs in a separate folder, prints TAP, and ends with echo "1..$count".
 set -u
 tfm=$(realpath "$1")
 root=$(realpath "$2")
@@ -13,7 +13,7 @@ translate() {
     run translate -m "$demo" "$@"
 }
 
-# close_to FILE FILE COLUMN: a column of the first, the first of the second.
+# close_to FILE FILE COLUMN: compares a column of the first file with the first column of the second.
 close_to() {
     cut -f"$3" "$1" >left
     cut -f1 "$2" | paste left - | awk '{ d = $1 - $2; if (d < -1e-3 || d > 1e-3) bad = 1 } END { exit bad || NR == 0 }'
@@ -24,8 +24,8 @@ german=$(sed -n 6p "$demo/test.de")
 english=$(sed -n 6p "$demo/beam4.en")
 head -n 2 "$demo/test.de" >two.de
 
-# demo_sizes: sets $encoder_layers, $decoder_layers, $encoder_attention_heads, $decoder_attention_heads and $parameters to
-# the sizes in the demo's files.
+# demo_sizes: sets $encoder_layers, $decoder_layers, $encoder_attention_heads, $decoder_attention_heads and
+# $parameters to the sizes in the demo's files.
 demo_sizes() {
     eval "$(python3 - "$demo" <<'END'
 import json, math, struct, sys

@@ -1,6 +1,6 @@
-# tfm tune, report and selftest: what a device is fastest with, and all about it, as it is and where it says it is a GPU.
+# tfm tune, report and selftest, on the device as it is and emulating a GPU.
 #     sh tests/apps/device_report.sh PROGRAM SOURCE_ROOT FAULT_LAYER
-# Prints TAP. With TFM_BRIEF=1 PoCL compiles without optimization what is tuned, and less is tried.
+# Prints TAP. With TFM_BRIEF=1 PoCL compiles tuned kernels without optimization, and fewer candidates are timed.
 set -u
 tfm=$(realpath "$1")
 root=$(realpath "$2")
@@ -8,8 +8,8 @@ layer=$(realpath "$3")
 demo=$root/apps/demo
 . "$root/tests/checks.sh"
 
-# As a GPU whose groups are so small that there is little to try: PoCL builds for a second or so each time, and less
-# where it does not optimize.
+# Emulates a GPU with small work-groups and thus few candidates: PoCL takes about a second for each build, less
+# without optimization.
 as_gpu() {
     POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable OPENCL_LAYERS=$layer TFM_FAULT_LIE=type=4,width=1,local=32768,max_group=64 "$tfm" "$@" >out 2>err
     code=$?
@@ -21,7 +21,7 @@ tables() {
 # ---- tune
 kept=$TFM_CACHE_DIR
 unoptimized
-[ "$TFM_CACHE_DIR" = off ] && export TFM_CACHE_DIR="$here/cache" # without one nothing is tuned
+[ "$TFM_CACHE_DIR" = off ] && export TFM_CACHE_DIR="$here/cache" # tuning needs a cache
 optimized() {
     brief && unset POCL_EXTRA_BUILD_FLAGS
     export TFM_CACHE_DIR="$kept"
@@ -40,14 +40,14 @@ if run tune --preset tiny --seconds 1 && grep -q 'variant cpu' err; then
     check "tune on a GPU prints times before and after for each matrix size" both 0 says out '^4x128x128nt  *[a-z]* .* [0-9.]*$'
     check "tune --seconds says how many sizes the time sufficed for" says err 'the time was up after [0-9]* of [0-9]* products: --seconds [0-9]* '
     check "tune says how many matrix sizes are faster" says err '^[0-9]* of [0-9]* are faster by the table'
-    TFM_GEMM=builtin as_gpu tune --preset tiny --seconds 1 --json # CLBlast's groups may be larger than there are
+    TFM_GEMM=builtin as_gpu tune --preset tiny --seconds 1 --json # CLBlast's work-groups may exceed the limit
     check "tune --json prints one object for each matrix size" both 0 python3 -c '
 import json
 for line in open("out"):
     row = json.loads(line)
     assert row["after_s"] <= row["before_s"] and row["tried"] > 1 and row["wrong"] == 0, row'
     if ! brief; then
-        for seconds in 4 8 16 32; do # of the first two products
+        for seconds in 4 8 16 32; do # of the first two GEMMs
             as_gpu tune --preset tiny --seconds "$seconds" --precision bf16
             says out '^4x128x128nt bf16 ' && break
         done
@@ -66,7 +66,7 @@ for line in open("out"):
     as_gpu tune -m "$root/tests/golden/families/llama-wide-heads-f32" --seconds 1
     check "tune -m has separate sizes for queries, keys and values" \
         both 0 [ "$(grep -c '^4x24x16nt ' out)$(grep -c '^4x16x16nt ' out)" = 10 ]
-    echo Danke. >in # on a CPU, and not optimized, each token takes seconds
+    echo Danke. >in # on a CPU without optimization each token takes seconds
     if ! brief; then
         (optimized && run translate -m "$demo" -i in)
         mv out translated
@@ -79,7 +79,7 @@ for line in open("out"):
     check "tune without a cache directory is an error before anything is measured" \
         [ "$code" = 1 -a "$(grep -c 'give TFM_CACHE_DIR a folder that you own' err)" = 1 -a ! -s out ]
     if ! brief; then
-        # Something wins where all work-groups of the rule's kernels dawdle. Then there is a table, and a folder in its place.
+        # Slow work-groups of the heuristic let another candidate win: a table is stored; then a folder is in its place.
         mkdir -p slow
         for file in gemm_gpu_skinny gemm_gpu_tiled; do
             {
@@ -100,7 +100,7 @@ for line in open("out"):
         check "tune --reset reports a directory in place of the tuning table" both 1 [ "$(grep -c "a folder is in its place: remove ${table#*/} there" err)$(grep -c forgotten err)" = 10 ]
         TFM_CACHE_DIR=$here/blocked as_gpu tune --preset tiny --seconds 1
         check "tune reports a directory in place of the tuning table before it measures" both 1 [ "$(grep -c 'a folder is in its place' err)" = 1 -a ! -s out ]
-        # Ends tune once something has won; it goes on for much longer.
+        # Stops tune after the first win; it would run much longer.
         TFM_CL_DIR=$here/slow TFM_CACHE_DIR=$here/ended POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable OPENCL_LAYERS=$layer \
             TFM_FAULT_LIE=type=4,width=1,local=32768,max_group=64 "$tfm" tune --preset tiny >out 2>err &
         until [ "$(find ended -name '*.table' 2>/dev/null)" ] || ! kill -0 $! 2>/dev/null; do
@@ -132,19 +132,19 @@ for name in . .. "$here/" nowhere/..; do
     check "report -o '$name' is a usage error" both 2 says err 'to which .md and .json are added'
 done
 check "report writes no file after an error" [ -z "$(find . -name '*.md' -o -name '*.json' | grep -v '^./\(blocked\|ended\)')" ]
-# A device that is lost at its first kernel: all that follows fails at once.
+# A device lost at its first kernel: all later calls fail at once.
 OPENCL_LAYERS=$layer TFM_FAULT_NAME=clCreateKernel TFM_FAULT_CALL=1 TFM_FAULT_DEAD=1 run report -o lost
 check "report of a lost device writes both files and says that they are incomplete" \
     both 1 [ "$(grep -c 'lost.md and lost.json are written' err)$(grep -c '^tfm: the report is not whole: ' err)" = 11 ]
 check "report of a lost device has the error in both files" \
     both 1 [ "$(grep -c '^ "failed": ".*CL_' lost.json)$(grep -c '^- not all is here, for something FAILED:' lost.md)" = 11 ]
 check "report of a lost device is at most 80 columns wide" [ "$(grep -v '^#' lost.md | awk 'length > 80' | wc -l)" = 0 ]
-# As a GPU it builds kernels for minutes: nightly's (TFM_FACTS_ALL=1).
+# Emulating a GPU builds kernels for minutes: nightly only (TFM_FACTS_ALL=1).
 if [ "${TFM_FACTS_ALL:-}" ]; then
     as_gpu report -o seen
     check "report of a GPU has its GEMM providers" grep -q '"provider": *"gpu-tiled"' seen.json
 else
-    TFM_CACHE_DIR=off run report -o seen # whose binaries would have to be compiled once more
+    TFM_CACHE_DIR=off run report -o seen # a cache would compile once more for binaries
 fi
 check "report says what to do with its two files" both 0 says err 'seen.md and seen.json are written; attach both'
 check "report has host, device, self-test, peak and benchmark rows" python3 -c '
@@ -172,7 +172,7 @@ check "report is at most 80 columns wide" [ "$(grep -v '^#' seen.md | awk 'lengt
 check "report contains no home directory, host name or path" \
     [ "$(grep -cwF -e "$HOME" -e "$(uname -n)" -e "$here" -e "$root" seen.md seen.json | grep -v ':0$')" = "" ]
 
-# ---- The self-test, of which the report has had the same programs compiled
+# ---- The self-test, after the report has compiled its programs
 export TFM_CACHE_DIR=off
 self_test
 

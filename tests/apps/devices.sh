@@ -1,4 +1,4 @@
-# tfm devices, --device, TFM_DEVICE and tfm selftest. With TFM_BRIEF=1 tests/apps/device_report.sh alone has the self-test.
+# tfm devices, --device, TFM_DEVICE and tfm selftest. With TFM_BRIEF=1 only device_report.sh runs the self-test.
 #     sh tests/apps/devices.sh PROGRAM SOURCE_ROOT
 # Prints TAP.
 . "$(dirname "$0")/common.sh"
@@ -31,7 +31,7 @@ OCL_ICD_VENDORS=$here/vendors "$tfm" translate -m "$demo" -i two.de >out 2>err
 code=$?
 check "translate without an OpenCL platform names the package to install" one_sentence 1 'pocl-opencl-icd'
 
-export TFM_CACHE_DIR=off # PoCL compiles again to give a binary out, and here are kernels that no other check needs
-brief || self_test # tests/apps/device_report.sh has it, too, where its report has had the same programs compiled
+export TFM_CACHE_DIR=off # PoCL recompiles to return binaries, and no other test needs these kernels
+brief || self_test # device_report.sh runs it too, after its report has compiled the programs
 
 echo "1..$count"

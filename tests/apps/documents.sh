@@ -1,4 +1,4 @@
-# tfm translate --format html, srt and vtt, as a stranger meets them.
+# tfm translate --format html, srt and vtt.
 #     sh tests/apps/documents.sh PROGRAM SOURCE_ROOT
 # Prints TAP.
 set -u
@@ -58,7 +58,7 @@ awk 'BEGIN { for (i = 0; i < 3000; i++) printf "<div>"; print "<p>Danke.</p>" }'
 translate --format html -i in
 check "translate --format html translates deeply nested elements" both 0 says out '<div><p>Thank[^<]*</p>$'
 
-# becomes HTML WANT: what a document is once it is translated.
+# becomes HTML WANT: the translation of a document.
 becomes() {
     printf '%s\n' "$1" >in
     translate --format html -i in
@@ -112,7 +112,7 @@ check "a footnote's asterisk and a list number stay unchanged" becomes \
     '<p><i>1.<b>&nbsp; </b></i>I'"'"'m here<a href="#n">*</a>.<a href="#r">↩︎</a></p>'
 check "the final punctuation of a label stays inside the label" becomes '<p><label>Wie heißt du?</label> <input><button>Ich gehe</button></p>' \
     "<p><label>What's your name?</label> <input><button>I'm going to go.</button></p>"
-check "checkboxes have sentences of their own" becomes \
+check "checkboxes are separate sentences" becomes \
     '<p><label><input type="checkbox"> Ich habe Hunger.</label> <label><input type="checkbox"> Wo ist Tom?</label></p>' \
     "<p><label><input type=\"checkbox\"> I'm hungry.</label> <label><input type=\"checkbox\"> Where's Tom?</label></p>"
 check "items between vertical bars are translated separately" becomes '<p><a href="a">Guten Morgen.</a> | <a href="b">Wo ist Tom?</a> &bull; Ich bin hier.</p>' \

@@ -1,4 +1,4 @@
-# tfm embed as a stranger meets it: formats, tasks, bad lines, what does not go together.
+# tfm embed: formats, tasks, bad lines, incompatible options.
 #     sh tests/apps/embed.sh PROGRAM SOURCE_ROOT
 # Prints TAP.
 set -u
@@ -14,7 +14,7 @@ embed() {
 printf 'the cat sits in the garden\na dog\n\n' >lines
 printf 'the river\na dog\nbread and water\n' >others
 
-# ---- Vectors
+# ---- Embeddings
 embed -i lines
 cp out json
 check "embed of an encoder prints no warning about ids without a token" [ ! -s err ]
@@ -71,7 +71,7 @@ echo "[MASK] cat" >masks
 run embed -m "$golden/masked" --fill-mask --top-k 64 --format json -i masks
 check "embed --fill-mask prints special tokens by their names" \
     both 0 [ "$(grep -c '"text":""' out)" = 0 -a "$(grep -o '"text":"\[[A-Z]*\]"' out | wc -l)" -gt 1 ]
-# A token more than the embeddings have rows, as Gemma 3 has one for pictures.
+# The tokenizer has one more token than the embedding table, as for images in Gemma 3.
 mkdir more
 cp "$golden/masked"/* more
 sed -i 's/"added_tokens": *\[/&{"id": 89, "content": "<image>", "special": true},/' more/tokenizer.json
@@ -91,7 +91,7 @@ run embed -m "$golden/classifier" --classify --pairs -i pairs
 check "embed --classify names a second text with a NUL" both 1 says err 'pairs, line 1: the second text has a NUL'
 check "embed --classify prints an empty line for a text with a NUL and continues" [ -z "$(sed -n 1p out)" -a -n "$(sed -n 2p out)" ]
 
-# ---- In a terminal
+# ---- On a terminal
 cp lines in
 in_terminal 80 embed -m "$golden/embedder"
 check "embed leaves no progress line on a terminal" [ "$code" = 0 -a "$(grep -c '^\[.*\]$' screen)" = 3 ]
@@ -100,7 +100,7 @@ check "embed --similar leaves no progress line on a terminal" [ "$code" = 0 -a "
 in_terminal 80 embed -m "$golden/classifier" --classify --top-k 1
 check "embed --classify leaves no progress line on a terminal" [ "$code" = 0 -a "$(grep -c '^[a-z]*	0\.[0-9]*$' screen)" = 3 ]
 
-# ---- What a directory is
+# ---- Kinds of directories
 run info "$golden/embedder"
 check "info prints size and pooling of a sentence-transformers model" both 0 says out '^vectors  *10 numbers, pooled by cls+max'
 check "info prints the maximum length and the prompts of a sentence-transformers model" says out '^texts  *up to 16 tokens, in small letters; 1 prompt'
@@ -123,7 +123,7 @@ check "info names an unsupported sentence-transformers module" one_sentence 1 'a
 run info --json asks
 check "info --json says that an unsupported module does not run" both 1 python3 -c 'import json; assert json.load(open("out"))["runs"] is False'
 
-# ---- What does not go together
+# ---- Incompatible options
 embed -i lines --format npy
 check "embed --format npy without -o is a usage error" one_sentence 2 '-o FILE'
 if [ -w /dev/full ]; then

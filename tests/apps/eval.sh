@@ -10,7 +10,7 @@ signature = nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:tfm-$("$tfm" --
 EOF
 printf 'The cat, sat down.\n\303\204pfel & \303\226l\n' >hyp
 printf 'The cat sat down there.\n\303\244pfel &amp; \303\226l.\n' >ref
-translate -i two.de # or a later run may report that it builds kernels
+translate -i two.de # so that no later run reports building kernels
 run eval --hyp hyp --ref ref
 check "eval of two files prints BLEU, chrF2 and signature" same out want
 sed 's/$/\r/' hyp >hyp.crlf

@@ -1,4 +1,4 @@
-# The program on several devices: two of PoCL's, which are alike, so that both need the same kernels.
+# The program on several devices: two equal ones of PoCL, with the same kernels.
 #     sh tests/apps/fleet.sh PROGRAM SOURCE_ROOT FAULT_LAYER MAKE_DECODER
 # Prints TAP.
 set -u
@@ -21,7 +21,7 @@ demo=$root/apps/demo
 translate() {
     run translate -m "$demo" -i lines --beam-size 1 --batch-tokens 64 "$@"
 }
-warned() { # warned COUNT: so many warnings, and nothing else on standard error
+warned() { # warned COUNT: this many warnings, and nothing else on stderr
     [ "$(grep -c '^tfm: warning: device [12] of the fleet' err)" = "$1" ] && [ "$(wc -l <err)" = "$1" ]
 }
 fault() { # fault NUMBER NAME [SETTING...]
@@ -43,7 +43,7 @@ TFM_DEVICE=0,1 TFM_LOG=info translate
 check "TFM_DEVICE=0,1 selects two devices" same out one
 check "translate on two devices uses both" [ "$(grep -c 'device [12] of the fleet has done [1-9]' err)" = 2 ]
 
-# ---- What fails
+# ---- Failures
 for number in 20 700; do
     fault "$number" clEnqueueNDRangeKernel X=
     check "translate finishes on the other device when kernel $number fails on one" same out one
@@ -72,7 +72,7 @@ cp out one
 run generate -m model --token-ids --max-new-tokens 8 --batch-tokens 64 -i prompts --device pocl,pocl
 check "generate on two devices equals one device" same out one
 
-# ---- Workers: the batches of one, and so its numbers to the last digit
+# ---- Workers: same batches as one, thus bit-identical
 translate --device pocl --scores
 cp out one
 translate --device pocl --scores --workers 3
@@ -82,7 +82,7 @@ check "translate --workers 2 uses both workers" [ "$(grep -c 'device [12] of the
 run translate -m "$demo" -i lines --workers 17
 check "translate --workers 17 is a usage error" one_sentence 2 '--workers is 17: give 1 to 16'
 
-# ---- eval: the figures of one device, also where a kernel fails on one of two
+# ---- eval: the figures of one device, also if a kernel fails on one of two
 cat "$demo/test.de" >src
 cp "$demo/test.de" ref
 run eval -m "$demo" --src src --ref ref --beam-size 1 --device pocl

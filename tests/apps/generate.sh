@@ -1,4 +1,4 @@
-# tfm generate on a small model of random parameters, without a tokenizer: prompts and texts are ids.
+# tfm generate with a small random model without a tokenizer: prompts and texts are ids.
 #     sh tests/apps/generate.sh PROGRAM SOURCE_ROOT MAKE_DECODER FAULT_LAYER
 # Prints TAP.
 set -u
@@ -55,7 +55,7 @@ cp out first
 generate ""
 check "generate of an empty prompt equals a prompt of the first token" same out first
 
-# ---- Several
+# ---- Several prompts
 printf '10 11 12\n20\n30 31 32 33 34 35\n' >lines
 generate -i lines
 cp out three
@@ -79,17 +79,17 @@ for line, ids in zip(open("out"), open("three")):
     assert abs(sum(t["log_prob"] for t in one["tokens"]) - one["log_prob"]) < 1e-3, one
     assert one["end"] in ("end", "length") and one["prompt_tokens"] in (3, 1, 6), one'
 
-# ---- Drawing
+# ---- Sampling
 generate -i lines --sample --seed 3
-cp out drawn
+cp out sampled
 generate -i lines --sample --seed 3 --batch-tokens 20
-check "generate with one seed samples the same for any batch size" same out drawn
+check "generate with one seed samples the same for any batch size" same out sampled
 generate -i lines --sample --seed 4
-check "generate with another seed samples other texts" both 0 differ out drawn
+check "generate with another seed samples other texts" both 0 differ out sampled
 generate -t 1.5 --n-best 5 --top-p 0.9 --min-p 0.01 --repetition-penalty 1.2 "10 11 12"
 check "generate --n-best with sampling gives five texts of one prompt" both 0 [ "$(cut -d' ' -f3-14 out | sort -u | wc -l)" = 5 ]
 
-# ---- What is wrong
+# ---- Errors
 generate "10 x"
 check "generate --token-ids rejects a prompt that is not whole numbers" one_sentence 1 'prompt 1: with --token-ids a prompt is whole numbers'
 generate "10 50"
@@ -118,7 +118,7 @@ check "generate without -m is a usage error" one_sentence 2 'give -m DIR'
 run generate -m "$root/apps/demo" --token-ids 1
 check "generate refuses a translation model" one_sentence 1 'does not go on with prompts'
 
-# ---- Faults: whichever OpenCL call fails, the right texts come, or one sentence
+# ---- Faults: if any OpenCL call fails, the texts are right, or there is one error message
 fail_call() { # NUMBER SETTING...
     env OPENCL_LAYERS="$layer" "TFM_FAULT_CALL=$@" "$tfm" generate -m model --token-ids --max-new-tokens 12 -i lines --batch-tokens 60 >out 2>err
     code=$?

@@ -1,6 +1,6 @@
-"""HTML pages made up by HTML 5's grammar, taken through apps/documents/markup.c by tests/apps/markup_pass.c.
+"""HTML pages generated from HTML 5's grammar, passed through apps/documents/markup.c by tests/apps/markup_pass.c.
     python3 tests/apps/html_pages.py MARKUP_PASS [PAGES [SEED]]
-What is to be translated is known here from the making of a page, not by a parser. Prints TAP."""
+The generator knows the texts to be translated, so no parser is needed. Prints TAP."""
 import random
 import re
 import subprocess
@@ -27,12 +27,12 @@ VALUES = ['{{ url }}', '%1$s', 'ü.html?q=a b', 'a > b', '', 'x<y', '&quot;', '&
 
 
 class Page:
-    """Text of a page, and the runs that a translation is to visit: only letters and digits of each are compared."""
+    """A page's text, and the runs to be translated: only their letters and digits are compared."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
         self.out, self.runs, self.marks, self.links = [], [], [], 0
-        self.open, self.begins = [[]], [None]  # text of the run, and of those that it stands in
+        self.open, self.begins = [[]], [None]  # text of the run, and of the enclosing runs
 
     def put(self, *text):
         self.out += text
@@ -73,14 +73,14 @@ class Page:
         if self.one_in(20) and len(attributes) > len(more):
             attributes.append(attributes[-1])
         glue = "".join(self.random.choice([" ", "\n", " \t"]) + a for a in attributes)
-        closing = " /" if name not in ("svg", "math", "script", "style") else " "  # some of which it would end
+        closing = " /" if name not in ("svg", "math", "script", "style") else " "  # a slash would end some of them
         self.put("<" + self.case(name) + glue + self.random.choice(["", "", "", " ", closing]) + ">")
 
     def end(self, name):
         self.put("</" + self.case(name) + self.random.choice(["", "", "", " ", " x"]) + ">")
 
     def mark(self, name):
-        """An element that is to be there once and for all."""
+        """An element that must stay exactly once."""
         self.marks.append("m%d" % len(self.marks))
         self.tag(name, 'data-m="%s"' % self.marks[-1])
 
@@ -110,7 +110,7 @@ class Page:
             self.put(self.random.choice([". ", "? ", ", ", " – ", '" ', ") "]))
 
     def hidden(self):
-        """What nobody translates, in the middle of a text."""
+        """Untranslated content in the middle of a text."""
         kind = self.random.randrange(14)
         if kind == 0:
             self.put(self.random.choice(["<!-- Haus -->", "<!---->", "<!-->", "<!--->", "<!-- a -- b --!>", "<?php echo 1 ?>",
@@ -152,7 +152,7 @@ class Page:
         elif kind == 9:
             self.put(self.random.choice(["<a id=x></a>", "<b></b>", "<i> </i>", "<x-y/></x-y>"]))
         elif kind == 10:
-            link = self.random.choice(["<a href='#f'>%s</a>", "<i>%s</i>", "%s"][self.links > 0:]) # none in a link
+            link = self.random.choice(["<a href='#f'>%s</a>", "<i>%s</i>", "%s"][self.links > 0:]) # no nested links
             self.put("<sup>" + link % self.random.choice(["[1]", "2", "*", "&dagger;", "[a]"]) + "</sup>")
         elif kind == 11:
             self.island(self.random.choice("select datalist".split()), "option")
@@ -171,7 +171,7 @@ class Page:
             self.cut()
             self.tag(inner)
             self.words()
-            if inner == "legend" or self.one_in(2): # left open it would keep </video> from ending anything
+            if inner == "legend" or self.one_in(2): # without an end tag it would swallow </video>
                 self.end(inner)
                 self.cut()
         self.cut()
@@ -180,7 +180,7 @@ class Page:
         self.end(name)
 
     def control(self):
-        """A control among the words of a sentence, which it does not end: only neighboring controls part texts."""
+        """A control within a sentence, without splitting it: only neighboring controls split texts."""
         name = self.random.choice("button label input".split())
         self.word()
         self.put(" ")
@@ -249,7 +249,7 @@ class Page:
             self.put("\n")
             self.cut()
             for i in range(self.random.randint(0, 3)):
-                self.put(" " if i and not self.out[-1].endswith(" ") else "") # two would part columns
+                self.put(" " if i and not self.out[-1].endswith(" ") else "") # two would separate columns
                 self.word()
         self.end("pre")
         self.cut()
@@ -332,12 +332,12 @@ class Page:
 
 
 class Events(HTMLParser):
-    """A page's tags and comments, and its text without what a translation may change about it."""
+    """A page's tags and comments, and its text without the parts that a translation may change."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
         self.events = []
-        self.feed(re.sub("<!--+>|--!>", "<!---->", text))  # these ends of comments are not known to it
+        self.feed(re.sub("<!--+>|--!>", "<!---->", text))  # ends of comments that the parser does not support
         self.close()
 
     def handle_starttag(self, tag, attrs):
@@ -368,7 +368,7 @@ def same(page, text, passed):
 
 
 def texts(page, text, passed):
-    """Runs in a part of a sentence, as of <option>, come among the others where that part stands."""
+    """Runs nested in a sentence, as in <option>, are listed at their position among the others."""
     got = [letters(line) for line in passed("texts").split("\n")[:-1]]
     both = [[run for _, inner, run in page.runs if inner == wanted] for wanted in (False, True)]
     return Counter(got) == Counter(both[0] + both[1]) and all(is_part(part, got) for part in both)

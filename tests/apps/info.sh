@@ -1,4 +1,4 @@
-# tfm info: model directories that run, that do not, and that are damaged.
+# tfm info: supported, unsupported and damaged model directories.
 #     sh tests/apps/info.sh PROGRAM SOURCE_ROOT
 # Prints TAP.
 . "$(dirname "$0")/common.sh"
@@ -13,7 +13,7 @@ check "the demo model takes at most 12 MB on disk" [ "$(cat "$demo"/*.json "$dem
     "$demo"/*.safetensors | wc -c)" -le 12000000 ]
 run info nowhere
 check "info names a model directory that does not exist" one_sentence 1 'nowhere'
-# unprivileged ARGUMENT...: a run without root's permission to read everything
+# unprivileged ARGUMENT...: a run without root's permissions
 unprivileged() {
     if [ "$(id -u)" = 0 ]; then
         setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/nonexistent TFM_CACHE_DIR=off "$tfm" "$@" >out 2>err

@@ -1,4 +1,4 @@
-# tfm kernels: programs exported, packed, and run where nothing compiles.
+# tfm kernels: programs exported, packed, and run without a compiler.
 #     sh tests/apps/kernels.sh PROGRAM SOURCE_ROOT FAULT_LAYER MAKE_DECODER
 # Prints TAP. With TFM_BRIEF=1 the device compiles without optimization.
 set -u
@@ -9,10 +9,10 @@ maker=$(realpath "$4")
 . "$root/tests/checks.sh"
 mkdir model
 "$maker" model || exit 1
-[ "$TFM_CACHE_DIR" = off ] && export TFM_CACHE_DIR="$here/cache" # what one run has built the next need not
+[ "$TFM_CACHE_DIR" = off ] && export TFM_CACHE_DIR="$here/cache" # runs share build results
 unoptimized
 
-# bare PACK ARGUMENT...: on a device whose compiler is reported absent; leaves what the layer counted in `counted`.
+# bare PACK ARGUMENT...: on a device without a compiler; leaves the counts of the fault layer in `counted`.
 bare() {
     pack=$1
     shift
@@ -32,7 +32,7 @@ kernels() {
     run kernels "$@"
 }
 
-# ---- Asked wrongly
+# ---- Usage errors
 kernels
 check "kernels without --export and --pack is a usage error" one_sentence 2 'give either --export DIR or --pack DIR'
 kernels --export programs
@@ -57,7 +57,7 @@ check "kernels --export reports a directory that cannot be made before it runs a
 kernels --pack nowhere -o file
 check "kernels --pack names a directory without an export" one_sentence 1 'nowhere/manifest.json'
 
-# ---- A language model
+# ---- A decoder-only model
 run $generate "10 11 12" 20
 cp out want
 bare "" $generate "10 11 12" 20
@@ -93,8 +93,8 @@ code=$(cat code)
 check "a kernel pack on a device with a compiler gives the same output" same out want
 check "a kernel pack on a device with a compiler compiles no program from source" unbuilt
 
-# ---- A pipeline: what is an accelerator has loops in groups of one item
-# pipeline ARGUMENT...: on such a device
+# ---- A pipelined accelerator has loops in work-groups of one item
+# pipeline ARGUMENT...: on an accelerator
 pipeline() {
     (
         export OPENCL_LAYERS="$layer" TFM_FAULT_LIE="${lie:-type=8}"
@@ -104,7 +104,7 @@ pipeline() {
     code=$(cat code)
 }
 (
-    brief && export TFM_CACHE_DIR=off # binaries would take as long again
+    brief && export TFM_CACHE_DIR=off # binaries would take as long as the build
     pipeline kernels --export pipeline -- $generate "10 11 12" 20
 )
 code=$(cat code)
@@ -119,7 +119,7 @@ for p in m["programs"]:
     assert "#define TFM_CLASS_CPU" in text and "#define TFM_GROUP 1\n" in text and "#define TFM_WIDTH 4\n" in text, p
     if p["file"].startswith(("gemm_cpu_packed", "gemm_cpu_skinny", "softmax", "layernorm", "rmsnorm")):
         assert all(k["group"] == [1, 1, 1] for k in p["kernels"]), p'
-if ! brief; then # above a pack is run without a compiler, here on such a device too, which builds all of it anew
+if ! brief; then # as above, but on an accelerator, which compiles everything again
     pipeline kernels --pack pipeline -o piped
     export TFM_KERNELS=piped
     lie=type=8,compiler=0 pipeline $generate "10 11 12" 20
@@ -127,13 +127,13 @@ if ! brief; then # above a pack is run without a compiler, here on such a device
     check "an accelerator runs from a kernel pack without a compiler" same out want
 fi
 
-# ---- What is not there
+# ---- Missing programs and packs
 bare file $generate --precision int8 "10 11 12"
 check "a program missing from a kernel pack is an error that says what to do" one_sentence 1 'which this run needs: export again'
 check "a program missing from a kernel pack is named" says err 'has no program [a-z0-9_]*-[0-9a-f]\{16\},'
 kernels --export programs -- $generate --precision int8 "10 11 12"
 check "a second kernels --export adds only new programs" says err '^programs has \([0-9]*\) programs, [1-9]'
-if ! brief; then # the pack's programs are all built once more
+if ! brief; then # builds all programs of the pack again
     kernels --pack programs -o file
     bare file $generate --precision int8 "10 11 12"
     check "a kernel pack of two exports runs the added command" [ "$code" = 0 ]
@@ -169,7 +169,7 @@ sed -i 's/"programs": \[/"programs": [{}, /' programs/manifest.json
 kernels --pack programs -o third
 check "a damaged manifest is rejected" one_sentence 1 'is no manifest of kernels'
 
-# ---- The sample
+# ---- The example
 kernels --export sample -m model
 check "kernels --export -m exports what a model runs" both 0 says err '^sample has [1-9]'
 for way in "" "--beam-size 4" "--sample --seed 3 --top-k 5 -t 0.8"; do

@@ -1,6 +1,6 @@
-/* Takes HTML through apps/documents/markup.c without a model: markup_pass same|mark|reverse|texts FILE... writes
- * FILE.same and so on, where each text is translated to itself; has U+27E6 and U+27E7 around it; has its words in
- * reverse; or is a line by itself, without the document. */
+/* Passes HTML through apps/documents/markup.c without a model: markup_pass same|mark|reverse|texts FILE... writes
+ * FILE.same and so on: texts unchanged (same), with U+27E6 and U+27E7 around them (mark), with words reversed
+ * (reverse), or as lines without the document (texts). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -36,7 +36,7 @@ unkept run score -m "$demo" --precision int8 --src "$demo/test.de" --tgt "$demo/
 check "score of an int8 model equals --precision int8 of the fp16 model" same out want
 unkept run eval -m bytes --src "$demo/test.de" --ref "$demo/greedy.en" --beam-size 1
 check "eval of an int8 model has a BLEU of at least 80 against greedy fp32" [ "$(sed -n 's/^BLEU = \([0-9]*\).*/\1/p' out)" -ge 80 ]
-# Halves: the demo's are fp16, so nothing is lost; bf16 has fewer digits.
+# 16 bits: the demo's weights are fp16, so fp16 is lossless; bf16 has fewer digits.
 unkept run translate -m "$demo" --precision fp16 --beam-size 1 -i "$demo/test.de"
 check "translate --precision fp16 gives the original framework's text" same out "$demo/greedy.en"
 unkept run eval -m "$demo" --precision bf16 --src "$demo/test.de" --ref "$demo/greedy.en" --beam-size 1

@@ -1,4 +1,4 @@
-/* A small reader of SVG files: tag by tag, with the attributes that say where something is. */
+/* A small SVG reader: tag by tag, with position attributes. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -98,7 +98,7 @@ static void read_path(reader *r, const char *tag, const char *end) {
     r->facts.shapes++;
 }
 
-/* A letter reaches about 0.93 of its size above its baseline, and 0.24 below. */
+/* A letter extends about 0.93 of its size above the baseline, and 0.24 below. */
 static void read_text(reader *r, const char *tag, const char *end) {
     const double size = number(tag, end, "font-size"), width = number(tag, end, "textLength");
     const char *anchor = attribute(tag, end, "text-anchor");
@@ -129,7 +129,7 @@ static void use_image(reader *r, const char *tag, const char *end) {
             r->facts.images++;
             return;
         }
-    fail_msg("%s is used and not there", name);
+    fail_msg("%s is used, but not defined", name);
 }
 
 static void read_tag(reader *r, const char *tag, const char *end) {
@@ -140,7 +140,7 @@ static void read_tag(reader *r, const char *tag, const char *end) {
     if (strcmp(name, "path") == 0) {
         read_path(r, tag, end);
     } else if (strcmp(name, "rect") == 0) {
-        if (!ground) /* the white ground is no ink */
+        if (!ground) /* the white background is no ink */
             add_rectangle(r, transform_of(tag, end), number(tag, end, "x"), number(tag, end, "y"),
                           number(tag, end, "width"), number(tag, end, "height"));
     } else if (strcmp(name, "text") == 0) {
@@ -156,7 +156,7 @@ static void read_tag(reader *r, const char *tag, const char *end) {
         assert_non_null(view);
         svg_box *v = &r->facts.view;
         assert_int_equal(sscanf(view, "%lf %lf %lf %lf", &v->left, &v->top, &v->right, &v->bottom), 4);
-    } else { /* nothing that moves what is in it, or has ink of its own */
+    } else { /* no transform of its children, and no ink */
         assert_true(name[0] == '/' || name[0] == '?' || strcmp(name, "g") == 0 || strcmp(name, "defs") == 0 ||
                     strncmp(tag, "clipPath", 8) == 0);
         assert_null(attribute(tag, end, "transform"));
@@ -188,7 +188,7 @@ void svg_inside(const char *path) {
 int svg_draw(const char *path, const char *png, int scale) {
     char command[512];
     if (system("command -v rsvg-convert >/dev/null 2>&1") != 0) {
-        printf("rsvg-convert is not installed: pictures are not looked at\n");
+        printf("skipped: rsvg-convert is not installed\n");
         return 0;
     }
     snprintf(command, sizeof(command), "rsvg-convert -z %d '%s' -o '%s'", scale, path, png);

@@ -1,5 +1,4 @@
-/* What an SVG of ours says of itself: how large it is, and where its ink lies. It reads what cairo and
- * apps/plots/picture_svg.c write, not any SVG. */
+/* The size and ink extent of an SVG. Supports only what cairo and apps/plots/picture_svg.c write. */
 #ifndef TFM_TESTS_SVG_H
 #define TFM_TESTS_SVG_H
 
@@ -11,17 +10,17 @@ typedef struct svg_box {
 
 typedef struct svg_facts {
     svg_box view; /* the viewBox */
-    svg_box ink;  /* what holds all shapes, images and texts; stroke widths are not counted */
+    svg_box ink;  /* bounds of all shapes, images and texts, without stroke widths */
     size_t shapes, images, texts, tips;
 } svg_facts;
 
-/* Reads a file. The test fails where there is no viewBox, or an element is not understood. */
+/* Reads a file. The test fails without a viewBox, or on an unsupported element. */
 svg_facts svg_read(const char *path);
-/* The file's text, to be freed. */
+/* The file's text; the caller frees it. */
 char *svg_text(const char *path);
-/* The test fails unless all ink lies within the viewBox. */
+/* The test fails unless all ink is inside the viewBox. */
 void svg_inside(const char *path);
-/* Draws the SVG into a PNG by rsvg-convert, `scale` pixels for a unit. 0 where that is not installed. */
+/* Renders the SVG to a PNG by rsvg-convert, `scale` pixels per unit. Returns 0 if it is not installed. */
 int svg_draw(const char *path, const char *png, int scale);
 
 #endif

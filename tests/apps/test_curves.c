@@ -1,4 +1,4 @@
-/* A training run's report: what is read from it, round numbers beside it, and the picture. */
+/* Training reports: log parsing, axis ticks, and pictures. */
 #include <cairo.h>
 #include <math.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ static void test_durations_are_formatted(void **state) {
     curves_free(&c);
 }
 
-/* Each start that went on leaves a mark, but those of a part that was left. */
+/* Each resumed start has a marker, except those of a discarded part. */
 static void test_resumed_runs_are_marked(void **state) {
     (void)state;
     curves c;
@@ -119,7 +119,7 @@ static void test_train_log_is_read(void **state) {
     curves_free(&c);
 }
 
-/* What lies beyond the update where a run was taken up again, best validation and all, is forgotten. */
+/* Log entries after the resumed update, including the best validation, are dropped. */
 static void test_log_beyond_the_resumed_update_is_dropped(void **state) {
     (void)state;
     curves c;
@@ -140,7 +140,7 @@ static void test_log_beyond_the_resumed_update_is_dropped(void **state) {
     curves_free(&c);
 }
 
-/* The average at the end of a run may be the best, until a run that goes on has a better one. */
+/* The average at the end of a run may be the best, until a resumed run has a better one. */
 static void test_average_may_be_the_best_model(void **state) {
     (void)state;
     curves c;
@@ -179,7 +179,7 @@ static void test_curve_smoothing_keeps_trends(void **state) {
         assert_true(out.points[i].update == i && fabs(out.points[i].value - 3) < 0.1);
     assert_true(out.points[0].value == 2); /* the first is no average */
     free(out.points);
-    for (int i = 0; i < N; i++) /* a straight line stays where it is, but for its end */
+    for (int i = 0; i < N; i++) /* a straight line is unchanged, except its end */
         points[i].value = 2 * i;
     assert_true(curve_smooth(&out, &flat));
     for (int i = 0; i < N - 100; i++)
@@ -323,14 +323,14 @@ static void test_curves_are_rendered_as_png(void **state) {
     assert_true(blue_in(png) > 2000 && orange_in(png) > 2000 && green_in(png) > 2000);
     draw(log, in_folder("again.PNG"));
     assert_true(same_bytes(png, in_folder("again.PNG")));
-    /* the end's average is in the picture if it is the best */
+    /* the final average is shown if it is the best */
     FILE *file = fopen(log, "a");
     assert_non_null(file);
     fputs("{\"type\":\"average\",\"update\":400,\"nll\":1,\"bleu\":60,\"best\":true}\n", file);
     assert_int_equal(fclose(file), 0);
     draw(log, in_folder("average.png"));
     assert_true(green_in(in_folder("average.png")) > 2000 && !same_bytes(png, in_folder("average.png")));
-    /* damaged lines, and a run that was resumed, draw what the good lines say */
+    /* damaged lines and a resumed run render the valid lines */
     draw(long_log("run.jsonl", 400, "{\"type\":\"train\",\"upd\n\xff\xfe{}\nnull\n"), in_folder("damaged.png"));
     assert_true(same_bytes(png, in_folder("damaged.png")));
     draw(long_log("run.jsonl", 400,
@@ -340,7 +340,8 @@ static void test_curves_are_rendered_as_png(void **state) {
     assert_true(same_bytes(png, in_folder("resumed.png")));
 }
 
-/* All ink, with the names at the curves' ends, is inside the SVG, and rsvg-convert draws from it what the PNG has. */
+/* All ink, including labels at the curves' ends, is inside the SVG, and rsvg-convert renders the same curves as the
+ * PNG. */
 static void test_svg_has_all_ink_inside(void **state) {
     (void)state;
     const char *log = long_log("inside.jsonl", 400, "{\"type\":\"start\",\"update\":200}\n"),
@@ -351,19 +352,19 @@ static void test_svg_has_all_ink_inside(void **state) {
     assert_int_equal(picture_curves(log, name, svg), CLI_OK);
     svg_inside(svg);
     const svg_facts f = svg_read(svg);
-    assert_true(f.view.right == 960 && f.view.bottom == 720); /* and is all over it */
+    assert_true(f.view.right == 960 && f.view.bottom == 720); /* and covers it */
     assert_true(f.ink.left < 80 && f.ink.top < 40 && f.ink.right > 900 && f.ink.bottom > 680);
     char *text = svg_text(svg);
     assert_non_null(strstr(text, ">validation "));
     assert_non_null(strstr(text, ">BLEU "));
     assert_non_null(strstr(text, "400 updates"));
     free(text);
-    if (!svg_draw(svg, in_folder("drawn.png"), 2))
+    if (!svg_draw(svg, in_folder("rendered.png"), 2))
         skip();
     assert_int_equal(picture_curves(log, name, in_folder("inside.png")), CLI_OK);
     int (*const inks[])(const char *) = {blue_in, orange_in, green_in};
     for (size_t i = 0; i < CLI_COUNT(inks); i++) {
-        const int ours = inks[i](in_folder("inside.png")), theirs = inks[i](in_folder("drawn.png"));
+        const int ours = inks[i](in_folder("inside.png")), theirs = inks[i](in_folder("rendered.png"));
         assert_true(ours > 2000 && abs(ours - theirs) < ours / 5);
     }
 }
@@ -381,7 +382,7 @@ static void test_long_log_gives_a_small_picture(void **state) {
     free(svg_too);
 }
 
-/* Little to draw, and odd numbers. */
+/* Few points, and unusual numbers. */
 static void test_odd_logs_are_rendered(void **state) {
     (void)state;
     static const char *const logs[] = {

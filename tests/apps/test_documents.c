@@ -1,4 +1,4 @@
-/* HTML as documents, with translations that are made up: what stays, what is wrapped, what is refused. */
+/* HTML documents with mock translations: unchanged parts, wrapping, and rejected input. */
 #include "support/harness.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include "documents/document.h"
 
-/* A document whose texts are given back as `say` has them, or as they are; NULL: it is refused. */
+/* A document with texts replaced as `say` does, or unchanged; NULL: it is rejected. */
 static char *through(const document_kind *kind, const char *text, const char *const *say) {
     char *copy = strdup(text);
     void *content = kind->read("file", copy, strlen(copy));
@@ -32,7 +32,7 @@ static void expect(const document_kind *kind, const char *text, const char *cons
     free(got);
 }
 
-/* Sentences about what is refused here on purpose go nowhere. Returns where they went before, to go there again. */
+/* Discards messages about intended errors. Returns the previous target, to be restored. */
 static int hush(int before) {
     fflush(stderr);
     const int now = dup(STDERR_FILENO), to = before >= 0 ? before : open("/dev/null", O_WRONLY);
@@ -41,7 +41,7 @@ static int hush(int before) {
     return now;
 }
 
-/* Wherever a file is cut off, it is refused or comes back. */
+/* A file truncated anywhere is rejected or returned. */
 static void test_truncated_html_is_read(void **state) {
     (void)state;
     const char whole[] =
@@ -73,7 +73,7 @@ static void test_html_identity_translation_is_lossless(void **state) {
     free(got);
 }
 
-/* A document, what its texts are, what is said instead of the last one (NULL: the same), and what it is then. */
+/* A document, its texts, the replacement of the last one (NULL: the same), and the result. */
 static void becomes(const char *text, const char *const *texts, const char *say, const char *want) {
     char *copy = strdup(text);
     void *content = document_html.read("file", copy, strlen(copy));
@@ -124,7 +124,7 @@ static void test_html_tags_follow_their_words(void **state) {
             "a <a href=1>b <select><option>e</select></a> d");
 }
 
-/* Words that correspond to one go into copies of its elements. */
+/* Words aligned to one word go into copies of its elements. */
 static void test_html_copied_elements_lose_their_id(void **state) {
     (void)state;
     const char text[] = "<b id=x class=y>a</b> b<img>",
@@ -145,7 +145,7 @@ static void test_html_copied_elements_lose_their_id(void **state) {
     json_decref(alignment);
 }
 
-/* What is written is UTF-8, whatever the page was before it became that. */
+/* Output is UTF-8, whatever the original encoding of the page. */
 static void test_html_encoding_declaration_becomes_utf8(void **state) {
     (void)state;
     static const char *const pages[][2] = {
@@ -176,7 +176,7 @@ static char *repeated(const char *text, size_t count, const char *end) {
     return out;
 }
 
-/* Elements far deeper than browsers nest them, and much script. */
+/* Elements nested far deeper than in browsers, and long scripts. */
 static void test_html_of_any_depth_is_translated(void **state) {
     (void)state;
     char *deep = repeated("<div>", 100000, "Eins<p>zwei</p>"), *tags = repeated("<i>", 100000, "Eins</i>");

@@ -1,11 +1,11 @@
-/* The numbers that the examples print, against double precision. */
+/* Numbers printed by the examples, against double precision. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "support/harness.h"
 
-/* All that an example prints. Freed by the caller. */
+/* The output of an example. Freed by the caller. */
 static char *output_of(const char *name) {
     char path[1024], *text = calloc(1, 1 << 14);
     assert_non_null(text);
@@ -17,15 +17,15 @@ static char *output_of(const char *name) {
     return text;
 }
 
-/* The `count` numbers below the line that begins with `title` are these, but for `tolerance`. */
+/* The `count` numbers below the line that begins with `title` equal these within `tolerance`. */
 static void shows(const char *text, const char *title, const double *want, int count, double tolerance) {
     char line[64];
     snprintf(line, sizeof(line), "\n%s", title);
     const char *at = strstr(text, line);
     char *next = at ? strchr(at + 1, '\n') : NULL;
     if (!next) {
-        fail_msg("nothing is called '%s'", title);
-        return; /* the compiler does not know that it never comes here */
+        fail_msg("no output is titled '%s'", title);
+        return; /* unreachable, which the compiler does not know */
     }
     for (int i = 0; i < count; i++) {
         char *number = next;
@@ -39,8 +39,8 @@ static void shows(const char *text, const char *title, const double *want, int c
         fail_msg("%s: more than %d numbers", title, count);
 }
 
-/* outputs (T, D), weights (T, S) of attention over S keys in heads of D / heads columns, values like the
- * keys. The weights are the last head's. */
+/* outputs (T, D), weights (T, S) of attention over S keys in heads of D / heads columns, values equal to the keys.
+ * Weights are the last head's. */
 static void attend(double *outputs, double *weights, const double *q, const double *k, const double *v, int T, int S,
                    int D, int heads, double scale) {
     const int width = D / heads;
@@ -77,7 +77,7 @@ static void test_self_attention_example_prints_right_numbers(void **state) {
     attend(outputs, weights, queries, keys, values, 3, 3, 3, 1, 1);
     shows(text, "weights", weights, 9, PRINTED);
     shows(text, "outputs =", outputs, 9, PRINTED);
-    const double known[] = {2, 7, 1.5, 2, 8, 0, 2, 7.8, 0.3}; /* as tutorials round, from rounded weights */
+    const double known[] = {2, 7, 1.5, 2, 8, 0, 2, 7.8, 0.3}; /* rounded as in tutorials, from rounded weights */
     shows(text, "outputs =", known, 9, 0.35);
     attend(outputs, weights, queries, keys, values, 3, 3, 3, 1, 1 / sqrt(3));
     shows(text, "outputs with scores", outputs, 9, PRINTED);

@@ -1,4 +1,4 @@
-/* The example that writes numbers in words: what it writes, against words written by hand. */
+/* The number words example against hand-written words. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,7 @@ static int run(const char *dir, const char *arguments) {
 }
 
 typedef struct lines {
-    char *text, **line; /* [count], without their ends */
+    char *text, **line; /* [count], without line ends */
     size_t count;
 } lines;
 
@@ -121,7 +121,7 @@ static void free_lines(lines *all) {
     free(all->line);
 }
 
-/* All pairs that it writes in words that are written here by hand as well. */
+/* All generated pairs that are also in the hand-written list. */
 static void test_number_words_are_right(void **state) {
     (void)state;
     bool met[HANDS] = {false};
@@ -138,7 +138,7 @@ static void test_number_words_are_right(void **state) {
             for (int k = 0; k < HANDS; k++) {
                 const bool same = strcmp(german.line[i], BY_HAND[k].german) == 0;
                 if (same != (strcmp(english.line[i], BY_HAND[k].english) == 0))
-                    fail_msg("'%s' is written beside '%s'", german.line[i], english.line[i]);
+                    fail_msg("'%s' is paired with '%s'", german.line[i], english.line[i]);
                 met[k] = met[k] || same;
             }
         free_lines(&german);
@@ -146,7 +146,7 @@ static void test_number_words_are_right(void **state) {
     }
     for (int k = 0; k < HANDS; k++)
         if (!met[k])
-            fail_msg("nothing is '%s'", BY_HAND[k].german);
+            fail_msg("'%s' is never generated", BY_HAND[k].german);
 }
 
 static int by_text(const void *a, const void *b) {
@@ -172,7 +172,7 @@ static void check_apart(const char *language) {
         count += sets[s].count;
     }
     assert_string_equal(sets[0].line[0], strcmp(language, "de") == 0 ? "null" : "zero");
-    if (strcmp(language, "de") == 0) { /* short numbers, though few there are, are in every set */
+    if (strcmp(language, "de") == 0) { /* short numbers are in every set, though rare */
         assert_true(without_thousands(&sets[0]) > 850);
         assert_true(without_thousands(&sets[1]) > 10 && without_thousands(&sets[2]) > 10);
         assert_true(without_thousands(&sets[2]) < 50);
@@ -180,7 +180,7 @@ static void check_apart(const char *language) {
     qsort(all, count, sizeof(*all), by_text);
     for (size_t i = 1; i < count; i++)
         if (strcmp(all[i - 1], all[i]) == 0)
-            fail_msg("'%s' is there twice", all[i]);
+            fail_msg("'%s' occurs twice", all[i]);
     for (int s = 0; s < 3; s++)
         free_lines(&sets[s]);
 }

@@ -1,4 +1,4 @@
-/* Pictures of attention: what is in them, where it is, and colours that can be told from each other. */
+/* Attention pictures: contents, layout, and distinguishable colours. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static const char *in_folder(const char *name) {
     return path;
 }
 
-/* Groups of panels of this size, whose first row looks at the first column alone, the second at two, and so on. */
+/* Groups of panels of this size; the first row attends to the first column, the second to two, and so on. */
 static void draw(const char *path, picture_format format, size_t groups, size_t heads, size_t rows, size_t columns) {
     static const char *const words[] = {"\xe2\x96\x81house", "<&\">", "\xe2\x96\x81\xc3\xbc",
                                         "longer-than-any-label-may-be"};
@@ -54,7 +54,7 @@ static void draw(const char *path, picture_format format, size_t groups, size_t 
     assert_int_equal(cli_output_close(&out, true), CLI_OK);
 }
 
-/* All ink is inside, whatever the sizes. */
+/* All ink is inside, for any size. */
 static void test_picture_has_all_ink_inside(void **state) {
     (void)state;
     const size_t sizes[][4] = {{1, 1, 1, 1}, {1, HEADS, ROWS, COLUMNS}, {3, 5, 3, 2}, {2, 2, MOST, 3}, {3, 1, 2, MOST}};
@@ -68,7 +68,7 @@ static void test_picture_has_all_ink_inside(void **state) {
     }
 }
 
-/* Heads stand in a grid that is about as wide as high. */
+/* Heads are in a grid that is about as wide as high. */
 static void test_attention_heads_form_a_square_grid(void **state) {
     (void)state;
     draw(in_folder("grid.svg"), PICTURE_SVG, 1, HEADS, MOST / 2, MOST / 2);
@@ -122,7 +122,7 @@ static double difference(double one, double other) {
     return sqrt(pow(a[0] - b[0], 2) + pow(a[1] - b[1], 2) + pow(a[2] - b[2], 2));
 }
 
-/* A difference of 2 is just seen side by side; one of 20 is another colour. */
+/* A difference of 2 is just visible side by side; one of 20 is another colour. */
 static void test_color_scale_is_monotonic_and_distinct(void **state) {
     (void)state;
     double last = 101, lab[3];
@@ -136,15 +136,15 @@ static void test_color_scale_is_monotonic_and_distinct(void **state) {
     assert_true(difference(0, 0.05) > 15);
 }
 
-/* The square of weight 1 as rsvg-convert draws it has the colour that the PNG has there: the SVG is no part of it. */
+/* rsvg-convert renders the square of weight 1 in the PNG's colour. */
 static void test_svg_and_png_have_the_same_colors(void **state) {
     (void)state;
-    draw(in_folder("drawn.svg"), PICTURE_SVG, 2, 5, ROWS, COLUMNS);
-    if (!svg_draw(in_folder("drawn.svg"), in_folder("drawn.png"), 1))
+    draw(in_folder("rendered.svg"), PICTURE_SVG, 2, 5, ROWS, COLUMNS);
+    if (!svg_draw(in_folder("rendered.svg"), in_folder("rendered.png"), 1))
         skip();
-    cairo_surface_t *image = cairo_image_surface_create_from_png(in_folder("drawn.png"));
+    cairo_surface_t *image = cairo_image_surface_create_from_png(in_folder("rendered.png"));
     assert_int_equal(cairo_surface_status(image), CAIRO_STATUS_SUCCESS);
-    const svg_facts f = svg_read(in_folder("drawn.svg"));
+    const svg_facts f = svg_read(in_folder("rendered.svg"));
     const int width = cairo_image_surface_get_width(image), height = cairo_image_surface_get_height(image);
     assert_true(width == (int)f.view.right && height == (int)f.view.bottom);
     int dark = 0;

@@ -1,4 +1,4 @@
-/* What `tfm report` shows of texts: no folders and no names, and nothing that Markdown takes for marks. */
+/* Texts of `tfm report`: without folders and names, and with Markdown escaped. */
 #include "support/scratch.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -90,7 +90,7 @@ static void test_report_escapes_markdown(void **state) {
     for (int i = 0; i < 40; i++)
         strcat(words, i % 3 ? "a__b " : i % 2 ? "# " : "12. - + = ");
     text = markdown_of(json_pack("{s:{s:s}}", "tfm", "tfm", words));
-    for (const char *line = text; (line = strstr(line, "\n  ")); line += 3) /* no line begins with a mark */
+    for (const char *line = text; (line = strstr(line, "\n  ")); line += 3) /* no line begins with a Markdown mark */
         assert_null(memchr("#-+=", line[3], 4));
     assert_null(strstr(text, "\n  12. "));
     free(text);
@@ -123,7 +123,7 @@ static void test_report_lists_unavailable_checks_apart(void **state) {
     free(text);
 }
 
-/* What standard error, which is a file, gets when builds come to so many seconds. */
+/* Output on stderr, redirected to a file, when builds take so many seconds. */
 static void test_later_kernel_builds_are_announced(void **state) {
     (void)state;
     static const double SECONDS[] = {1, 6, 7, 11, 14, 30};

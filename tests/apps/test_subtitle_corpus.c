@@ -1,5 +1,6 @@
-/* Subtitle files made from the grammars of SubRip and WebVTT, as players read them: with an identity translator each
- * comes back byte for byte; with a marking translator each text is visited once, in order, and its markup stays. */
+/* Subtitle files generated from the grammars of SubRip and WebVTT, as players read them: an identity translator
+ * restores each byte for byte; with a marking translator each text is visited once, in order, and its markup is kept.
+ * */
 #include "support/harness.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +10,12 @@
 
 enum { FILES = 50, CUES = 40 };
 
-/* A file while it is made, and what is to become of it. */
+/* A file being generated, and its expected output. */
 typedef struct corpus {
     harness_random random;
     bool vtt;
-    const char *line_end; /* NULL: another one for each line */
-    FILE *in, *marked;    /* the file; and as the marking translator leaves it, except how lines are broken */
+    const char *line_end; /* NULL: a random one for each line */
+    FILE *in, *marked;    /* the file; and the marking translator's output, up to line breaks */
     FILE *texts;          /* the texts to be visited, a line each */
     size_t visits;
     bool begun, word_first; /* a text has begun; its next word is the first */
@@ -26,7 +27,7 @@ static size_t below(corpus *c, size_t count) {
 
 #define ONE_OF(c, all) ((all)[below((c), CLI_COUNT(all))])
 
-/* What is no text to translate. */
+/* Parts that are not translated. */
 static void put(corpus *c, const char *raw) {
     fputs(raw, c->in);
     fputs(raw, c->marked);
@@ -34,7 +35,7 @@ static void put(corpus *c, const char *raw) {
 
 static void end_line(corpus *c) {
     static const char *const ENDS[] = {"\n", "\r\n", "\r", "\r\r\n"};
-    put(c, c->line_end ? c->line_end : ENDS[below(c, 2)]); /* CR LF after CR would be another end */
+    put(c, c->line_end ? c->line_end : ENDS[below(c, 2)]); /* CR LF after CR would be another line end */
 }
 
 static void put_line(corpus *c, const char *raw) {
@@ -44,7 +45,7 @@ static void put_line(corpus *c, const char *raw) {
 
 /* ---- Words ----------------------------------------------------------------------------------------------------- */
 
-/* A word as the file has it, as the model reads it, and as it is written in a text that changes. */
+/* A word as in the file, as the model reads it, and as written in a changed text. */
 typedef struct word {
     const char *raw, *text, *written;
 } word;
@@ -62,7 +63,7 @@ static const word WORDS[] = {{"Haus", "Haus", "Haus"},
                              {"Wort", "Wort", "Wort"}};
 static const word FURTHER[] = {
     {"42", "42", "42"}, {"...", "...", "..."}, {"--", "--", "--"}, {"#1", "#1", "#1"}, {"00:01", "00:01", "00:01"}};
-/* Plain characters that look like markup; and references, of which a text has only the one or the other. */
+/* Plain characters that look like markup; and references, of which a text has only one kind. */
 static const word SRT_PLAIN[] = {{"AT&T", "AT&T", "AT&T"},
                                  {"<3", "<3", "<3"},
                                  {"<", "<", "<"},
@@ -96,7 +97,7 @@ static void put_word(corpus *c, word w) {
     c->begun = true;
 }
 
-/* Any word but the first of a line. */
+/* Any word except the first of a line. */
 static word next_word(corpus *c, bool plain) {
     const size_t choice = below(c, 10);
     if (choice < 7)
@@ -108,7 +109,7 @@ static word next_word(corpus *c, bool plain) {
 
 /* ---- Text ------------------------------------------------------------------------------------------------------ */
 
-/* Between two words; true where it is a line's end. */
+/* A separator between two words; true for a line end. */
 static bool put_gap(corpus *c, bool blank_lines) {
     static const char *const BREAKS[] = {"<br>", "<BR/>", " <br /> "};
     const size_t choice = below(c, 12);
@@ -129,7 +130,7 @@ static bool put_gap(corpus *c, bool blank_lines) {
     return choice >= 8;
 }
 
-/* Words with tags directly around some of them. */
+/* Words, some directly enclosed in tags. */
 static void put_words(corpus *c, bool blank_lines) {
     static const struct {
         const char *open, *close;
@@ -287,7 +288,7 @@ static void make(corpus *c) {
 
 /* ---- Translators ----------------------------------------------------------------------------------------------- */
 
-/* Blanks and line breaks, which a translation may place differently, as one blank each. In place. */
+/* Runs of blanks and line breaks, which a translation may place differently, become one blank. In place. */
 static char *without_breaks(char *text) {
     char *to = text;
     for (const char *at = text; *at;) {
@@ -330,14 +331,14 @@ static char *translated(const char *file, bool vtt, bool marks, char **texts) {
     return out;
 }
 
-/* Where two texts differ, with what is around that place. */
+/* The first difference of two texts, with its context. */
 static void expect_same(size_t seed, const char *what, const char *got, const char *want) {
     size_t at = 0;
     while (got[at] && got[at] == want[at])
         at++;
     const size_t from = at > 60 ? at - 60 : 0;
     if (got[at] != want[at])
-        fail_msg("file %zu, %s: got '%.120s' in the place of '%.120s'", seed, what, got + from, want + from);
+        fail_msg("file %zu, %s: got '%.120s', not '%.120s'", seed, what, got + from, want + from);
 }
 
 static void test_generated_subtitles_round_trip(void **state) {

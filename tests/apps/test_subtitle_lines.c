@@ -1,4 +1,4 @@
-/* Lines of subtitles: which tags are not counted, and where lines break. */
+/* Subtitle lines: tags excluded from the length, and line breaking. */
 #include "support/harness.h"
 #include <stdlib.h>
 #include <string.h>

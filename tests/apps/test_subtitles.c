@@ -1,4 +1,4 @@
-/* Subtitles as documents, with translations that are made up: which texts are found, and what stays around them. */
+/* Subtitle documents with mock translations: texts found, and unchanged parts. */
 #include "support/harness.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include "documents/document.h"
 #include "documents/subtitles.h"
 
-/* The file with its texts as `say` has them, or as they are. NULL: it is refused. `texts` is what was to be translated,
- * separated by '|'. Both are for free(). */
+/* The file with texts replaced as `say` does, or unchanged. NULL: it is rejected. `texts` is the input to be
+ * translated, separated by '|'. Both are for free(). */
 static char *through(const document_kind *kind, const char *file, const char *const *say, char **texts) {
     char *copy = strdup(file), *out = NULL;
     void *content = kind->read("file", copy, strlen(copy));
@@ -39,7 +39,7 @@ static void expect(const document_kind *kind, const char *file, const char *cons
     free(texts);
 }
 
-/* A file has these texts, and is the same with each in its own place. */
+/* A file has these texts, and is unchanged by an identity translation. */
 static void has_texts(const document_kind *kind, const char *file, const char *want) {
     char *texts, *got = through(kind, file, NULL, &texts);
     assert_non_null(got);
@@ -49,7 +49,7 @@ static void has_texts(const document_kind *kind, const char *file, const char *w
     free(texts);
 }
 
-/* Standard error to a file in memory, until heard() returns what was written there, for free(). */
+/* Redirects stderr to memory until heard() returns the output, for free(). */
 static int before = -1, now = -1;
 
 static void listen(void) {
@@ -97,7 +97,7 @@ static void test_cue_without_text_is_kept(void **state) {
         has_texts(&document_srt, same[i], "");
 }
 
-/* Every way in which numbers, times and blank lines are odd in files that players show. */
+/* Irregular numbers, times and blank lines in files that players accept. */
 static void test_odd_srt_cues_are_read_as_players_read_them(void **state) {
     (void)state;
     static const char *const files[] = {
@@ -155,7 +155,7 @@ static void test_text_of_srt_goes_on_after_blank_lines(void **state) {
            "1\n" T1 "\nOne, two\n\n  three, four.\n");
 }
 
-/* What may have text and is left alone is counted, with the first such line. */
+/* Skipped parts that may contain text are counted, with the first such line. */
 static void test_text_outside_of_cues_is_kept_and_counted(void **state) {
     (void)state;
     static const struct {
@@ -250,7 +250,7 @@ static void test_line_breaks_in_text_are_kept(void **state) {
            "1\r" T1 "\rOne two three four five six\rseven eight nine ten eleven\r");
 }
 
-static void test_speakers_and_songs_have_lines_of_their_own(void **state) {
+static void test_speakers_and_songs_have_separate_lines(void **state) {
     (void)state;
     const document_kind *srt = &document_srt;
     cue_becomes(srt, "- Wie geht's?\n- Gut, und\ndir?", SAY("How are you?", "Well, and how about you?"),
@@ -325,7 +325,7 @@ static void test_vtt_markup_keeps_its_place(void **state) {
 
 /* ---- Any bytes ------------------------------------------------------------------------------------------------- */
 
-/* Wherever a file is cut off, it is refused or comes back. */
+/* A file truncated anywhere is rejected or returned. */
 static void test_any_beginning_of_a_file_comes_back(void **state) {
     (void)state;
     static const char srt[] =
@@ -357,7 +357,7 @@ int main(void) {
         cmocka_unit_test(test_tags_stay_around_their_words),
         cmocka_unit_test(test_plain_characters_of_srt_stay_plain),
         cmocka_unit_test(test_line_breaks_in_text_are_kept),
-        cmocka_unit_test(test_speakers_and_songs_have_lines_of_their_own),
+        cmocka_unit_test(test_speakers_and_songs_have_separate_lines),
         cmocka_unit_test(test_vtt_blocks_that_are_no_cues_stay),
         cmocka_unit_test(test_vtt_text_is_escaped),
         cmocka_unit_test(test_vtt_markup_keeps_its_place),

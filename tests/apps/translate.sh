@@ -137,8 +137,8 @@ translate --alignments --alignment-layer 99 --json --split -i lines
 check "translate --alignment-layer beyond the last layer is an error" one_sentence 1 'layer of alignments is 99'
 corpus=$root/../shared/data/tatoeba-deu-eng/demo
 if [ -f "$corpus/test.de" ]; then
-    # Real sentences that the model did not learn, four and four on a line: the score is that of the same sentences one a
-    # line. (Of a line that the model has learned as two sentences it knows the whole better than the parts.)
+    # Real sentences outside the training set, four per line: the score equals that of one sentence per line.
+    # (A training line of two sentences is translated better as a whole.)
     head -n 400 "$corpus/test.de" >single.de
     head -n 400 "$corpus/test.en" >single.en
     paste -d' ' - - - - <single.de >joined.de

@@ -37,7 +37,7 @@ printf '\n%s\n' "$english" >want
 check "translate names a line that is too long for the model and exits with 1" both 1 says err 'line 1: the line has [0-9]* tokens, and the model takes at most [0-9]*: '
 check "translate writes an empty line for a line that is too long and continues" cmp -s out want
 translate --truncate -i lines
-grep -v 'building kernels for this device' err >complaints # which a busy machine may have to be told here
+grep -v 'building kernels for this device' err >complaints # logged on a busy machine
 check "translate --truncate cuts a line that is too long without a message" [ "$code" = 0 -a "$(wc -l <out)" = 2 -a ! -s complaints ]
 translate -i nowhere
 check "translate names an input file that does not exist" one_sentence 1 'nowhere'

@@ -1,9 +1,9 @@
-# tfm translate: output files, full disks, closed pipes, streaming, and the lines that stay after a signal.
+# tfm translate: output files, full disks, closed pipes, streaming, and the output after a signal.
 #     sh tests/apps/translate_output.sh PROGRAM SOURCE_ROOT
 # Prints TAP.
 . "$(dirname "$0")/common.sh"
 
-# ---- Files and standard output
+# ---- Files and stdout
 translate -i "$demo/test.de" -o result
 check "translate -o writes the translations to a file" same result "$demo/beam4.en"
 echo old >result
@@ -48,7 +48,7 @@ code=$?
 check "translate with standard output closed is an error" one_sentence 1 'standard output'
 
 # ---- Pipes: a line is translated before the writer sends more
-wait_for() { # a line count in `out`, for a minute
+wait_for() { # waits for a line count in `out`, at most a minute
     tries=0
     while [ "$(wc -l <out)" -lt "$1" ] && [ $tries -lt 600 ]; do
         sleep 0.1
@@ -89,7 +89,7 @@ check "translate -o says that nothing was finished when SIGTERM comes early" say
 child=$!
 exec 3>slow
 printf 'Danke.\n\nDan' >&3
-wait_for_lines() { # PATH COUNT: in the unfinished file of this name; signals wait while it is written and counted
+wait_for_lines() { # PATH COUNT: in the temporary file of this name; signals are blocked while it is written and counted
     tries=0
     until [ "$(cat "$1".tfm-* 2>/dev/null | wc -l)" = "$2" ] || [ $tries -ge 600 ]; do
         sleep 0.1

@@ -1,4 +1,4 @@
-# The command line without a model or a device: help, words that are nearly right, completion, readers that go.
+# The command line without a model or a device: help, suggestions, completion, closed pipes.
 #     sh tests/apps/usage.sh PROGRAM SOURCE_ROOT
 # Prints TAP.
 set -u
@@ -7,7 +7,7 @@ root=$(realpath "$2")
 demo=$root/apps/demo
 . "$root/tests/checks.sh"
 
-# ---- Help, and words that are nearly right
+# ---- Help and suggestions
 run -V
 check "tfm -V prints the version" [ "$code" = 0 -a "$(cat out)" = "$("$tfm" --version)" ]
 run help
@@ -34,7 +34,7 @@ for command in translate "eval --src x --ref x"; do
     check "${command% --src*} rejects --beam-size 4000 before it reads anything" one_sentence 2 'beam-size is 4000: give 1 to 32'
 done
 
-# ---- Former names of options, names of other programs, and aliases
+# ---- Former option names, names in other programs, and aliases
 shown=
 for renamed in translate:alpha:length-penalty generate:alpha:length-penalty generate:ids:token-ids \
     generate:max-new:max-new-tokens generate:min-new:min-new-tokens score:end:score-eos embed:top:top-k \
@@ -90,7 +90,7 @@ run help
 check "help shows no alias of a command" [ "$(grep -c 'attend ' out)" = 0 ]
 
 # ---- Completion
-# complete WORD...: what bash offers for the last of these words
+# complete WORD...: the completions that bash offers for the last word
 complete() {
     bash -c 'eval "$("$1" completion bash)"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tfm; printf "%s\n" "${COMPREPLY[@]}"' \
         bash "$tfm" tfm "$@" | sort | tr '\n' ' '
@@ -123,10 +123,10 @@ run completion fish
 check "completion for another shell is a usage error" one_sentence 2 "'fish'"
 
 
-# ---- Readers and writers
+# ---- Pipes and terminals
 { sleep 1; "$tfm" --help 2>err; } | true
 check "tfm --help prints no error when the reader has closed the pipe" [ ! -s err ]
-# Buffered by the line or not at all, a write fails long before the output is closed.
+# With line buffering or none, a write fails before the output is closed.
 for buffer in 0 L; do
     { sleep 1; ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" stdbuf -o$buffer "$tfm" completion zsh 2>err; echo $? >code; } | true
     check "completion ends quietly by SIGPIPE with stdbuf -o$buffer when the reader has closed the pipe" [ "$(cat code)" = 141 -a ! -s err ]
@@ -136,7 +136,7 @@ for buffer in 0 L; do
         check "completion reports a full disk with stdbuf -o$buffer" one_sentence 1 'cannot write standard output: No space left'
     }
 done
-# What a command that reads lines says to a terminal, and to a pipe.
+# Messages of a command that reads lines, on a terminal and on a pipe.
 python3 - "$tfm" "$demo" <<'END' >screen
 import os, pty, sys
 child, terminal = pty.fork()
@@ -157,7 +157,7 @@ check "eval that waits for lines from a terminal says so" grep -q 'reading lines
 run eval --hyp - --ref "$demo/greedy.en" </dev/null
 check "eval that reads from a pipe says nothing of a terminal" [ "$(grep -c 'terminal' err)" = 0 ]
 
-# Rows fit a terminal of 80 columns, broken at words; elsewhere each is one line.
+# On a terminal rows are wrapped to 80 columns at words; otherwise each is one line.
 : >in
 run devices
 cp out rows

@@ -53,7 +53,7 @@ static void test_file_is_read_whole(void **state) {
         assert_int_equal(strlen(text), sizes[i]);
         free(text);
     }
-    /* Says that it has no bytes, and has some. */
+    /* Reports 0 bytes, but has some. */
     if (access("/proc/self/status", R_OK) == 0) {
         harness_ok(tfm__file_read(&text, NULL, "/proc/self/status"));
         assert_non_null(strstr(text, "VmRSS"));
@@ -93,7 +93,7 @@ static void test_file_write_is_atomic(void **state) {
     assert_int_equal(entries(), before);
 }
 
-/* A full disk, as a limit on file sizes plays it. */
+/* A full disk, simulated by a file size limit. */
 static void test_file_write_on_full_disk_keeps_the_old_file(void **state) {
     (void)state;
     static char large[1 << 16];
@@ -112,7 +112,7 @@ static void test_file_write_on_full_disk_keeps_the_old_file(void **state) {
     holds("full", "old");
 }
 
-/* Writes two contents in turns until it is killed. */
+/* Writes two contents in turns until killed. */
 static void write_for_ever(char *content, size_t size) {
     for (char c = 'a';; c = c == 'a' ? 'b' : 'a') {
         memset(content, c, size);
@@ -121,8 +121,8 @@ static void write_for_ever(char *content, size_t size) {
     }
 }
 
-/* Two writers of one file, killed at any instant: the file always has one whole content. They
- * leave at most one temporary file, which the next writer removes. */
+/* Two writers of one file, killed at any instant: the file always has one whole content. They leave at most one
+ * temporary file, removed by the next writer. */
 static void test_killed_writers_leave_one_whole_file(void **state) {
     (void)state;
     enum { SIZE = 3 << 20, ROUNDS = 25 };
@@ -185,8 +185,8 @@ static void test_directories_are_made(void **state) {
     assert_false(tfm__file_exists(scratch_path("file/below")));
 }
 
-/* A link to itself stands for all that stat refuses for another reason than that nothing is there: root, who runs tests
- * in containers, has permission everywhere. */
+/* A self-referencing link stands for every stat error other than ENOENT: root, used in containers, passes all
+ * permission checks. */
 static void test_unreadable_path_exists_and_opening_says_why(void **state) {
     (void)state;
     char *text = NULL;
@@ -206,7 +206,7 @@ static void test_paths_are_joined(void **state) {
     }
 }
 
-/* Room that no memory has is refused, not looked for without end. */
+/* A size beyond memory is rejected. */
 static void test_array_growth_beyond_memory_is_an_error(void **state) {
     (void)state;
     int16_t *array = NULL;

@@ -1,11 +1,11 @@
-/* The readers of JSON, the library's and the program's, of the same texts. */
+/* The JSON readers of the library and the program, on the same texts. */
 #include "base/json.h"
 #include "cli/cli.h"
 #include "support/scratch.h"
 
 #define BOM "\xEF\xBB\xBF"
 
-/* Both readers' value of a text; NULL where both refuse it. They must agree. */
+/* Both readers' value of a text; NULL if both reject it. They must agree. */
 static json_t *parsed(const char *text, size_t bytes) {
     char why[CLI_REASON] = "";
     json_t *library = NULL, *program = cli_json_parse(text, bytes, why);
@@ -76,7 +76,7 @@ static void test_invalid_json_is_rejected(void **state) {
     for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
         json_t *got = parsed(CASES[i], strlen(CASES[i]));
         if (got)
-            fail_msg("%s is read", CASES[i]);
+            fail_msg("%s is accepted", CASES[i]);
     }
     assert_null(parsed("{}\0", 3));
     char deep[20001], digits[20001];
@@ -86,7 +86,7 @@ static void test_invalid_json_is_rejected(void **state) {
     assert_null(parsed(digits, 20000));
 }
 
-/* A file of tensors whose name is there twice is damaged; in a request the last one holds, as in Python. */
+/* A tensor file with a duplicate name is damaged; in a request the last key wins, as in Python. */
 static void test_duplicate_keys_are_rejected_by_the_library_only(void **state) {
     (void)state;
     static const char *const CASES[] = {"{\"a\": 1, \"a\": 2}", "{\"a\": 99999999999999999999, \"a\": 2}"};

@@ -1,4 +1,4 @@
-/* YAML as JSON values, and what is refused of it. */
+/* YAML as JSON values, and rejected input. */
 #include "base/yaml.h"
 #include "support/scratch.h"
 
@@ -8,7 +8,7 @@ static json_t *parsed(const char *text) {
     return out;
 }
 
-/* What Marian and people write. */
+/* Files by Marian and by hand. */
 static void test_yaml_is_read_as_json_values(void **state) {
     (void)state;
     static const struct {

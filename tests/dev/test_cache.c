@@ -1,4 +1,4 @@
-/* The disk cache: what was put comes back, and what was harmed never does. */
+/* Disk cache: stored entries are returned, damaged ones never are. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -33,7 +33,7 @@ static int setup(void **state) {
     return mkdtemp(folder) && setenv("TFM_CACHE_DIR", folder, 1) == 0 ? 0 : -1;
 }
 
-/* Calls `visit` with the path of every file in the folder; how many there were. */
+/* Calls `visit` with the path of every file in the folder; returns how many. */
 static int each_file(void (*visit)(const char *path)) {
     int count = 0;
     DIR *listing = opendir(folder);
@@ -68,7 +68,7 @@ static void note_path(const char *path) {
     snprintf(entry_path, sizeof(entry_path), "%s", path);
 }
 
-/* A folder with exactly one entry, KEY -> PAYLOAD, its path in entry_path. */
+/* A folder with exactly one entry, KEY -> PAYLOAD; its path is in entry_path. */
 static void one_entry(void) {
     each_file(remove_file);
     tfm__cache_put(KEY, PAYLOAD, sizeof(PAYLOAD));
@@ -112,7 +112,7 @@ static void test_cached_entry_comes_back(void **state) {
 
 static void test_entries_of_any_size_come_back(void **state) {
     (void)state;
-    /* Around the hash's words of eight bytes, and a large one. */
+    /* Sizes around the hash's 8-byte words, and a large one. */
     static const size_t SIZES[] = {1, 7, 8, 9, 15, 16, 17, 65, 1000, 3000001};
     for (size_t i = 0; i < TFM__COUNT(SIZES); i++) {
         char *data = malloc(SIZES[i]);
@@ -141,8 +141,8 @@ static long size_of(const char *path) {
     return (long)about.st_size;
 }
 
-/* Each byte of header, key and payload, in its lowest, its highest and all bits: never a payload, and the
- * entry goes. */
+/* Each byte of header, key and payload, in its lowest, highest and all bits: no payload is returned, and the entry is
+ * deleted. */
 static void test_damaged_cache_entry_is_dropped(void **state) {
     (void)state;
     static const unsigned char BITS[] = {0x01, 0x80, 0xff};
@@ -175,7 +175,7 @@ static void test_truncated_or_longer_entry_is_dropped(void **state) {
     }
 }
 
-/* An unharmed entry under another key's name, as a collision of hashes would leave it. */
+/* A valid entry under another key's name, as a hash collision would leave it. */
 static void test_entry_under_another_key_is_ignored(void **state) {
     (void)state;
     char other_path[600];
@@ -192,7 +192,7 @@ static void test_entry_under_another_key_is_ignored(void **state) {
     assert_there(KEY, PAYLOAD, sizeof(PAYLOAD));
 }
 
-/* What is not a plain file is not followed, waited for or read. */
+/* Anything except a regular file is not followed, waited for or read. */
 static void test_links_pipes_and_directories_are_ignored(void **state) {
     (void)state;
     one_entry();
@@ -208,7 +208,7 @@ static void test_links_pipes_and_directories_are_ignored(void **state) {
     tfm__cache_put(KEY, PAYLOAD, sizeof(PAYLOAD)); /* cannot replace a folder */
     assert_absent(KEY);
     assert_int_equal(rmdir(entry_path), 0);
-    assert_int_equal(each_file(NULL), 0); /* nor is the temporary file left */
+    assert_int_equal(each_file(NULL), 0); /* no temporary file is left either */
 }
 
 static void sparse(const char *name, off_t bytes, long seconds_ago) {
@@ -238,9 +238,9 @@ static void test_cache_deletes_oldest_entries_beyond_its_limit(void **state) {
     sparse("0000000000000001.tfm", 100 << 20, 100);
     sparse("0000000000000002.tfm", 60 << 20, 200);
     sparse("0000000000000004.tfm-1-1", 5, 7200); /* left by a dead process */
-    sparse("0000000000000005.tfm-1-1", 5, 10);   /* being written by another one */
+    sparse("0000000000000005.tfm-1-1", 5, 10);   /* in use by another process */
     sparse("0000000000000006.table-1-1", 5, 7200);
-    sparse("0000000000000007.table", 5, 7200); /* it lasts */
+    sparse("0000000000000007.table", 5, 7200); /* it stays */
     sparse("somebody's.file", 500 << 20, 9999);
     tfm__cache_put(KEY, PAYLOAD, sizeof(PAYLOAD));
     assert_false(there("0000000000000003.tfm"));
@@ -285,8 +285,7 @@ static void test_cache_directory_follows_environment(void **state) {
     tfm__cache_put(KEY, PAYLOAD, sizeof(PAYLOAD));
     assert_absent(KEY);
     assert_int_equal(each_file(NULL), 0);
-    /* Unset: the XDG folder; a relative one is ignored for ~/.cache, and both are made, for the owner alone.
-     */
+    /* Unset: the XDG folder; a relative one is ignored in favour of ~/.cache; both are created for the owner only. */
     unsetenv("TFM_CACHE_DIR");
     setenv("XDG_CACHE_HOME", folder, 1);
     setenv("HOME", folder, 1);
@@ -313,7 +312,7 @@ static void test_cache_directory_follows_environment(void **state) {
     setenv("TFM_CACHE_DIR", folder, 1);
 }
 
-/* How often a process of its own warns when it uses this folder three times. */
+/* How often a separate process warns if it uses this folder three times. */
 static int warnings_in(const char *path) {
     int status;
     pid_t child = fork();
@@ -358,7 +357,7 @@ static void test_unsafe_cache_directory_gives_one_warning(void **state) {
     assert_int_equal(each_file(NULL), 0);
 }
 
-/* A full disk, played by a limit on the size of files. */
+/* A full disk, simulated by a file size limit. */
 static void test_cache_on_full_disk_warns_once(void **state) {
     (void)state;
     int status;
@@ -381,7 +380,7 @@ static void test_cache_on_full_disk_warns_once(void **state) {
 
 static void test_cache_hash_values_never_change(void **state) {
     (void)state;
-    /* Fixed for ever: names of files and the checksums in them depend on it. */
+    /* Must never change: file names and checksums depend on it. */
     assert_true(tfm__hash64("tfm", 3, 0) == 0x95da5b31dd6919b0u);
     assert_true(tfm__hash64("The quick brown fox", 19, 7) == 0x16c5ae5caa00acfu);
     assert_true(tfm__hash64("", 0, 0) != tfm__hash64("", 0, 1));
@@ -396,7 +395,7 @@ static void test_cache_hash_values_never_change(void **state) {
         assert_true(hash != plain);
         changed += (uint64_t)__builtin_popcountll(hash ^ plain);
     }
-    /* However the bytes are cut. */
+    /* For any split of the bytes. */
     for (size_t i = 0; i < sizeof(data); i++)
         data[i] = (unsigned char)(i * 7);
     plain = tfm__hash64(data, 61, 3);
@@ -406,7 +405,7 @@ static void test_cache_hash_values_never_change(void **state) {
             tfm__hash_add(&hash, data + at, at + step < 61 ? step : 61 - at);
         assert_true(tfm__hash_finish(&hash) == plain);
     }
-    /* A change of one bit turns about half of the hash over. */
+    /* A one-bit change flips about half of the hash. */
     assert_in_range(changed, 512 * 30, 512 * 34);
 }
 
@@ -417,7 +416,7 @@ static bool stored(const char *key) {
     return payload != NULL;
 }
 
-/* Entries of a kind and a device go, and no others; nor does a file that is no entry. */
+/* Entries of one kind and device are deleted, others and foreign files are not. */
 static void test_entries_of_one_kind_and_device_are_dropped(void **state) {
     (void)state;
     static const char *const KEYS[] = {"proof of a\ndevice 1", "proof of b, and more\ndevice 1", "proof of a\ndevice 2",
@@ -439,7 +438,7 @@ static void test_entries_of_one_kind_and_device_are_dropped(void **state) {
     remove(stray);
 }
 
-/* One holder at a time, until it lets go or is no more; and what a handler of signals forgets. */
+/* One holder at a time, until it unlocks or ends; and the effect of a signal handler. */
 static void test_cache_lock_has_one_holder(void **state) {
     (void)state;
     int lock, second, state_of_child, ready[2];
@@ -456,7 +455,7 @@ static void test_cache_lock_has_one_holder(void **state) {
         pause();
         _exit(0);
     }
-    close(ready[1]); /* so that a child which ends is seen */
+    close(ready[1]); /* so that the parent sees a child end */
     assert_int_equal(read(ready[0], &byte, 1), 1);
     assert_false(tfm__cache_lock(&second, 0));
     kill(child, SIGKILL);
@@ -464,7 +463,7 @@ static void test_cache_lock_has_one_holder(void **state) {
     assert_true(tfm__cache_lock(&lock, 0) && lock >= 0);
     tfm__cache_unlock(lock);
     close(ready[0]);
-    setenv("TFM_CACHE_DIR", "off", 1); /* everybody gets what nobody shares */
+    setenv("TFM_CACHE_DIR", "off", 1); /* without a share everyone succeeds */
     assert_true(tfm__cache_lock(&lock, 0) && lock == -1 && tfm__cache_lock(&second, 0) && second == -1);
     tfm__cache_unlock(lock);
     setenv("TFM_CACHE_DIR", folder, 1);

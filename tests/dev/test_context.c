@@ -1,4 +1,4 @@
-/* A context's promises: scopes give memory back and keep what is kept, stale tensors are refused, the first failure
+/* Contract of contexts: scopes free memory and keep listed tensors, stale tensors are rejected, the first failure
  * sticks, kernels are checked by name and overridden by file. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void test_scope_reuses_pooled_memory(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_buffer *first = NULL;
-    /* In steady state a step finds its memory in the pool. */
+    /* In steady state a step gets its memory from the pool. */
     for (int step = 0; step < 5; step++) {
         harness_ok(tfm_scope_open(ctx));
         tfm_tensor x = fresh(1000);
@@ -41,7 +41,7 @@ static void test_scope_keeps_listed_tensors(void **state) {
     harness_ok(tfm__tensor_fill(ctx, kept, &value));
     harness_ok(tfm_scope_close(ctx, 2, (tfm_tensor *[]){&kept, &empty}));
     assert_false(tfm__tensor_alive(ctx, lost));
-    /* Kept for the next scope only; given back there it serves another tensor, and the old name is known as stale. */
+    /* Kept for the next scope only; freed there, its memory is reused and the old handle is detected as stale. */
     float *host = harness_floats(kept);
     assert_true(host[0] == 42 && host[2] == 42);
     free(host);
@@ -50,7 +50,7 @@ static void test_scope_keeps_listed_tensors(void **state) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-/* An output given from outside stays with its own scope, whoever lists it as kept. */
+/* A caller's output stays in its own scope, even if another scope keeps it. */
 static void test_outer_tensor_stays_with_its_scope(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -90,7 +90,7 @@ static void test_first_error_is_sticky(void **state) {
     char first[256];
     snprintf(first, sizeof(first), "%s", tfm_context_error(ctx));
     assert_non_null(strstr(first, "add"));
-    /* Ops after a failure do nothing and say the first failure's status. */
+    /* Ops after a failure do nothing and return its status. */
     assert_int_equal(tfm_softmax(ctx, &z, a), TFM_ERROR_ARGUMENT);
     assert_null(z.buffer);
     assert_int_equal(tfm_tensor_new(ctx, &z, TFM_F32, 9, (int64_t[]){1}), TFM_ERROR_ARGUMENT);
@@ -99,11 +99,11 @@ static void test_first_error_is_sticky(void **state) {
     assert_int_equal(tfm_context_status(ctx), TFM_OK);
     assert_string_equal(tfm_context_error(ctx), "");
     harness_ok(tfm_softmax(ctx, &z, a));
-    /* The scope that was open is closed: one more close is one too many. */
+    /* The open scope is closed: one more close is an error. */
     harness_refused(tfm_scope_close(ctx, 0, NULL), TFM_ERROR_ARGUMENT, "no scope");
 }
 
-/* A tensor that was to be made is empty after a failure, whatever the caller's struct held before. */
+/* An output tensor is empty after a failure, whatever the caller's struct held before. */
 static void test_failed_output_tensor_is_empty(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -122,16 +122,16 @@ static void test_failed_output_tensor_is_empty(void **state) {
                             : tfm_tensor_rows(ctx, &out, x, failed ? 0 : 9, 1);
         assert_int_equal(status, failed ? TFM_ERROR_INPUT : TFM_ERROR_ARGUMENT);
         if (out.buffer || out.rank || out.generation)
-            fail_msg("call %d leaves something in *out", call);
+            fail_msg("call %d: *out is not NULL", call);
         tfm_context_clear_error(ctx);
     }
-    /* The dims of a view may be those of the struct that it is put into. */
+    /* The dims of a view may point into its own output struct. */
     out = (tfm_tensor){.dims = {2, 2}};
     harness_ok(tfm_tensor_reshape(ctx, &out, x, 2, out.dims));
     assert_true(out.dims[0] == 2 && out.dims[1] == 2);
 }
 
-/* A list that is missing closes the scope, so that calls stay in pairs. */
+/* A NULL list still closes the scope, so that calls stay paired. */
 static void test_scope_close_without_list_still_closes(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -158,7 +158,7 @@ static void test_invalid_tensor_shapes_are_rejected(void **state) {
     harness_refused(tfm_tensor_rows(ctx, &view, view, 2, 2), TFM_ERROR_ARGUMENT, "rows");
     harness_refused(tfm_tensor_reshape(ctx, &view, x, 2, (int64_t[]){3, 5}), TFM_ERROR_ARGUMENT, "(3, 5)");
     harness_refused(tfm_tensor_reshape(ctx, &view, x, 2, (int64_t[]){-3, -4}), TFM_ERROR_ARGUMENT, "(-3, -4)");
-    /* A product that wraps around to the right number. */
+    /* A product of dims that overflows to the right number. */
     harness_refused(tfm_tensor_reshape(ctx, &view, x, 2, (int64_t[]){12, (INT64_C(1) << 62) + 1}), TFM_ERROR_ARGUMENT,
                     "cannot be seen");
 }
@@ -172,7 +172,7 @@ static void test_unclosed_scopes_are_reported(void **state) {
     harness_refused(status, TFM_ERROR_ARGUMENT, "never closed");
 }
 
-/* What does nothing says why, also after another failure; what is freed takes no sentence away. */
+/* A no-op reports why, also after another failure; free functions keep the message. */
 static void test_error_message_survives_frees(void **state) {
     (void)state;
     const int64_t dims[] = {-1};
@@ -193,7 +193,7 @@ static void test_error_message_survives_frees(void **state) {
         assert_int_equal(status, TFM_ERROR_ARGUMENT);
         assert_string_equal(tfm_error_message(), first);
     }
-    /* What was tried in vain by a call that succeeds in another way is forgotten; what the caller saw fail is not. */
+    /* Internal failures with a fallback leave no message; failures that the caller saw stay. */
     tfm__fail(TFM_ERROR_INPUT, "kept");
     assert_int_equal(tfm_tensor_new(ctx, &y, TFM_F32, 1, dims), TFM_ERROR_ARGUMENT);
     tfm__context_recover(ctx, 0);
@@ -202,7 +202,7 @@ static void test_error_message_survives_frees(void **state) {
     assert_int_equal(tfm_tensor_new(ctx, &y, TFM_F32, 1, dims), TFM_ERROR_ARGUMENT);
     tfm_context_clear_error(ctx);
     assert_string_not_equal(tfm_error_message(), "kept");
-    /* Freed like one that works, with a kernel that it would store. */
+    /* Freed like a valid one, with a kernel to store. */
     const char *folder = getenv("TFM_CACHE_DIR");
     char *kept = folder ? strdup(folder) : NULL;
     setenv("TFM_CACHE_DIR", "/proc/no/such/folder", 1);
@@ -220,7 +220,7 @@ static void test_error_message_survives_frees(void **state) {
     free(kept);
 }
 
-/* A struct filled by hand is looked at before memory is. */
+/* A struct filled by hand is checked before memory is accessed. */
 static void test_hand_filled_tensor_is_validated(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -252,7 +252,7 @@ static void test_unknown_kernel_and_wrong_arguments_are_rejected(void **state) {
                     "parameter");
 }
 
-/* A kernel text in TFM_CL_DIR replaces the embedded one; what the compiler says of it names file and line. */
+/* A kernel source in TFM_CL_DIR replaces the embedded one; compiler errors name file and line. */
 static void test_tfm_cl_dir_overrides_kernel_source(void **state) {
     (void)state;
     char path[4200];
@@ -278,7 +278,7 @@ static void count_builds(void *user, int count, double seconds) {
     assert_true(seconds >= 0);
 }
 
-/* Whoever asks is told of programs that no cache has, and what they took; of others not. */
+/* The build callback reports programs that no cache has, and their build time; others are not reported. */
 static void test_kernel_builds_are_reported_once(void **state) {
     (void)state;
     const char *cache = getenv("TFM_CACHE_DIR");
@@ -307,7 +307,7 @@ static void test_kernel_builds_are_reported_once(void **state) {
     free(kept);
 }
 
-/* Another kind of device's kernels on this one, by name. */
+/* Kernels of another device class on this device, by name. */
 static void test_context_opens_a_named_variant(void **state) {
     (void)state;
     tfm_context *ctx = NULL;
@@ -340,7 +340,7 @@ static void options_are(const tfm__capabilities *capabilities, const char *sourc
     free(got);
 }
 
-/* A text is built as the OpenCL C that it needs, and told of what it asks for and the device has. */
+/* A source is built with the OpenCL C version it needs, and receives the defines of the device's capabilities. */
 static void test_kernel_source_selects_c_version_and_defines(void **state) {
     (void)state;
     const tfm__capabilities old = {.opencl_c = 12, .has = TFM__HAS_FP16},

@@ -1,4 +1,4 @@
-/* Contexts that share the cores of a CPU: who has which part when, and that results are the same on any. */
+/* Contexts that share the cores of a CPU: partitions over time, and results independent of them. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static bool shared_here(tfm_context *ctx) {
     return ctx->on_pocl && ctx->info.compute_units > 1;
 }
 
-/* A product, which is read. */
+/* A GEMM whose result is read. */
 static tfm_status multiply(tfm_context *ctx, float *result, float first) {
     static float a[SIZE * SIZE], b[SIZE * SIZE];
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -42,7 +42,7 @@ static void expect(const tfm_context *ctx, size_t part, size_t parts) {
                            : ctx->full_queue && ctx->queue != ctx->full_queue);
 }
 
-/* Each is a part as soon as it has read something, and has all cores again when it is the only one. */
+/* Each has a partition after its first read, and all cores again when it is the only one. */
 static void test_contexts_share_cpu_cores_in_turn(void **state) {
     (void)state;
     tfm_context *all[2] = {0};
@@ -54,7 +54,7 @@ static void test_contexts_share_cpu_cores_in_turn(void **state) {
     harness_ok(multiply(all[0], want, 1));
     expect(all[0], 0, 1);
     tfm__cpu_partition_share(all[0], true);
-    tfm__cpu_partition_share(all[0], true); /* is no other */
+    tfm__cpu_partition_share(all[0], true); /* equals no other */
     expect(all[0], 0, 1);
     tfm__cpu_partition_share(all[1], true);
     expect(all[1], second, two);
@@ -71,7 +71,7 @@ static void test_contexts_share_cpu_cores_in_turn(void **state) {
     harness_ok(multiply(all[1], got, 1));
     expect(all[1], 0, 1);
     assert_memory_equal(got, want, SIZE * SIZE * sizeof(float));
-    tfm__cpu_partition_share(all[0], true); /* behind the other now */
+    tfm__cpu_partition_share(all[0], true); /* behind the other one */
     expect(all[0], second, two);
     tfm_context_free(&all[0]);
     harness_ok(multiply(all[1], got, 1));
@@ -81,7 +81,7 @@ static void test_contexts_share_cpu_cores_in_turn(void **state) {
     free(got);
 }
 
-/* A caller's own queue stays. */
+/* A caller's queue is unchanged. */
 static void test_callers_queue_is_not_partitioned(void **state) {
     (void)state;
     tfm_context *all[2] = {0}, *wrapped = NULL;
@@ -103,7 +103,7 @@ typedef struct member {
     bool same;
 } member;
 
-/* Comes and goes while others work. */
+/* Opens and closes contexts while others work. */
 static void *come_and_go(void *user) {
     member *m = user;
     tfm_context *ctx = NULL;
@@ -136,7 +136,7 @@ static void test_partitioned_contexts_give_right_results_in_threads(void **state
             for (int k = 0; k < SIZE; k++)
                 want += (members[i].first + (double)((e / SIZE * SIZE + k) % 7)) *
                         ((double)((k * SIZE + e % SIZE) % 5) - 2);
-            assert_true((double)members[i].last[e] == want); /* whole numbers */
+            assert_true((double)members[i].last[e] == want); /* integers */
         }
     }
 }

@@ -1,8 +1,8 @@
-/* Listing and choosing devices. Environments are tried in processes of their own: this program runs itself as
+/* Device list and device selection. Each environment is tested in a child process: this program runs itself as
  *     test_devices list              a row per device, tab-separated
- *     test_devices open [DEVICE]     "ok <index> <name>" or "failed <status> <sentence>"
- *     test_devices without_sys       the same on PoCL where /sys is not mounted, or "refused"
- * An OpenCL loader reads its environment once, and no process should open platforms twice. */
+ *     test_devices open [DEVICE]     "ok <index> <name>" or "failed <status> <message>"
+ *     test_devices without_sys       the same on PoCL without /sys, or "refused"
+ * An OpenCL loader reads its environment once, and a process should not open platforms twice. */
 #include <grp.h>
 #include <sched.h>
 #include <stdio.h>
@@ -28,8 +28,8 @@ static int child_list(void) {
     tfm_status status = tfm_devices_list(&rows, &count);
     if (status != TFM_OK)
         return printf("failed %s %s\n", tfm_status_name(status), tfm_error_message()), 1;
-    if (*tfm_error_message()) /* of what TFM_DEVICE says, which is no failure of the list */
-        return printf("failed: no call has, but there is a sentence: %s\n", tfm_error_message()), 1;
+    if (*tfm_error_message()) /* of TFM_DEVICE, which does not fail the list */
+        return printf("failed: no call failed, but the error message is: %s\n", tfm_error_message()), 1;
     for (size_t i = 0; i < count; i++)
         printf("%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", rows[i].index, rows[i].platform_index, rows[i].device_index,
                (int)rows[i].type, rows[i].emulator, rows[i].chosen, rows[i].name[0] ? rows[i].name : "-",
@@ -49,7 +49,7 @@ static int child_open(const char *device) {
     return ctx ? 3 : 0;
 }
 
-/* Where a user may not take /sys away for one process, that is said, and the test of it is skipped. */
+/* If a user may not hide /sys for one process, this is reported and the test skipped. */
 static int child_without_sys(void) {
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("none", "/sys", "tmpfs", 0, NULL) != 0)
@@ -57,8 +57,8 @@ static int child_without_sys(void) {
     return child_open("pocl");
 }
 
-/* What the child starts with: this process's environment less everything that speaks of devices.
- * OCL_ICD_VENDORS stays, since a machine may need it to keep a broken driver out. */
+/* Environment of the child: this process's, without device variables. OCL_ICD_VENDORS stays, since a machine may need
+ * it to exclude a broken driver. */
 static void clean_environment(void) {
     unsetenv("TFM_DEVICE");
     unsetenv("POCL_DEVICES");
@@ -68,8 +68,8 @@ static void clean_environment(void) {
 
 #define NOBODY 65534
 
-/* Runs this program with `mode`, `argument` (or NULL) and the assignments "A=b" up to NULL; "A" alone unsets, and
- * "NOBODY" is for a run by an ordinary user where this one is root's. Output is stdout alone. */
+/* Runs this program with `mode`, `argument` (or NULL) and assignments "A=b" up to NULL; "A" alone unsets, and "NOBODY"
+ * switches from root to an ordinary user. Returns stdout. */
 static int run(char output[OUTPUT], const char *mode, const char *argument, const char *const *environment) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -100,7 +100,7 @@ static int run(char output[OUTPUT], const char *mode, const char *argument, cons
     close(ends[0]);
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status)); /* no crash, whatever was asked */
+    assert_true(WIFEXITED(status)); /* no crash for any argument */
     return WEXITSTATUS(status);
 }
 
@@ -109,7 +109,7 @@ static int run(char output[OUTPUT], const char *mode, const char *argument, cons
         __VA_ARGS__, NULL                                                                                              \
     }
 
-/* ---- Rows as the parent reads them ------------------------------------------------------------------------------- */
+/* ---- Rows as the parent parses them ------------------------------------------------------------------------------ */
 
 struct row {
     int index, platform, device, type, emulator, chosen;
@@ -134,8 +134,8 @@ static bool usable(const struct row *row) {
     return row->device >= 0 && strcmp(row->error, "-") == 0;
 }
 
-/* The index that `open` gives, or -1 after checking that it failed with TFM_ERROR_DEVICE and a sentence that
- * has `part`. */
+/* The index that `open` returns, or -1 after checking that it failed with TFM_ERROR_DEVICE and a message with `part`.
+ * */
 static int open_index(const char *device, const char *part, const char *const *environment) {
     static char output[OUTPUT];
     int index = -1, status = run(output, "open", device, environment);
@@ -146,7 +146,7 @@ static int open_index(const char *device, const char *part, const char *const *e
     assert_int_equal(status, 1);
     assert_memory_equal(output, "failed TFM_ERROR_DEVICE ", 24);
     if (part && !strstr(output, part))
-        fail_msg("the sentence does not say \"%s\": %s", part, output);
+        fail_msg("the message lacks \"%s\": %s", part, output);
     return -1;
 }
 
@@ -185,7 +185,7 @@ static void test_every_selector_form_selects_its_device(void **state) {
         assert_int_equal(open_index(text, NULL, NULL), rows[i].index);
         snprintf(setting, sizeof(setting), "TFM_DEVICE=%d:%d", rows[i].platform, rows[i].device);
         assert_int_equal(open_index(NULL, NULL, ENVIRONMENT(setting)), rows[i].index);
-        /* Part of the name, in capitals; two devices may share it, so any of that name will do. */
+        /* Part of the name in capitals; two devices may share it, so either matches. */
         snprintf(text, sizeof(text), "%.8s", rows[i].name);
         for (char *c = text; *c; c++)
             *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 32 : *c);
@@ -226,11 +226,11 @@ static void test_unknown_selectors_are_rejected(void **state) {
         char setting[64];
         snprintf(setting, sizeof(setting), "TFM_DEVICE=%s", WORDS[i]);
         assert_int_equal(open_index(NULL, WORDS[i], ENVIRONMENT(setting)), -1);
-        for (size_t part = 0; part < 2; part++) /* of the sentence; in tests/run.sh one of them each time */
+        for (size_t part = 0; part < 2; part++) /* part of the message; in tests/run.sh one of them per run */
             if (!harness_brief() || part == i % 2)
                 assert_int_equal(open_index(WORDS[i], part ? "there is: " : "(0:0)", NULL), -1);
     }
-    /* The list still shows what there is, with nothing chosen. */
+    /* The list shows all devices, with none chosen. */
     struct row rows[MAX_ROWS];
     size_t count = list(rows, ENVIRONMENT("TFM_DEVICE=no-such-vendor"));
     assert_true(count > 0);
@@ -268,7 +268,7 @@ static void test_missing_platform_names_the_package(void **state) {
     rmdir(folder);
 }
 
-/* Two devices of one platform: the wider one is taken, each by its name. */
+/* Two devices of one platform: the one with more cores is the default, each opens by name. */
 static void test_wider_of_two_devices_is_chosen(void **state) {
     (void)state;
     struct row rows[MAX_ROWS];
@@ -290,7 +290,7 @@ static void test_wider_of_two_devices_is_chosen(void **state) {
     if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
         assert_int_equal(open_index("portable computing", NULL, both), wide);
     assert_int_equal(open_index("pocl", NULL, both) >= 0, 1);
-    /* Several candidates: the ranking probes, with a cache and without. */
+    /* Several candidates: the ranking probes them, with a cache and without. */
     assert_true(open_index(NULL, NULL, both) >= 0);
     assert_true(open_index(NULL, NULL, ENVIRONMENT(both[0], "TFM_CACHE_DIR=off")) >= 0);
 }
@@ -314,7 +314,7 @@ static void test_emulator_is_chosen_only_by_name(void **state) {
         skip();
     }
     assert_int_equal(open_index(NULL, NULL, ENVIRONMENT(enabled[0], "TFM_DEVICE=llvmpipe")), emulator);
-    if (real > 0) { /* never without being named */
+    if (real > 0) { /* never without its name */
         assert_int_not_equal(open_index(NULL, NULL, enabled), emulator);
         assert_int_not_equal(open_index("cpu", NULL, enabled), emulator);
     }
@@ -323,10 +323,10 @@ static void test_emulator_is_chosen_only_by_name(void **state) {
 static void refused(tfm_status status, const char *part) {
     assert_int_equal(status, TFM_ERROR_DEVICE);
     if (!strstr(tfm_error_message(), part))
-        fail_msg("the sentence does not say \"%s\": %s", part, tfm_error_message());
+        fail_msg("the message lacks \"%s\": %s", part, tfm_error_message());
 }
 
-/* The order of the ranking, on made-up rows over one real device, so that each passes its probe. */
+/* Order of the ranking, on synthetic rows over one real device, so that each passes its probe. */
 static void test_devices_are_ranked(void **state) {
     (void)state;
     static const tfm_device_info KINDS[] = {
@@ -356,7 +356,7 @@ static void test_devices_are_ranked(void **state) {
     for (size_t i = 0; i < TFM__COUNT(ORDER); i++) {
         harness_ok(tfm__device_select(&taken, rows, TFM__COUNT(rows), NULL));
         assert_string_equal(taken->info.name, ORDER[i]);
-        rows[taken - rows].device = NULL; /* the next best, then */
+        rows[taken - rows].device = NULL; /* then the next best */
     }
     refused(tfm__device_select(&taken, rows, TFM__COUNT(rows), NULL), "pocl-opencl-icd");
     assert_null(taken);
@@ -364,12 +364,12 @@ static void test_devices_are_ranked(void **state) {
     refused(tfm__device_select(&taken, rows, TFM__COUNT(rows), NULL), "pocl-opencl-icd");
     unsetenv("TFM_DEVICE");
     refused(tfm__device_select(&taken, rows, TFM__COUNT(rows), "-1"), "is not a device");
-    /* A device that cannot be used is never taken silently, and says why. */
+    /* An unusable device is never the default, and reports why. */
     rows[2].device = real[usable_row].device;
     snprintf(rows[2].info.error, sizeof(rows[2].info.error), "it is on fire");
     refused(tfm__device_select(&taken, rows, TFM__COUNT(rows), "2"), "it is on fire");
     refused(tfm__device_select(&taken, rows, TFM__COUNT(rows), NULL), "it is on fire");
-    /* A name that it shares with a lesser device that can be used gives that one. */
+    /* A name shared with a usable, lower-ranked device selects that one. */
     rows[5].device = rows[2].device;
     snprintf(rows[5].info.vendor, sizeof(rows[5].info.vendor), "Shared");
     snprintf(rows[2].info.vendor, sizeof(rows[2].info.vendor), "Shared");
@@ -378,11 +378,11 @@ static void test_devices_are_ranked(void **state) {
     free(real);
 }
 
-/* ---- A home folder that cannot be written ------------------------------------------------------------------------ */
+/* ---- An unwritable home folder ----------------------------------------------------------------------------------- */
 
-static char place[256]; /* a folder of everybody's, as /tmp is */
+static char place[256]; /* a world-writable folder, as /tmp is */
 
-/* "NAME=<place>/<file>", of which few are in use at a time. */
+/* "NAME=<place>/<file>", with few in use at a time. */
 static const char *in_place(const char *name, const char *file) {
     static char texts[8][400];
     static int turn;
@@ -420,7 +420,7 @@ static void remove_place(void) {
     assert_int_equal(system(command), 0);
 }
 
-/* A home folder that is none, or not set: PoCL gets a folder in the cache folder, else in the temporary one. */
+/* Home folder invalid or unset: PoCL gets a folder in the cache folder, else in the temporary one. */
 static void test_pocl_cache_directory_without_home(void **state) {
     (void)state;
     char folder[64];
@@ -444,7 +444,7 @@ static void test_pocl_cache_directory_without_home(void **state) {
     remove_place();
 }
 
-/* An ordinary user without a home folder, as services have it. */
+/* An ordinary user without a home folder, as services run. */
 static void test_service_user_without_home_opens_pocl(void **state) {
     (void)state;
     char folder[64];
@@ -469,7 +469,7 @@ static void test_pocl_opens_without_sys(void **state) {
     assert_non_null(strstr(output, "ok "));
 }
 
-/* Where nothing works, the sentence names the variable; a folder of another's making is not taken. */
+/* If no folder works, the message names the variable; a folder of another owner is not used. */
 static void test_unwritable_pocl_cache_is_explained(void **state) {
     (void)state;
     char folder[64], part[320];
@@ -493,7 +493,7 @@ static void test_unwritable_pocl_cache_is_explained(void **state) {
     remove_place();
 }
 
-/* Mesa's rusticl lists nothing until it is told which of its drivers may. */
+/* Mesa's rusticl lists no device unless a variable enables its drivers. */
 static void test_rusticl_without_driver_is_explained(void **state) {
     (void)state;
     struct row rows[MAX_ROWS];
@@ -514,7 +514,7 @@ static void test_rusticl_without_driver_is_explained(void **state) {
             assert_non_null(strstr(rows[i].error, "RUSTICL_ENABLE=nonesuch"));
 }
 
-/* A device's name may have commas; what is nothing but commas is a list all the same, whose places are empty. */
+/* A device name may contain commas; a list of only commas is a list with empty entries. */
 static void test_device_names_with_commas_are_not_lists(void **state) {
     (void)state;
     static const char *const LISTS[] = {",", ",,", " , ", ", ", "x,"}, *const NAMES[] = {"256 bits, fast", "a, b",

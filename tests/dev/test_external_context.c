@@ -1,5 +1,4 @@
-/* A context around the caller's own OpenCL objects: what it takes, what it refuses, and that it gives back
- * what it took. */
+/* A context around the caller's OpenCL objects: what it accepts and rejects, and that it releases its references. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +12,8 @@ static struct {
     cl_command_queue queue, unordered, profiled, foreign;
 } own;
 
-/* The reference counts, after giving the driver a while to come down to `least`: a driver's worker holds its
- * queue for a moment after a command is done. */
+/* The reference counts, after waiting for the driver to reach `least`: its worker retains a queue briefly after a
+ * command. */
 static cl_uint context_count(cl_uint least) {
     cl_uint count = 0;
     for (int i = 0; i < 1000 && count != least; i++) {
@@ -37,8 +36,7 @@ static cl_uint queue_count(cl_command_queue queue, cl_uint least) {
     return count;
 }
 
-/* Of the context: ours, and one from each of our queues where the driver counts those (measured before the
- * tests). */
+/* Of the context: ours, and one per queue if the driver counts those (measured before the tests). */
 static cl_uint context_base;
 
 static cl_command_queue make_queue(cl_context context, cl_command_queue_properties flags) {
@@ -47,7 +45,7 @@ static cl_command_queue make_queue(cl_context context, cl_command_queue_properti
     return error == CL_SUCCESS ? queue : NULL;
 }
 
-/* The caller's objects, on the device that the harness would take. */
+/* The caller's objects, on the harness's device. */
 static int setup(void **state) {
     tfm_context *ctx;
     cl_int error;
@@ -69,7 +67,7 @@ static int setup(void **state) {
     return 0;
 }
 
-/* Every object is ours alone again: nothing was kept, nothing was released too often. */
+/* Only our references remain: no leak, no extra release. */
 static int teardown(void **state) {
     (void)state;
     cl_command_queue queues[] = {own.queue, own.profiled, own.unordered, own.foreign};
@@ -85,7 +83,7 @@ static int teardown(void **state) {
     return failed ? -1 : 0;
 }
 
-/* A tensor there and back, and a view of the caller's buffer. */
+/* A tensor round trip, and a view of the caller's buffer. */
 static void use(tfm_context *ctx) {
     const int64_t dims[] = {3, 65};
     float sent[3 * 65], got[3 * 65], buffer[100];
@@ -164,7 +162,7 @@ static void refused(cl_context context, cl_device_id device, cl_command_queue qu
     assert_int_equal(tfm_context_wrap(&ctx, context, device, queue, &options), TFM_ERROR_ARGUMENT);
     assert_null(ctx);
     if (!strstr(tfm_error_message(), part))
-        fail_msg("the sentence does not say \"%s\": %s", part, tfm_error_message());
+        fail_msg("the message lacks \"%s\": %s", part, tfm_error_message());
     assert_int_equal(context_count(context_base), context_base);
 }
 
@@ -190,8 +188,7 @@ static void test_wrapped_context_profiles(void **state) {
     tfm_context_free(&ctx);
 }
 
-/* Contexts do not know of each other: a stale tensor or one of another context is an error, not a wrong
- * number. */
+/* Contexts are independent: a stale tensor or one of another context is an error, not a wrong number. */
 static void test_tensors_of_another_context_are_rejected(void **state) {
     (void)state;
     tfm_context *first, *second;
@@ -210,8 +207,8 @@ static void test_tensors_of_another_context_are_rejected(void **state) {
     tfm_context_free(&second);
 }
 
-/* A tensor around the caller's buffer is stale once it was given back, by itself or by its scope, also when
- * another one has come in its place. */
+/* A tensor around the caller's buffer is stale after it was freed or its scope was closed, also if another one took its
+ * place. */
 static void test_freed_wrapped_tensor_is_stale(void **state) {
     (void)state;
     tfm_context *ctx;

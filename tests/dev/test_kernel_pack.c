@@ -1,4 +1,4 @@
-/* Packs of kernels: what was put in comes back for its device, and what was harmed never does. */
+/* Kernel packs: stored binaries are returned for their device, damaged ones never are. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static void write_pack(const tfm__device_fingerprint *device) {
     free(written);
 }
 
-/* Whether the pack opens, is for this device, and has the right binaries. A binary that comes back is right. */
+/* Whether the pack opens, is for this device, and has the right binaries. A returned binary is correct. */
 static bool good(void) {
     tfm__kernel_pack *pack;
     const unsigned char *data;
@@ -70,7 +70,7 @@ static void test_kernel_pack_round_trip(void **state) {
     tfm__kernel_pack_close(&pack);
 }
 
-/* Every byte changed, and every length. */
+/* Every byte changed, and every truncation. */
 static void test_damaged_or_truncated_pack_is_rejected(void **state) {
     (void)state;
     char *whole, *harmed;
@@ -84,16 +84,16 @@ static void test_damaged_or_truncated_pack_is_rejected(void **state) {
         harmed[i] ^= 1;
         harness_ok(tfm__file_write(path, harmed, bytes));
         if (good())
-            fail_msg("byte %zu of %zu may be anything", i, bytes);
+            fail_msg("a change of byte %zu of %zu is not detected", i, bytes);
         harness_ok(tfm__file_write(path, whole, i));
         if (good())
-            fail_msg("%zu bytes of %zu are taken for the whole", i, bytes);
+            fail_msg("a pack cut to %zu of %zu bytes opens", i, bytes);
     }
     free(harmed);
     free(whole);
 }
 
-/* Writes a list of the caller's with a good hash, and `binaries` after it. */
+/* Writes the given list with a valid hash, followed by `binaries`. */
 static void sealed(const char *list, const char *binaries) {
     const size_t bytes = strlen(list), all = 24 + bytes + strlen(binaries);
     const uint64_t numbers[] = {bytes, tfm__hash64(list, bytes, 0)};
@@ -136,7 +136,7 @@ static void test_invalid_pack_manifest_is_rejected(void **state) {
     refused("is of tfm 0.0.1, and this is tfm ");
 }
 
-/* Each word in turn is another one's. */
+/* Each word in turn is swapped with another. */
 static void test_pack_of_another_device_is_rejected(void **state) {
     (void)state;
     static const char *const SAID[] = {"platform is \"other\"", "platform's version is \"other\"",
@@ -160,7 +160,7 @@ static void test_build_options_are_split_into_defines(void **state) {
     free(rest);
 }
 
-/* What begins twice, ends without a beginning, or has nothing to write is refused. */
+/* Two begins, an end without begin, and an empty pack are rejected. */
 static void test_kernel_export_rejects_misuse(void **state) {
     (void)state;
     tfm_kernels_report report;
@@ -173,7 +173,7 @@ static void test_kernel_export_rejects_misuse(void **state) {
     assert_int_equal(tfm_kernels_pack(NULL, path, scratch_path("nowhere"), NULL), TFM_ERROR_IO);
 }
 
-/* Binaries of a vendor's compiler beside an export, whose device is not here: no device is looked for. */
+/* Vendor compiler binaries next to an export for another device: no device is opened. */
 static void test_vendor_binaries_are_packed_without_device(void **state) {
     (void)state;
     char text[1024];

@@ -1,6 +1,6 @@
-/* Several contexts on one device that run the same kernel on grids of different widths at the same time: PoCL ends the
- * process where one of them is the widest so far and runs beside another (lib/dev/pocl/launch_order.c), so nothing more
- * is asked of these tests than that they end, with the right numbers. Elsewhere they are skipped. */
+/* Several contexts on one device that launch the same kernel with different grid sizes concurrently. PoCL aborts if the
+ * largest so far runs next to another (lib/dev/pocl/launch_order.c), so the tests check only that the process survives,
+ * with correct results. Skipped on other drivers. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,21 +32,21 @@ static tfm_tensor ones(tfm_context *ctx, int64_t rows, int64_t length) {
     return x;
 }
 
-/* Launches of eight contexts that wait for a long one, so that the driver begins with several of them at once, and
- * among them a wider one of a ninth. */
+/* Launches of eight contexts wait for a long one, so that the driver starts several at once, and a larger one of a
+ * ninth among them. */
 static void test_wider_launch_waits_on_pocl(void **state) {
     (void)state;
     if (!on_pocl())
         skip();
     const int64_t length = 1 << 14, long_length = 1 << 22;
     const int units = tfm_context_device(harness_context())->compute_units;
-    const int64_t narrow = units > 0 && units < 16 ? units : 16; /* a row for each thread that PoCL may have */
+    const int64_t narrow = units > 0 && units < 16 ? units : 16; /* one row per possible PoCL thread */
     tfm_context *contexts[CONTEXTS];
     tfm_tensor few[CONTEXTS], y[CONTEXTS] = {{0}}, sum = {0};
     for (int c = 0; c < CONTEXTS; c++) {
         contexts[c] = open_another();
         few[c] = ones(contexts[c], narrow, length);
-        harness_ok(tfm_softmax(contexts[c], &y[c], few[c])); /* compiles, and waits for that */
+        harness_ok(tfm_softmax(contexts[c], &y[c], few[c])); /* compiles, and waits for it */
     }
     tfm_context *wide = contexts[CONTEXTS - 1], *first = harness_context();
     tfm_tensor many_ones = ones(first, 1, long_length);
@@ -76,10 +76,10 @@ static void test_wider_launch_waits_on_pocl(void **state) {
 typedef struct worker {
     tfm_context *ctx;
     uint64_t seed;
-    char wrong[512]; /* the sentence of what went wrong, or "" */
+    char wrong[512]; /* the error message, or "" */
 } worker;
 
-/* As many rows as chance has it: cmocka's assertions are for the thread that began. */
+/* A random number of rows; cmocka assertions work in the main thread only. */
 static void *work(void *user) {
     worker *w = user;
     harness_random random = {w->seed};

@@ -1,6 +1,5 @@
-/* What a context keeps of memory that nobody uses any more: no block for longer than 16384 others took to come back,
- * and where it trains a sixteenth of what was in use at most, or some MB, and no more. The memory is never written, so
- * what is asked for is hardly ever there. */
+/* Free memory that a context keeps: no block for longer than 16384 reuses of others, and in training at most a
+ * sixteenth of the peak use, or some MB. The memory is never written, so most of it is never resident. */
 #include "dev/dev.h"
 #include "support/harness.h"
 
@@ -10,7 +9,7 @@ static uint64_t with_reserve(uint64_t used) {
     return used + (used / 16 < LEAST_RESERVE ? LEAST_RESERVE : used / 16);
 }
 
-/* So many tensors of `bytes` at the same time, for as long as a scope is open. */
+/* So many tensors of `bytes` at once, in one scope. */
 static void take(tfm_context *ctx, int count, int64_t bytes) {
     harness_ok(tfm_scope_open(ctx));
     for (int i = 0; i < count; i++) {
@@ -44,13 +43,12 @@ static void test_pool_of_shrinking_tensors_is_bounded(void **state) {
     const uint64_t used = tfm_context_peak_memory(ctx);
     for (int i = 0; i < ROUNDS; i++, bytes = bytes * 2 / 5)
         take(ctx, TENSORS, bytes);
-    take(ctx, TENSORS, 1 << 24); /* the large ones may be gone by now: they come again */
+    take(ctx, TENSORS, 1 << 24); /* the large ones may be freed by now: they are allocated again */
     assert_in_range(tfm_context_peak_memory(ctx), used, with_reserve(used));
     tfm_context_free(&ctx);
 }
 
-/* Sizes as drawn, several of them at a time. What blocks that are larger than what is asked come to is bounded too:
- * none is more than eight times as large. */
+/* Random sizes, several at a time. Blocks larger than the request are bounded too: at most eight times as large. */
 static void test_pool_of_random_tensors_is_bounded(void **state) {
     harness_random random = {31};
     tfm_context *ctx;
@@ -77,7 +75,7 @@ static void test_pool_of_random_tensors_is_bounded(void **state) {
     tfm_context_free(&ctx);
 }
 
-/* A request that is refused changes nothing: what comes after it is bounded as before. */
+/* A failed request changes nothing: later ones are bounded as before. */
 static void test_pool_stays_bounded_after_failed_allocation(void **state) {
     tfm_context *ctx;
     tfm_tensor x;
@@ -88,15 +86,15 @@ static void test_pool_stays_bounded_after_failed_allocation(void **state) {
     const uint64_t used = tfm_context_peak_memory(ctx);
     assert_int_equal(tfm_tensor_new(ctx, &x, TFM_U8, 1, (int64_t[]){512 << 20}), TFM_ERROR_MEMORY);
     tfm_context_clear_error(ctx);
-    take(ctx, TENSORS, 1 << 24); /* again, since a refusal gives back what nobody uses */
+    take(ctx, TENSORS, 1 << 24); /* again, since a failed request frees unused blocks */
     for (int64_t bytes = 1 << 23; bytes > 1 << 18; bytes = bytes * 2 / 5)
         take(ctx, TENSORS, bytes);
     assert_in_range(tfm_context_peak_memory(ctx), used, with_reserve(used));
     tfm_context_free(&ctx);
 }
 
-/* The most that a context holds where one batch has large blocks, `others` small ones come back after it, and a batch
- * with larger blocks follows. */
+/* Peak memory of a context if one batch needs large blocks, then `others` small ones are reused, and a batch with
+ * larger blocks follows. */
 static uint64_t held_after(int others) {
     tfm_context *ctx;
     harness_ok(tfm_context_open(&ctx, NULL));

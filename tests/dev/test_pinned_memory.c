@@ -1,5 +1,5 @@
-/* Memory of the host for what moves between it and the device: zeroed, read into and written from, and a driver's where
- * the device is no processor, unless the driver refuses it (TFM_FAULT_NAME). */
+/* Pinned host memory for transfers: zeroed, read into and written from; from the driver unless the device is a CPU or
+ * the driver fails (TFM_FAULT_NAME). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void test_pinned_memory_reads_and_writes_tensors(void **state) {
         from[i] = (float)i;
     tfm_tensor a = harness_tensor(TFM_F32, 1, &(int64_t){COUNT}, from), part = {0};
     tfm__async_read *reads[2] = {0};
-    for (int i = 0; i < 2; i++) { /* two reads that do not wait, into a room apart from each other */
+    for (int i = 0; i < 2; i++) { /* two asynchronous reads into separate parts of the buffer */
         part = a;
         part.dims[0] = SLICE;
         part.offset += i ? COUNT - SLICE : 0;
@@ -49,11 +49,11 @@ static void test_pinned_memory_reads_and_writes_tensors(void **state) {
     tfm_tensor_free(ctx, &a);
 }
 
-/* More than there is, of which the context does not break. */
+/* More than available memory; the context stays usable. */
 static void test_oversized_pinned_allocation_leaves_context_usable(void **state) {
     (void)state;
 #ifdef __SANITIZE_ADDRESS__
-    printf("skipped: the sanitizer ends whoever asks for so much\n");
+    printf("skipped: the sanitizer aborts on huge allocations\n");
     skip();
 #endif
     tfm_context *ctx = harness_context();

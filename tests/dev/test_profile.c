@@ -1,4 +1,4 @@
-/* Profiles: the table, the trace, and what happens to events that have no times. */
+/* Profiles: the table, the trace, and events without times. */
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "dev/launch/profile.h"
 #include "tfm/opencl.h"
 
-enum { LAUNCHES = 3000 }; /* several times what is held back */
+enum { LAUNCHES = 3000 }; /* several times the number buffered */
 
 static char lines[65536];
 static bool emulator; /* the device is one */
@@ -31,8 +31,7 @@ static int setup(void **state) {
     return 0;
 }
 
-/* Adds one small transfer per call, under the name and grid given: the profile does not mind what an event is
- * of. */
+/* Adds one small transfer per call, under the name and grid given: any event works. */
 static void add(tfm_context *ctx, tfm__profile *profile, const char *name, cl_mem buffer, const tfm__grid *grid) {
     cl_event event = NULL;
     const float value = 1;
@@ -42,8 +41,7 @@ static void add(tfm_context *ctx, tfm__profile *profile, const char *name, cl_me
     tfm__profile_add(profile, name, event, grid);
 }
 
-/* A profile of LAUNCHES fills as "many", one as "a \"quoted\" name", one without a grid, on a context of its
- * own. */
+/* A profile of LAUNCHES fills as "many", one as "a \"quoted\" name", one without a grid, in a separate context. */
 static void run_profile(bool profiled_queue) {
     tfm_context *ctx;
     tfm__profile *profile;
@@ -51,7 +49,7 @@ static void run_profile(bool profiled_queue) {
     const tfm_context_options options = {.profile = profiled_queue};
     cl_int error;
     harness_ok(tfm__profile_open(&profile));
-    /* The context has a profile of its own, which sees nothing here. */
+    /* The context has another profile, which records nothing here. */
     char *trace = getenv("TFM_PROFILE") ? strdup(getenv("TFM_PROFILE")) : NULL;
     unsetenv("TFM_PROFILE");
     harness_ok(tfm_context_open(&ctx, &options));
@@ -63,7 +61,7 @@ static void run_profile(bool profiled_queue) {
     for (int i = 0; i < LAUNCHES; i++)
         add(ctx, profile, "many", buffer, &grid);
     add(ctx, profile, "a \"quoted\" name\n", buffer, &grid);
-    const double begun = tfm__seconds(); /* what the host does around the next one */
+    const double begun = tfm__seconds(); /* host work around the next one */
     add(ctx, profile, "copy", buffer, NULL);
     clFinish(tfm_context_cl_queue(ctx));
     tfm__profile_span(profile, "waits", begun, tfm__seconds());
@@ -72,7 +70,7 @@ static void run_profile(bool profiled_queue) {
     assert_null(profile);
     tfm__profile_close(&profile);
     clReleaseMemObject(buffer);
-    char *kept = strdup(lines); /* without the context's own table */
+    char *kept = strdup(lines); /* without the context's table */
     tfm_context_free(&ctx);
     snprintf(lines, sizeof(lines), "%s", kept);
     free(kept);
@@ -107,8 +105,7 @@ static void test_profile_table_has_calls_and_times(void **state) {
     assert_null(strstr(lines, "no times"));
 }
 
-/* A queue without the flag: no times and the reason, once; or times all the same, from a driver that always
- * has them. */
+/* A queue without the flag: no times and the reason, once; or times all the same, if the driver always has them. */
 static void test_queue_without_profiling_says_why(void **state) {
     (void)state;
     run_profile(false);
@@ -127,8 +124,8 @@ static json_t *load_trace(const char *path) {
     return root;
 }
 
-/* What Perfetto asks of a trace: an object with traceEvents, each with name, ph, pid, tid, and ts and dur in
- * microseconds for a complete event; here in order and without overlap, as an in-order queue runs. */
+/* Perfetto's trace format: an object with traceEvents, each with name, ph, pid, tid, and ts and dur in microseconds for
+ * a complete event; here in order and without overlap, as in an in-order queue. */
 static void check_trace(const char *path) {
     json_t *root = load_trace(path), *events = json_object_get(root, "traceEvents"), *event;
     size_t index, kernels = 0, transfers = 0, quoted = 0;
@@ -163,11 +160,11 @@ static void check_trace(const char *path) {
     assert_int_equal(kernels, LAUNCHES + 1);
     assert_int_equal(transfers, 1);
     assert_int_equal(quoted, 1);
-    if (waits < 0 && emulator) { /* an emulator that gives every command the same times, as llvmpipe does */
+    if (waits < 0 && emulator) { /* an emulator with equal times for every command, as llvmpipe */
         json_decref(root);
         return;
     }
-    /* Within it on the same clock, to half a millisecond of a busy machine. */
+    /* Within it on the same clock, to half a millisecond on a busy machine. */
     assert_true(waits >= 0 && waits < last_end + 500 && waited > last_end - 500);
     json_decref(root);
 }
@@ -209,7 +206,7 @@ static void test_unwritable_trace_is_an_error(void **state) {
     assert_null(ctx);
 }
 
-/* A full disk, played by a limit on the size of files. */
+/* A full disk, simulated by a file size limit. */
 static void test_trace_on_full_disk_is_reported(void **state) {
     (void)state;
     char folder[256], path[300], name[320];
@@ -234,7 +231,7 @@ static void test_trace_on_full_disk_is_reported(void **state) {
 }
 
 int main(void) {
-    /* The traces first: the files are numbered by the contexts of a process. */
+    /* The traces first: files are numbered by the contexts of a process. */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_profile_writes_chrome_trace, setup),
         cmocka_unit_test_setup(test_tfm_profile_enables_profiling, setup),

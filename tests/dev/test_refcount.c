@@ -1,4 +1,4 @@
-/* Who holds what: any order of frees, a limit on memory, and parameters that models share. */
+/* Ownership: any order of frees, a memory limit, and parameters shared by models. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "support/scratch.h"
 #include "support/small_model.h"
 
-/* Any order of frees is right. */
+/* Any order of frees is valid. */
 static void test_objects_are_freed_in_any_order(void **state) {
     (void)state;
     const tfm_trainer_options options = plain_options();
@@ -29,7 +29,7 @@ static void test_objects_are_freed_in_any_order(void **state) {
                 tfm_model_free(&m);
             else
                 tfm_trainer_free(&t);
-            if (i == 0 && t) { /* what lives on works */
+            if (i == 0 && t) { /* surviving objects work */
                 const tfm_batch batch = copy_batch(&random, ids, lengths);
                 tfm_update_report report;
                 harness_ok(tfm_trainer_update(last, &report, &batch, 1));
@@ -39,7 +39,7 @@ static void test_objects_are_freed_in_any_order(void **state) {
     }
 }
 
-/* A context that may hold little says so, and goes on with less. */
+/* A context with a low memory limit reports it and stays usable for smaller work. */
 static void test_memory_limit_is_reported_and_recoverable(void **state) {
     (void)state;
     tfm_context *ctx = NULL;
@@ -60,7 +60,7 @@ static uint64_t held(const tfm_context *ctx) {
     return ctx->pool_bytes;
 }
 
-/* A context on which the device has failed is not what the next one gets: there every call might fail as well. */
+/* A context whose device has failed is not shared with the next one: there every call could fail as well. */
 static void test_new_context_does_not_share_a_failed_one(void **state) {
     (void)state;
     tfm_context *first = NULL, *second = NULL, *third = NULL, *fourth = NULL;
@@ -77,7 +77,7 @@ static void test_new_context_does_not_share_a_failed_one(void **state) {
     harness_ok(tfm_context_open(&fourth, NULL));
     assert_ptr_not_equal(third->cl, first->cl);
     assert_ptr_equal(third->cl, fourth->cl);
-    tfm_context_free(&third); /* each cl_context goes with its own last user */
+    tfm_context_free(&third); /* each cl_context is released with its last user */
     tfm_context_free(&first);
     harness_ok(tfm_tensor_new(fourth, &x, TFM_U8, 1, (int64_t[]){1000}));
     harness_ok(tfm_tensor_write(fourth, x, (char[1000]){0}));
@@ -87,8 +87,8 @@ static void test_new_context_does_not_share_a_failed_one(void **state) {
     tfm_context_free(&second);
 }
 
-/* Two models of one directory, on one context or on two of one device, have their parameters in memory once, and give
- * the same logits, whichever was opened and freed first. */
+/* Two models of one directory, on one context or on two of one device, share one copy of the parameters and give the
+ * same logits, for any order of opening and freeing. */
 static void test_models_of_one_directory_share_parameters(void **state) {
     (void)state;
     tfm_context *ctx = harness_context(), *other = NULL;
@@ -113,8 +113,8 @@ static void test_models_of_one_directory_share_parameters(void **state) {
         tfm_context *on = i < 2 ? ctx : other;
         tfm_tensor ids = {0}, lengths = {0}, encoded = {0}, y = {0};
         if (i == 2)
-            tfm_model_free(&models[0]); /* who brought the parameters goes first */
-        if (i == 2) {                   /* and what others still read takes its room on the device */
+            tfm_model_free(&models[0]); /* the first owner of the parameters is freed first */
+        if (i == 2) {                   /* parameters still in use keep their memory on the device */
             tfm_tensor large = {0};
             const uint64_t all = on->info.memory_bytes;
             on->info.memory_bytes = held(on) + parameters + (64 << 10);
@@ -141,7 +141,7 @@ static void test_models_of_one_directory_share_parameters(void **state) {
     for (int i = 1; i < 3; i++)
         assert_memory_equal(logits[0], logits[i], 3 * 20 * sizeof(float));
     assert_true(isfinite(logits[0][0]) && logits[0][0] != 0);
-    /* A trainer changes its own model alone. */
+    /* A trainer changes only its own model. */
     tfm_trainer *t = NULL;
     const tfm_trainer_options o = plain_options();
     harness_random random = {5};
@@ -163,7 +163,7 @@ static void test_models_of_one_directory_share_parameters(void **state) {
     free(dir);
 }
 
-/* Bytes of a model's file that are in this process's memory. */
+/* Bytes of a model's file that are resident in this process. */
 static uint64_t file_in_memory(void) {
     char line[512];
     uint64_t sum = 0;
@@ -197,9 +197,8 @@ static float *logits_of(tfm_model *m, int vocabulary) {
     return out;
 }
 
-/* Where the device's memory is the host's, no parameter of a file is in memory twice, and the numbers are those of a
- * model whose parameters are copies: of a file whose numbers begin wherever they do, on CPUs; and of one that this
- * library has saved. */
+/* On a device with host memory, file parameters are not copied, and the numbers equal those of copied parameters: for a
+ * file with any alignment on CPUs, and for one that this library saved. */
 static void file_of(const char *dir) {
     tfm_context *contexts[2] = {NULL};
     tfm_model *models[2] = {NULL};
@@ -217,7 +216,7 @@ static void file_of(const char *dir) {
         assert_true(i == 0 ? held(contexts[i]) < parameters / 4 : held(contexts[i]) >= parameters);
         logits[i] = logits_of(models[i], vocabulary);
         if (wide)
-            assert_true(file_in_memory() < parameters / 4); /* panels are read, and the file's pages let go */
+            assert_true(file_in_memory() < parameters / 4); /* packed panels are read, and the file's pages released */
     }
     assert_memory_equal(logits[0], logits[1], 3 * (size_t)vocabulary * sizeof(float));
     for (int i = 0; i < 2; i++) {
@@ -225,7 +224,7 @@ static void file_of(const char *dir) {
         tfm_model_free(&models[i]);
         tfm_context_free(&contexts[i]);
     }
-    assert_int_equal(file_in_memory(), 0); /* the maps have gone with the models */
+    assert_int_equal(file_in_memory(), 0); /* the maps are gone with the models */
 }
 
 static void test_unified_memory_maps_weights_from_file(void **state) {
@@ -258,8 +257,8 @@ int main(void) {
         cmocka_unit_test(test_memory_limit_is_reported_and_recoverable),
         cmocka_unit_test(test_models_of_one_directory_share_parameters),
         cmocka_unit_test(test_unified_memory_maps_weights_from_file),
-        cmocka_unit_test(test_new_context_does_not_share_a_failed_one), /* the last: from here on the harness's context
-            shares with no new one */
+        cmocka_unit_test(test_new_context_does_not_share_a_failed_one), /* the last test: the harness's context shares
+                                                                           with no new one from here on */
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,4 +1,4 @@
-/* The stored table of `tfm tune` where several contexts write it, and where nothing can be written. */
+/* The stored table of `tfm tune` with several writing contexts, and with write errors. */
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
@@ -53,7 +53,7 @@ static bool join(void *user, const char *name, const char *setting) {
     return true;
 }
 
-/* What a context reads that opens now. */
+/* The table that a new context reads. */
 static const char *stored(void) {
     static char all[1024];
     tfm_context *ctx = opened();
@@ -63,7 +63,7 @@ static const char *stored(void) {
     return all;
 }
 
-/* Each puts its own changes into what is there, and takes nothing of the other's away. */
+/* Each writer merges its changes into the stored table, and keeps the other's rows. */
 static void test_two_contexts_merge_their_tuning_rows(void **state) {
     (void)state;
     harness_ok(tfm__tuning_db_set(harness_context(), "both", "0"));
@@ -75,16 +75,16 @@ static void test_two_contexts_merge_their_tuning_rows(void **state) {
     harness_ok(tfm_tune_save(a));
     harness_ok(tfm_tune_save(b));
     assert_string_equal(stored(), "a=1;b=1;both=0;old=0;");
-    assert_null(tfm__tuning_db_find(a, "b")); /* what runs in a context changes by its own rows alone */
+    assert_null(tfm__tuning_db_find(a, "b")); /* an open context changes by its own rows only */
     harness_ok(tfm__tuning_db_set(a, "both", "2"));
     harness_ok(tfm__tuning_db_set(a, "old", NULL));
     harness_ok(tfm_tune_save(a));
     assert_string_equal(stored(), "a=1;b=1;both=2;");
-    harness_ok(tfm__tuning_db_set(b, "c", "3")); /* its `both` and `old` are as it has read them: no changes */
+    harness_ok(tfm__tuning_db_set(b, "c", "3")); /* its `both` and `old` are unchanged since loaded */
     harness_ok(tfm_tune_save(b));
     assert_string_equal(stored(), "a=1;b=1;both=2;c=3;");
     harness_ok(tfm_tune_save(a));
-    harness_ok(tfm_tune_save(b)); /* nor is what each has stored itself */
+    harness_ok(tfm_tune_save(b)); /* nor are the rows that each has stored itself */
     assert_string_equal(stored(), "a=1;b=1;both=2;c=3;");
     tfm_tune_clear(a);
     harness_ok(tfm__tuning_db_set(a, "d", "4"));
@@ -93,7 +93,7 @@ static void test_two_contexts_merge_their_tuning_rows(void **state) {
     tfm_tune_clear(a);
     harness_ok(tfm_tune_save(a));
     assert_string_equal(stored(), "");
-    harness_ok(tfm_tune_save(b)); /* a table that was lost comes back */
+    harness_ok(tfm_tune_save(b)); /* a deleted table is restored */
     assert_string_equal(stored(), "b=1;both=0;c=3;old=0;");
     tfm_context_free(&a);
     tfm_context_free(&b);
@@ -120,7 +120,7 @@ static void *write_rows(void *user) {
     return NULL;
 }
 
-/* Two that store row after row at the same time. */
+/* Two contexts that store row after row concurrently. */
 static void test_concurrent_writers_keep_all_rows(void **state) {
     (void)state;
     writer w[2] = {{opened(), 'a', TFM_OK}, {opened(), 'b', TFM_OK}};
@@ -145,7 +145,7 @@ static void *save(void *user) {
     return NULL;
 }
 
-/* Who stores waits for the one that is at it. */
+/* A writer waits for the current one. */
 static void test_writer_waits_for_the_table_lock(void **state) {
     (void)state;
     writer w = {.ctx = opened()};
@@ -160,14 +160,14 @@ static void test_writer_waits_for_the_table_lock(void **state) {
     pthread_join(thread, NULL);
     assert_int_equal(w.status, TFM_OK);
     assert_string_equal(stored(), "a=1;");
-    assert_true(tfm__cache_lock(&lock, 0) && lock >= 0); /* trials have a lock of their own */
+    assert_true(tfm__cache_lock(&lock, 0) && lock >= 0); /* validation has a separate lock */
     harness_ok(tfm__tuning_db_set(w.ctx, "b", "1"));
     harness_ok(tfm_tune_save(w.ctx));
     tfm__cache_unlock(lock);
     tfm_context_free(&w.ctx);
 }
 
-/* The path of the one table in the folder. */
+/* The path of the only table in the folder. */
 static const char *table_path(void) {
     DIR *listing = opendir(scratch_root);
     const char *path = NULL;
@@ -180,7 +180,7 @@ static const char *table_path(void) {
     return path;
 }
 
-/* A folder in the table's place is no table, which no start complains of; whoever would store there is told. */
+/* A folder in place of the table is ignored at startup; storing reports an error. */
 static void test_directory_in_place_of_table_is_reported(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -215,7 +215,7 @@ static void test_unwritable_cache_directory_is_reported(void **state) {
     scratch_refused(tfm__tuning_db_check_writable(harness_context()), TFM_ERROR_IO, "TFM_CACHE_DIR");
     assert_int_equal(chmod(path, 0700), 0);
     harness_ok(tfm__tuning_db_check_writable(harness_context()));
-    /* No file may have a byte, as on a disk that is full. */
+    /* A file size limit of 0, as on a full disk. */
     struct rlimit own;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &own), 0);
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
@@ -224,7 +224,7 @@ static void test_unwritable_cache_directory_is_reported(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &own), 0);
     signal(SIGXFSZ, handler);
     assert_int_equal(full, TFM_ERROR_IO);
-    assert_int_equal(rmdir(path), 0); /* nothing stays of the trial */
+    assert_int_equal(rmdir(path), 0); /* no validation file is left */
     setenv("TFM_CACHE_DIR", scratch_root, 1);
 }
 

@@ -1,7 +1,6 @@
-/* What families' blocks differ in, each option alone and all together, against formulas in double precision: norms
- * around sub-layers, on their results or none, sub-layers in parallel, norms of heads, rotation, windows, biases of
- * scores, their scale and cap, gates, grouped keys. And a sequence that comes in pieces, over the log of keys and
- * values, against the whole. */
+/* Block options of all model families, alone and combined, against formulas in double precision: pre- and post-norms or
+ * none, parallel sub-layers, QK norm, RoPE, windows, score biases, scale and soft cap, gates, GQA. Also chunks over a
+ * KV cache against the whole sequence. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,7 @@ typedef struct options {
     const char *name;
     tfm_norm_placement place;
     tfm_norm_kind kind;
-    bool unnormed, head_norms, joint, own, turned, window, causal, biased, gated, parallel;
+    bool unnormed, head_norms, joint, own, rope, window, causal, biased, gated, parallel;
     float scale, cap, residual;
 } options;
 
@@ -91,7 +90,7 @@ static void dense_row(const tfm_dense *layer, double *y, const double *x) {
     free(bias);
 }
 
-/* y = norm(x) over `width` columns, by a row of gammas; y may be x. */
+/* y = norm(x) over `width` columns, with one row of gammas; y may be x. */
 static void norm_by(const tfm_norm *layer, int row, double *y, const double *x, int width) {
     double mean = 0, square = 0;
     if (layer->kind == TFM_NORM_NONE) {
@@ -119,14 +118,14 @@ static double angle_of(int64_t position, int pair) {
     return (double)position * (pair ? 0.3 : 1.1);
 }
 
-/* Heads of one token, with their norm and turned. */
+/* Heads of one token, after QK norm and RoPE. */
 static void place(const options *o, double *x, int heads, const tfm_norm *own, int64_t position) {
     if (o->head_norms && o->joint)
         norm_row(own, x, x, heads * D);
     for (int h = 0; h < heads; h++, x += D) {
         if (o->head_norms && !o->joint)
             norm_by(own, o->own ? h : 0, x, x, D);
-        for (int i = 0; i < R / 2 && o->turned; i++) {
+        for (int i = 0; i < R / 2 && o->rope; i++) {
             const double a = x[i], b = x[R / 2 + i], c = cos(angle_of(position, i)), s = sin(angle_of(position, i));
             x[i] = a * c - b * s;
             x[R / 2 + i] = a * s + b * c;
@@ -138,7 +137,7 @@ static double bias_of(const options *o, int head, int64_t t, int64_t s) {
     return o->biased ? 0.25 * (head + 1) * sin((double)(3 * t - 2 * s + head)) : 0;
 }
 
-/* What a sub-layer's result becomes, joined with what went in: *x. */
+/* Adds a sub-layer's result to its residual *x. */
 static void join(const options *o, double *x, double *y, const tfm_norm *own, const tfm_norm *after) {
     if (o->place == TFM_NORM_SANDWICH || o->place == TFM_NORM_POST_SUBLAYER)
         norm_row(o->place == TFM_NORM_SANDWICH ? after : own, y, y, E);
@@ -148,7 +147,7 @@ static void join(const options *o, double *x, double *y, const tfm_norm *own, co
         norm_row(own, x, x, E);
 }
 
-/* Attention of one sequence: mixed[t] of queries, keys and values. */
+/* Attention of one sequence: mixed[t] from queries, keys and values. */
 static void attend(const options *o, const tfm_block *block, double mixed[T][HEADS * D], double q[T][HEADS * D],
                    double k[T][KV_HEADS * D], double v[T][KV_HEADS * D]) {
     const double scale = o->scale != 0 ? (double)o->scale : 1 / sqrt(D), cap = (double)o->cap;
@@ -208,7 +207,7 @@ static void run(const options *o, const tfm_block *block, double x[T][E]) {
 
 /* ---- Both ------------------------------------------------------------------------------------------ */
 
-/* Tables of turns, and the bias (H, rows, columns) of queries from `first` on. */
+/* RoPE tables, and the bias (H, rows, columns) of queries from `first` on. */
 static void set_places(const options *o, tfm_block_inputs *memory, int64_t first, int64_t rows, int64_t columns) {
     float cosines[T * R / 2], sines[T * R / 2], bias[HEADS * T * T];
     for (int i = 0; i < T * R / 2; i++) {
@@ -217,7 +216,7 @@ static void set_places(const options *o, tfm_block_inputs *memory, int64_t first
     }
     for (int64_t i = 0; i < HEADS * rows * columns; i++)
         bias[i] = (float)bias_of(o, (int)(i / (rows * columns)), first + i / columns % rows, i % columns);
-    if (o->turned) {
+    if (o->rope) {
         memory->cosines = HARNESS_TENSOR(TFM_F32, cosines, T, R / 2);
         memory->sines = HARNESS_TENSOR(TFM_F32, sines, T, R / 2);
         memory->position = first;
@@ -226,7 +225,7 @@ static void set_places(const options *o, tfm_block_inputs *memory, int64_t first
         memory->attention_bias = HARNESS_TENSOR(TFM_F32, bias, HEADS, rows, columns);
 }
 
-/* The same in pieces of 3, 1, 2 and 1 tokens. */
+/* The same in chunks of 3, 1, 2 and 1 tokens. */
 static void run_pieces(const options *o, tfm_block *block, const float *x, const double *want) {
     static const int PIECES[] = {3, 1, 2, 1};
     tfm_context *ctx = harness_context();
@@ -289,42 +288,46 @@ static void check(const options *o) {
 
 static void test_block_options_match_double_precision(void **state) {
     static const options ALL[] = {
-        {.name = "layer norms around", .place = TFM_NORM_SANDWICH, .causal = true},
-        {.name = "no norm before attention, a window to both sides",
+        {.name = "sandwich layer norms", .place = TFM_NORM_SANDWICH, .causal = true},
+        {.name = "no norm before attention, a two-sided window",
          .place = TFM_NORM_PRE,
          .unnormed = true,
          .window = true,
          .gated = true},
-        {.name = "norms of heads, turned",
+        {.name = "QK norm, RoPE",
          .place = TFM_NORM_PRE,
          .kind = TFM_NORM_RMS,
          .head_norms = true,
-         .turned = true,
+         .rope = true,
          .causal = true},
-        {.name = "norms of heads", .place = TFM_NORM_POST, .head_norms = true, .causal = true},
-        {.name = "a norm for each head", .place = TFM_NORM_POST, .head_norms = true, .own = true, .causal = true},
-        {.name = "a norm for each head, turned",
+        {.name = "QK norm", .place = TFM_NORM_POST, .head_norms = true, .causal = true},
+        {.name = "a QK norm per head", .place = TFM_NORM_POST, .head_norms = true, .own = true, .causal = true},
+        {.name = "a QK norm per head, RoPE",
          .place = TFM_NORM_PRE,
          .head_norms = true,
          .own = true,
-         .turned = true,
+         .rope = true,
          .causal = true},
-        {.name = "bias of an encoder", .place = TFM_NORM_POST, .biased = true, .scale = 1},
-        {.name = "norms on results, and over all heads",
+        {.name = "relative position bias of an encoder", .place = TFM_NORM_POST, .biased = true, .scale = 1},
+        {.name = "norms on sub-layer results, QK norm over all heads",
          .place = TFM_NORM_POST_SUBLAYER,
          .kind = TFM_NORM_RMS,
          .head_norms = true,
          .joint = true,
-         .turned = true,
+         .rope = true,
          .causal = true,
          .gated = true},
-        {.name = "in parallel, scaled", .place = TFM_NORM_PRE, .causal = true, .parallel = true, .residual = 0.6f},
+        {.name = "parallel sub-layers, scaled",
+         .place = TFM_NORM_PRE,
+         .causal = true,
+         .parallel = true,
+         .residual = 0.6f},
         {.name = "scaled", .place = TFM_NORM_PRE, .kind = TFM_NORM_RMS, .causal = true, .residual = 1.7f},
         {.name = "all",
          .place = TFM_NORM_SANDWICH,
          .kind = TFM_NORM_RMS,
          .head_norms = true,
-         .turned = true,
+         .rope = true,
          .window = true,
          .causal = true,
          .biased = true,
@@ -337,7 +340,7 @@ static void test_block_options_match_double_precision(void **state) {
         check(&ALL[i]);
 }
 
-/* No norm is a norm that changes nothing: y is what went in, with the residual. */
+/* Without a norm y is the input plus the residual. */
 static void test_norm_none_is_identity_with_residual(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -364,12 +367,12 @@ static void test_norm_none_is_identity_with_residual(void **state) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-/* Sub-layers in parallel need norms before them, and a cross-attention has no norm on its result, nor a scale. */
+/* Parallel sub-layers need pre-norms; cross-attention has no post-norm and no scale. */
 static void test_block_rejects_incompatible_options(void **state) {
     (void)state;
     const options cases[] = {{.name = "post-norm", .place = TFM_NORM_POST, .parallel = true},
-                             {.name = "around", .place = TFM_NORM_SANDWICH},
-                             {.name = "on results", .place = TFM_NORM_POST_SUBLAYER},
+                             {.name = "sandwich", .place = TFM_NORM_SANDWICH},
+                             {.name = "on sub-layer results", .place = TFM_NORM_POST_SUBLAYER},
                              {.name = "scaled", .place = TFM_NORM_PRE, .residual = 0.5f}};
     tfm_context *ctx = harness_context();
     for (int i = 0; i < 4; i++) {

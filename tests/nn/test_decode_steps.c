@@ -1,11 +1,11 @@
-/* A decoder token by token, and in chunks of tokens, through its log of keys and values, as it is of the whole text. */
+/* Decoding by tokens and by chunks through the KV cache, against the whole sequence. */
 #include <math.h>
 #include "support/decoder_models.h"
 #include "support/brief.h"
 
 enum { ROWS = 2, TOKENS = 23 };
 
-/* Row b's token t in a log that was written in chunks of `chunk` tokens. */
+/* Row b's token t in a cache that was written in chunks of `chunk` tokens. */
 static int32_t place(int b, int t, int chunk) {
     const int first = t / chunk * chunk, tokens = TOKENS - first < chunk ? TOKENS - first : chunk;
     return (int32_t)(first * ROWS + b * tokens + t - first);
@@ -32,7 +32,7 @@ static tfm_status step(tfm_model *model, tfm_kv_cache *cache, tfm_tensor *logits
     return status;
 }
 
-/* The largest difference of the steps' logits from those of the whole, with a log of that dtype. */
+/* Largest difference of step logits from the whole pass, with a KV cache of that dtype. */
 static double distance(tfm_model *model, const float *want, int chunk, tfm_dtype dtype) {
     tfm_context *ctx = harness_context();
     const tfm__stack_arch *arch = &model->arch.decoder;
@@ -59,8 +59,8 @@ static double distance(tfm_model *model, const float *want, int chunk, tfm_dtype
     return most;
 }
 
-/* As on a GPU one of each kind is enough where it is brief: positions that are learned, keys of several heads, windows,
- * keys that are normed, heads of which a part turns, and scores that are capped. */
+/* Brief runs, as on GPUs, test one of each kind: learned positions, GQA, windows, QK norm, partial RoPE, and capped
+ * scores. */
 static bool left_out(const char *name) {
     static const char *const KINDS[] = {"gpt2", "llama", "mistral", "qwen3", "phi3", "gemma2"};
     if (!less())
@@ -87,12 +87,12 @@ static void test_decode_steps_and_chunks_equal_the_whole(void **state) {
             const double most = distance(model, want, CHUNKS[i], TFM_F32);
             if (!(most <= 1e-5 * largest))
                 fail_msg("%s in chunks of %d: %g, of logits up to %g", DECODERS[k].name, CHUNKS[i], most, largest);
-            for (tfm_dtype dtype = TFM_F16; dtype <= TFM_BF16; dtype++) { /* rounded, and no more than that */
+            for (tfm_dtype dtype = TFM_F16; dtype <= TFM_BF16; dtype++) { /* rounding error, no more */
                 if ((harness_slow() || harness_brief()) && CHUNKS[i] != 5)
                     continue;
                 const double rounded = distance(model, want, CHUNKS[i], dtype);
                 if (!(rounded <= (dtype == TFM_F16 ? 5e-3 : 4e-2) * largest) || !(rounded > 4 * most))
-                    fail_msg("%s in chunks of %d, kept as %s: %g, of logits up to %g", DECODERS[k].name, CHUNKS[i],
+                    fail_msg("%s in chunks of %d, KV cache in %s: %g, of logits up to %g", DECODERS[k].name, CHUNKS[i],
                              tfm_dtype_name(dtype), rounded, largest);
             }
         }
@@ -101,7 +101,7 @@ static void test_decode_steps_and_chunks_equal_the_whole(void **state) {
     }
 }
 
-/* Keys of a text that ends before the border of longrope do not serve in one that ends after it. */
+/* Keys cached below the longrope length limit are invalid above it. */
 static void test_longrope_cache_across_its_boundary_is_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -141,7 +141,7 @@ static void test_longrope_cache_across_its_boundary_is_rejected(void **state) {
     tfm_model_free(&model);
 }
 
-/* Log p of each token that was written, given the whole text before it, whose length says how it turns. */
+/* Log p of each generated token, given the whole text before it; its length selects the RoPE factors. */
 static double log_prob_of(tfm_model *model, const int32_t *text, int prompt, int count) {
     double sum = 0;
     for (int n = prompt; n < prompt + count; n++) {
@@ -160,7 +160,7 @@ static double log_prob_of(tfm_model *model, const int32_t *text, int prompt, int
     return sum;
 }
 
-/* A text that grows over the border goes on as one that was as long from the beginning. */
+/* A text that grows past the limit continues as if it had been long from the start. */
 static void test_generation_crosses_the_longrope_boundary(void **state) {
     (void)state;
     enum { PROMPT = 5, NEW = 14 };
@@ -185,7 +185,7 @@ static void test_generation_crosses_the_longrope_boundary(void **state) {
             if (!(fabs(h->log_prob - want) < (turn == 2 ? 5e-2 : 1e-3)))
                 fail_msg("beam %d, text %d of %d tokens: %g instead of %g", beam, i, h->tokens, h->log_prob, want);
         }
-        assert_true(out.items[0].tokens > 10); /* it crosses */
+        assert_true(out.items[0].tokens > 10); /* it crosses the limit */
         tfm_hypotheses_free(&out);
     }
     tfm_model_free(&model);

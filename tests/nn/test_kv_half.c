@@ -1,5 +1,4 @@
-/* Activations that are kept in 16 bits: what rounds them, the layers that write them, and the memory and the results of
- * searches that keep keys and values so. */
+/* 16-bit KV cache: rounding, the layers that write 16-bit results, and the memory and results of searches with it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,17 +11,17 @@
 
 static const tfm_dtype DTYPES[] = {TFM_F16, TFM_BF16};
 
-/* What is kept, as floats; free with free(). */
-static float *widened(tfm_tensor x) {
+/* The 16-bit tensor as floats; free with free(). */
+static float *as_floats(tfm_tensor x) {
     tfm_tensor wide = {0};
     harness_ok(tfm_cast(harness_context(), &wide, x, TFM_F32));
     return harness_floats(wide);
 }
 
-/* Each is its number, to half a step of the dtype and the error of sums that are about 1. */
+/* Each is its value, to half a step of the dtype and the error of sums near 1. */
 static void close_kept(tfm_tensor got, const double *want, const char *what) {
     const double step = got.dtype == TFM_F16 ? 0x1p-11 : 0x1p-8;
-    float *host = widened(got);
+    float *host = as_floats(got);
     double square = 0;
     const size_t count = tfm_tensor_count(got);
     for (size_t i = 0; i < count; i++)
@@ -35,7 +34,7 @@ static void close_kept(tfm_tensor got, const double *want, const char *what) {
     free(host);
 }
 
-/* As tfm_cast, but that what F16 does not reach becomes the largest that it has. */
+/* As tfm_cast, except that F16 overflow saturates. */
 static void test_half_store_rounds_and_clamps_fp16(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -47,12 +46,12 @@ static void test_half_store_rounds_and_clamps_fp16(void **state) {
     for (int d = 0; d < 2; d++)
         for (int64_t n = 1; n <= COUNT; n = n * 5 + 2) {
             harness_ok(tfm_scope_open(ctx));
-            const float *from = host + (n > COUNT - 500 ? COUNT - n : 500); /* the odd ones, as far as n goes */
+            const float *from = host + (n > COUNT - 500 ? COUNT - n : 500); /* the odd ones, up to n */
             tfm_tensor y = HARNESS_TENSOR(DTYPES[d], NULL, n), cast = {0}, x = HARNESS_TENSOR(TFM_F32, from, n);
             harness_ok(tfm__cast_saturating(ctx, y, x));
             harness_ok(tfm_cast(ctx, &cast, x, DTYPES[d]));
             harness_guards(y);
-            float *got = widened(y), *want = widened(cast);
+            float *got = as_floats(y), *want = as_floats(cast);
             for (int64_t i = 0; i < n; i++) {
                 const float v = from[i];
                 if (DTYPES[d] == TFM_F16 && isinf(want[i]) && !isinf(v))
@@ -76,7 +75,7 @@ typedef struct layers {
     tfm_dtype kept[3];
 } layers;
 
-/* At a multiple of four elements, which the kernel for few rows wants. */
+/* Aligned to four elements, as the skinny-GEMM kernel requires. */
 static tfm_tensor even(const float *host, int64_t rows, int64_t columns) {
     tfm_tensor x = {0};
     harness_ok(tfm_tensor_new(harness_context(), &x, TFM_F32, 2, (int64_t[]){rows, columns}));
@@ -84,7 +83,7 @@ static tfm_tensor even(const float *host, int64_t rows, int64_t columns) {
     return x;
 }
 
-/* Three layers of one input, of which some results are kept and others are not. */
+/* Three layers of one input, some with 16-bit results. */
 static void check_layers(layers l, harness_random *random) {
     tfm_context *ctx = harness_context();
     float *x = malloc(sizeof(*x) * (size_t)(l.rows * l.k)), *w[3];
@@ -154,7 +153,7 @@ static void test_half_store_of_layers_matches_oracle(void **state) {
     for (int i = 0; i < 5; i++)
         for (int k = 0; k < 4; k++) {
             if (harness_brief() && (i + 3 * k) % 5 > 1)
-                continue; /* each of either is met, and what is normed, far, both or neither */
+                continue; /* covers each norm, gate, dtype and unaligned case */
             check_layers((layers){.rows = rows[i],
                                   .k = widths[i],
                                   .n = {17, 48, 9},
@@ -165,7 +164,7 @@ static void test_half_store_of_layers_matches_oracle(void **state) {
         }
 }
 
-/* Queries stay, and keys that turn with them are kept. */
+/* Queries stay fp32; keys rotated with them become 16-bit. */
 static void test_rope_keys_are_stored_in_half_precision(void **state) {
     (void)state;
     enum { B = 2, T = 3, H = 4, KEYS = 2, P = 9, FIRST = 5 };
@@ -203,7 +202,7 @@ static void test_rope_keys_are_stored_in_half_precision(void **state) {
                                         : (double)in[c] * (double)tables[0][p * half + pair] +
                                               (second ? 1 : -1) * other * (double)tables[1][p * half + pair];
             }
-            close_kept(keys, want, "keys that turn");
+            close_kept(keys, want, "keys after RoPE");
             free(got);
             free(single);
             harness_ok(tfm_scope_close(ctx, 0, NULL));
@@ -219,7 +218,7 @@ static void test_kv_cache_of_each_dtype_appends(void **state) {
     const float row[] = {1, 2, 3, 0.25f, -5};
     memset(&cache, 0x5a, sizeof(cache));
     harness_refused(tfm_kv_cache_new_dtype(ctx, &cache, 2, 5, 4, TFM_I32), TFM_ERROR_ARGUMENT, "F32, F16 or BF16");
-    tfm_kv_cache_free(ctx, &cache); /* which the header allows after a failure, too */
+    tfm_kv_cache_free(ctx, &cache); /* which the header allows, also after a failure */
     assert_null(cache.kv);
     for (int d = 0; d < 2; d++) {
         harness_ok(tfm_kv_cache_new_dtype(ctx, &cache, 2, 5, 4, DTYPES[d]));
@@ -231,10 +230,10 @@ static void test_kv_cache_of_each_dtype_appends(void **state) {
             harness_ok(tfm_scope_close(ctx, 0, NULL));
         }
         cache.slots = 4;
-        harness_ok(tfm_kv_cache_reserve(ctx, &cache, 9)); /* which keeps dtype and rows */
+        harness_ok(tfm_kv_cache_reserve(ctx, &cache, 9)); /* with unchanged dtype and rows */
         assert_true(cache.capacity == 13 && cache.kv[1].keys.dtype == DTYPES[d]);
         harness_ok(tfm_scope_open(ctx));
-        float *got = widened(cache.kv[1].values);
+        float *got = as_floats(cache.kv[1].values);
         for (int i = 0; i < 5; i++)
             assert_true(got[15 + i] == row[i]);
         free(got);
@@ -243,7 +242,7 @@ static void test_kv_cache_of_each_dtype_appends(void **state) {
     }
 }
 
-/* The bytes of one log, in the blocks of the pool. */
+/* Bytes of one KV cache, in blocks of the memory pool. */
 static uint64_t bytes_of(tfm_dtype dtype) {
     tfm_context *ctx = NULL;
     tfm_kv_cache cache;
@@ -273,7 +272,7 @@ typedef struct found {
     tfm_dtype kept;
 } found;
 
-/* The best translation by apps/demo, opened so; `kept` in the place of what the device chooses, unless it is -1. */
+/* The best translation by apps/demo with this model dtype; `kept` overrides the device's KV cache dtype unless -1. */
 static found translate(tfm_precision precision, int kept) {
     const int32_t ids[] = {58, 12, 130, 71, 25, 7, 0};
     const size_t count = sizeof(ids) / sizeof(*ids);
@@ -297,7 +296,7 @@ static found translate(tfm_precision precision, int kept) {
     return f;
 }
 
-/* What a model that is opened so keeps keys and values as. */
+/* KV cache dtype of a model opened with these options. */
 static tfm_dtype kept_by(tfm_precision precision) {
     char *dir = harness_source("apps/demo");
     tfm_model *model = NULL;
@@ -329,7 +328,7 @@ static void test_search_with_half_kv_cache_is_near_fp32(void **state) {
     assert_int_equal(kept_by(TFM_PRECISION_INT8), TFM_F32);
 }
 
-/* What a model says that it takes: half for what is kept so. */
+/* The memory estimate halves with a 16-bit KV cache. */
 static void test_memory_estimate_counts_half_kv_cache(void **state) {
     (void)state;
     char *dir = harness_source("apps/demo");
@@ -340,8 +339,7 @@ static void test_memory_estimate_counts_half_kv_cache(void **state) {
     harness_ok(tfm_model_open(&model, harness_context(), dir, &options));
     harness_ok(tfm_model_read_info(&unopened, dir, &options));
     const tfm__stack_arch *arch = &model->arch.decoder;
-    const uint64_t rows =
-        4096 + 4096 / 16 * 32 * (uint64_t)unopened.beam_size; /* of the source, and of what is written */
+    const uint64_t rows = 4096 + 4096 / 16 * 32 * (uint64_t)unopened.beam_size; /* of the source and of the target */
     const uint64_t floats = 2 * rows * (uint64_t)(arch->layers * arch->width);
     assert_int_equal(unopened.estimated_bytes - tfm_model_get_info(model)->estimated_bytes, keeps ? 2 * floats : 0);
     tfm_model_free(&model);

@@ -1,5 +1,4 @@
-/* How many launches a step of decoding takes, and how often the host waits: on a GPU each of them costs as much as the
- * work of a small model's. */
+/* Launches and host waits of a decode step: on a GPU each costs as much as the work of a small model. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +7,7 @@
 #include "model/core/model.h"
 #include "support/model_shapes.h"
 
-/* What the models that are made keep keys and values as. */
+/* KV cache dtype of the models. */
 static tfm_dtype kept;
 
 enum { MOST_STEPS = 40, LAYERS = 6, FEWER = 2 };
@@ -17,7 +16,7 @@ static int new_tokens(void) {
     return harness_brief() ? 16 : 24;
 }
 
-/* What the context has counted when each step began. */
+/* Counters of the context at the start of each step. */
 typedef struct counted {
     uint64_t launches[MOST_STEPS], waits[MOST_STEPS];
     int steps;
@@ -33,12 +32,12 @@ static bool count_step(void *user) {
     return true;
 }
 
-/* Launches of a step that makes nothing larger; and that the host waits for no more than the look at what remains. */
+/* Launches of a step without reallocation; the host waits only to read the number of live rows. */
 static int steady(const counted *c, const char *what) {
     const int interval = (int)tfm__context_tuning(harness_context())->search_sync_interval, first = interval + 1;
     uint64_t least = UINT64_MAX;
     if (c->steps < first + 2 * interval)
-        fail_msg("%s: it ended after %d steps, too soon to count", what, c->steps);
+        fail_msg("%s: the search ended after %d steps, too few to count", what, c->steps);
     for (int i = first; i + 1 < c->steps; i++)
         if (c->launches[i + 1] - c->launches[i] < least)
             least = c->launches[i + 1] - c->launches[i];
@@ -58,7 +57,7 @@ static tfm_model *make(const char *family, int layers) {
     return model;
 }
 
-/* All hypotheses are asked for: a search for the best one would soon be over. */
+/* All hypotheses are requested: a search for the best one would end too soon. */
 static int translate(int layers, int beam) {
     tfm_model *model = make(NULL, layers);
     const int32_t ids[] = {5, 6, 7, 8, 9, 0};
@@ -92,18 +91,18 @@ static int write_text(const char *family, int layers, bool draw) {
     return steady(&c, family);
 }
 
-/* Fails where a decoder layer or what a step has besides takes more than so many. */
+/* Fails if a decoder layer or the rest of a step takes more launches than given. */
 static void hold(const char *what, int all, int fewer, int layer, int step) {
     const int each = (all - fewer) / (LAYERS - FEWER), rest = fewer - FEWER * each;
-    print_message("%s: %d launches a decoder layer, %d a step besides; %d with %d layers\n", what, each, rest, all,
+    print_message("%s: %d launches per decoder layer, %d more per step; %d with %d layers\n", what, each, rest, all,
                   LAYERS);
     assert_int_equal(all, LAYERS * each + rest);
     if (each > layer || rest > step)
-        fail_msg("%s: a decoder layer takes %d launches and a step %d besides: %d and %d are the most", what, each,
+        fail_msg("%s: %d launches per decoder layer and %d more per step: at most %d and %d are allowed", what, each,
                  rest, layer, step);
 }
 
-/* Those of GPUs are what this test is for; of CPUs it holds what there is. */
+/* Limits are for GPUs; for CPUs they record the status quo. */
 typedef struct most {
     int layer, step;
 } most;
@@ -137,7 +136,7 @@ static void test_decoder_step_launch_count_is_bounded(void **state) {
     for (size_t i = 0; i < (is_gpu() ? TFM__COUNT(kinds) : 2); i++) {
         const most m = is_gpu() ? kinds[i].gpu : kinds[i].wide;
         if (kinds[i].draw && unoptimized) {
-            print_message("PoCL's compiler draws wrong indices where it does not optimize: left out\n");
+            print_message("skipped: PoCL samples wrong indices without optimization\n");
             continue;
         }
         hold(kinds[i].family, write_text(kinds[i].family, LAYERS, kinds[i].draw),
@@ -145,7 +144,7 @@ static void test_decoder_step_launch_count_is_bounded(void **state) {
     }
 }
 
-/* On a GPU, to keep keys and values in 16 bits takes no launch more. */
+/* On a GPU a 16-bit KV cache takes no extra launch. */
 static void test_half_kv_cache_adds_no_launch(void **state) {
     (void)state;
     if (!is_gpu())
@@ -159,7 +158,7 @@ static void test_half_kv_cache_adds_no_launch(void **state) {
     kept = TFM_F32;
 }
 
-/* Keys and a vocabulary that several work-groups share: one launch more where attention sums up. */
+/* Keys and vocabulary split over work-groups: one more launch, the sum in attention. */
 static void test_split_k_decode_adds_one_launch(void **state) {
     (void)state;
     tfm__tuning *tuning = &harness_context()->tuning;
@@ -174,7 +173,7 @@ static void test_split_k_decode_adds_one_launch(void **state) {
     *tuning = before;
 }
 
-/* The same texts and scores, whoever shares the vocabulary: ties go to the lower token. */
+/* The same texts and scores for any split of the vocabulary: ties go to the lower token. */
 static void test_split_vocabulary_gives_the_same_texts(void **state) {
     (void)state;
     tfm__tuning *tuning = &harness_context()->tuning;

@@ -1,5 +1,5 @@
-/* The layers of nn.h against the paper's formulas written plainly in double precision, at odd sizes, pre- and
- * post-norm; and decoding step by step over a cache against decoding whole. */
+/* Layers of nn.h against the paper's formulas in double precision, at odd sizes, pre- and post-norm; and incremental
+ * decoding against the whole sequence. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 enum { B = 3, T = 5, S = 7, N = 2, E = 30, HEADS = 5, F = 17, LAYERS = 2 };
 static const double TOLERANCE = 2e-5;
-static harness_random source = {1}; /* of all numbers, test after test */
+static harness_random source = {1}; /* of all numbers, in all tests */
 
 /* ---- Host memory, freed after each test ------------------------------------------------------------ */
 
@@ -92,8 +92,8 @@ static double *sum_of(const double *a, const double *b, int64_t rows) {
     return y;
 }
 
-/* Who sees what: NULL lengths: all; NULL sources: sequence b reads memory b. weights, if not NULL, gets those of the
- * softmax (batch, HEADS, targets, length). */
+/* NULL lengths: all keys are visible; NULL sources: sequence b reads memory b. weights, if not NULL, gets the softmax
+ * (batch, HEADS, targets, length). */
 typedef struct mask {
     bool causal;
     const int32_t *lengths, *sources;
@@ -134,7 +134,7 @@ static double *feed_forward(const tfm_feed_forward *layer, const double *x, int6
     return dense(&layer->down, dense(&layer->up, x, rows, layer->activation), rows, TFM_NO_ACTIVATION);
 }
 
-/* What a sub-layer reads, and what comes out after it: norm(x + f(x)), or x + f(norm(x)). */
+/* Input and output of a sub-layer: norm(x + f(x)), or x + f(norm(x)). */
 static const double *entrance(const tfm_norm *own, const double *x, int64_t rows, bool pre_norm) {
     return pre_norm ? norm(own, x, rows) : x;
 }
@@ -188,7 +188,7 @@ static tfm_dense make_dense(int64_t outputs, int64_t inputs) {
 static tfm_norm make_norm(void) {
     return (tfm_norm){.gamma = make_param(1, (int64_t[]){E}, 0.2f, 1),
                       .beta = make_param(1, (int64_t[]){E}, 0.5f, 0),
-                      .epsilon = 0.05f}; /* large enough to show */
+                      .epsilon = 0.05f}; /* large enough to matter */
 }
 
 static tfm_multi_head make_multi_head(void) {
@@ -222,7 +222,7 @@ static tfm_block make_decoder_block(bool pre_norm) {
                        .norm_placement = pre_norm ? TFM_NORM_PRE : TFM_NORM_POST};
 }
 
-/* Numbers on the host, and the same on the device: (batch, length, E). */
+/* Numbers on the host and on the device: (batch, length, E). */
 typedef struct input {
     float *host;
     double *wide;
@@ -243,7 +243,7 @@ static input make_input(int64_t batch, int64_t length) {
     return input_of(host, batch, length);
 }
 
-/* An input is as it was, and nothing was written beside it. */
+/* An input is unchanged, and so are its guards. */
 static void check_input(const input *x) {
     assert_memory_equal(host_of(x->device), x->host, tfm_tensor_count(x->device) * sizeof(float));
     harness_guards(x->device);
@@ -332,7 +332,7 @@ static void test_multi_head_attention_matches_double_precision(void **state) {
         tfm_tensor y = HARNESS_TENSOR(TFM_F32, NULL, B, T, E);
         harness_ok(tfm_multi_head_project(ctx, &memory, &layer, cases[i].memory->device));
         harness_ok(tfm_multi_head_forward(ctx, &y, &layer, x.device, memory, i ? &cases[i].options : NULL));
-        tfm_tensor again = {0}, scores = {0}, lse = {0}; /* what is asked for besides is the caller's */
+        tfm_tensor again = {0}, scores = {0}, lse = {0}; /* additional outputs belong to the caller */
         cases[i].options.scores = &scores;
         cases[i].options.lse = &lse;
         harness_ok(tfm_multi_head_forward(ctx, &again, &layer, x.device, memory, &cases[i].options));
@@ -391,7 +391,7 @@ static void test_decoder_block_matches_double_precision(void **state) {
         }
 }
 
-/* The weights of a block's attention, and that asking for them leaves its output alone. */
+/* Attention weights of a block; requesting them does not change its output. */
 static void test_encoder_attention_weights_match(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -447,9 +447,9 @@ static void test_decoder_attention_weights_match(void **state) {
 
 /* ---- Steps ----------------------------------------------------------------------------------------- */
 
-enum { TOGETHER = 2 }; /* positions that sequences 0 and 1 have in common: until then they are one */
+enum { TOGETHER = 2 }; /* common prefix of sequences 0 and 1 */
 
-/* Two decoder blocks over N sources, and the targets of B sequences, decoded whole by the oracle. */
+/* Two decoder blocks over N sources; the targets of B sequences decoded whole by the oracle. */
 typedef struct decoder {
     tfm_block blocks[LAYERS];
     tfm_kv cross[LAYERS];
@@ -474,8 +474,7 @@ static decoder make_decoder(bool pre_norm) {
     return d;
 }
 
-/* One step of the live sequences `live`, whose past is `rows` (count, T) of the log, the new row to be put
- * there. */
+/* One step of the live sequences `live`, with past `rows` (count, T) of the cache, including the new row. */
 static void decode_step(decoder *d, tfm_kv_cache *cache, int t, int count, const int *live, int32_t *rows) {
     tfm_context *ctx = harness_context();
     float *x = take(count * E, sizeof(*x));
@@ -509,7 +508,7 @@ static void decode_step(decoder *d, tfm_kv_cache *cache, int t, int count, const
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-/* All steps: two sequences at first, then three, of which two share their past. */
+/* All steps: first two sequences, then three, of which two share their past. */
 static void decode_steps(decoder *d, tfm_kv_cache *cache) {
     int32_t rows[B * T];
     for (int t = 0; t < T; t++) {
@@ -523,7 +522,7 @@ static void decode_steps(decoder *d, tfm_kv_cache *cache) {
     assert_int_equal(cache->slots, 2 * TOGETHER + 3 * (T - TOGETHER));
 }
 
-/* Steps give what the whole gives, while the cache grows, and again when it was cleared. */
+/* Steps equal the whole pass, while the cache grows, and after it was cleared. */
 static void test_decode_steps_equal_the_whole_as_cache_grows(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -549,12 +548,12 @@ static void test_decode_steps_equal_the_whole_as_cache_grows(void **state) {
     }
 }
 
-/* What was written stays through a growth, which doubles, or more where more is asked. */
+/* Cached data survives growth, which doubles the size, or more if requested. */
 static void test_kv_cache_growth_keeps_its_content(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_kv_cache cache;
-    float *host = take(3 * E + LAYERS, sizeof(*host)); /* each layer's begins one later */
+    float *host = take(3 * E + LAYERS, sizeof(*host)); /* each layer's starts one later */
     harness_fill(&source, host, 3 * E + LAYERS, 1);
     harness_ok(tfm_kv_cache_new(ctx, &cache, LAYERS, E, 3));
     for (int i = 0; i < LAYERS; i++) {

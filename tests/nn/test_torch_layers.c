@@ -1,5 +1,5 @@
-/* The blocks of nn.h against PyTorch's TransformerEncoderLayer and TransformerDecoderLayer:
- * tests/golden/make_layers.py says what of them. */
+/* Blocks of nn.h against PyTorch's TransformerEncoderLayer and TransformerDecoderLayer; see
+ * tests/golden/make_layers.py. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static tfm_norm norm(const char *set, const char *layer, const char *name) {
     return (tfm_norm){.gamma = both.weight, .beta = both.bias, .epsilon = 1e-5f};
 }
 
-/* Queries', keys' and values' projections lie in one matrix. */
+/* Query, key and value projections are one fused matrix. */
 static tfm_multi_head multi_head(const char *set, const char *layer, const char *name, int heads) {
     char in[64], out[64];
     snprintf(in, sizeof(in), "%s.in_proj", name);
@@ -79,7 +79,7 @@ typedef struct variant {
     tfm_activation activation;
 } variant;
 
-/* Rows of padding aside, y is `what` of the variant. */
+/* Except for rows of padding, y equals `what` of the variant. */
 static void compare(tfm_tensor y, const variant *c, const char *layer, const char *mask, const char *lengths) {
     char rest[96], what[160];
     snprintf(rest, sizeof(rest), "%s.%s.%s.%s", layer, c->pre_norm ? "pre" : "post",
@@ -139,7 +139,7 @@ static void check_decoder(const variant *c) {
     harness_ok(tfm_multi_head_project(ctx, &memory.cross_kv, &block.cross_attention, tensor(c->set, "memory")));
     harness_ok(tfm_block_forward(ctx, &y, &block, x, &memory));
     compare(y, c, l, "masked", "target_lengths");
-    block.causal = false; /* a target that sees its future, and no padding in the source */
+    block.causal = false; /* non-causal targets, and no padding in the source */
     memory.cross_lengths = (tfm_tensor){0};
     y = harness_tensor(TFM_F32, 3, x.dims, NULL);
     harness_ok(tfm_block_forward(ctx, &y, &block, x, &memory));

@@ -1,8 +1,8 @@
-"""Malformed requests to a tfm serve: fuzzed HTTP and JSON, bodies that are too large, wrong UTF-8, deep JSON, tricks with
-paths, wrong keys, clients that leave. Each must get a status of 400 to 499, or have its connection closed; and after each
-hundred a good request must get its translation.
+"""Malformed requests to a tfm serve: fuzzed HTTP and JSON, oversized bodies, invalid UTF-8, deep JSON, path traversal,
+wrong keys, disconnecting clients. Each must get a status of 400 to 499, or have its connection closed; after each
+hundred a valid request must get its translation.
     python3 tests/serve/abuse.py PORT COUNT KEY TEXT WANT [SEED]
-Ends with a line of counts; exits with 1 if something was wrong."""
+Ends with a line of counts; exits with 1 after a failure."""
 import json
 import random
 import socket
@@ -25,7 +25,7 @@ def request(method, path, body=b"", kind="application/json", more=b"", length=No
 
 
 def send(data, hang_up=False):
-    """The status, 0 for a connection that was closed without one, and the body."""
+    """The status (0 if the connection was closed without one), and the body."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as s:
         try:
             for at in range(0, len(data), 1 << 16):
@@ -38,7 +38,7 @@ def send(data, hang_up=False):
                 if b"\r\n\r\n" in answer and answer.startswith(b"HTTP/1.1 100"):
                     answer = answer.split(b"\r\n\r\n", 1)[1]
         except TimeoutError:
-            return -2, b"" # it hangs, which is wrong
+            return -2, b"" # a hang is an error
         except ConnectionError:
             return 0, b""
     head, _, body = answer.partition(b"\r\n\r\n")
@@ -144,7 +144,7 @@ wrong, statuses = [], {}
 for number in range(count):
     kind = KINDS[number % len(KINDS)]
     data, right = kind()
-    if right is None or right == "hang up": # what is not whole is closed by the client, so that nobody waits
+    if right is None or right == "hang up": # the client closes incomplete requests, so that neither side waits
         try:
             with socket.create_connection(("127.0.0.1", port), timeout=1) as s:
                 s.sendall(data)

@@ -1,10 +1,10 @@
-"""Chats by templates against what transformers makes of them (tests/golden/chat_templates.json): the answer of a chat is
-that of the rendered text as a prompt, with as many tokens. The model's tokens are bytes, and its parameters random, so
-another prompt has another answer.
-    python3 tests/serve/chats.py make FOLDER     makes a model for each template, all with the weights of FOLDER/base
-    python3 tests/serve/chats.py test PORT       asks a server of them
-    python3 tests/serve/chats.py ends PORT FOLDER   makes models whose turns end with the token that base writes first
-    python3 tests/serve/chats.py ended PORT FOLDER  asks a server of these
+"""Chat templates against transformers (tests/golden/chat_templates.json): a chat's answer must equal the completion of
+the rendered text, with the same number of tokens. The model has byte tokens and random parameters, so another prompt
+has another completion.
+    python3 tests/serve/chats.py make FOLDER     creates a model per template, all with the weights of FOLDER/base
+    python3 tests/serve/chats.py test PORT       tests a server with these models
+    python3 tests/serve/chats.py ends PORT FOLDER   creates models whose end of turn is the first token of base
+    python3 tests/serve/chats.py ended PORT FOLDER  tests a server with these models
 Prints lines "ok - ..." and "not ok - ..."."""
 import json
 import os
@@ -15,7 +15,7 @@ import urllib.request
 HERE = os.path.dirname(os.path.abspath(__file__))
 with open(HERE + "/../golden/chat_templates.json", encoding="utf-8") as file:
     GOLDEN = json.load(file)
-# Where a template is: each name is of a folder, too.
+# Locations of the template; the names are also folder names.
 PLACES = ("config", "jinja", "json", "list", "object", "marked", "blank")
 BIG = 1000000000000000019884624838656
 
@@ -59,7 +59,7 @@ def ask(port, path, **fields):
 
 
 def same(port, name, chat, rendered):
-    """Whether a chat's answer is that of a prompt."""
+    """Whether a chat's answer equals the completion of a prompt."""
     how = {"max_tokens": 8, "temperature": 0}
     code, said = ask(port, "chat/completions", model=name, messages=chat, **how)
     assert code == 200, said
@@ -103,7 +103,7 @@ def test(port):
 
 
 def find_chat(port):
-    """A chat that is answered with a letter first, and the letter."""
+    """A chat whose answer begins with a letter, and the letter."""
     for number in range(1, 400):
         chat = [{"role": "user", "content": "a" * number}]
         _, said = ask(port, "chat/completions", model="smollm2", messages=chat, max_tokens=1, temperature=0)

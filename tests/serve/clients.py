@@ -1,7 +1,7 @@
-"""Clients that others have published against a tfm serve: LibreTranslate's (libretranslatepy), OpenAI's (openai), and
-schemathesis, which makes requests of what /openapi.json says and checks the answers by it.
+"""Published clients against a tfm serve: LibreTranslate's (libretranslatepy), OpenAI's (openai), and schemathesis,
+which generates requests from /openapi.json and checks the answers against it.
     python3 tests/serve/clients.py PORT TEXT WANT DECODER EMBEDDER
-DECODER and EMBEDDER are names of models. Ends with a line of counts; what is not installed is skipped with a word."""
+DECODER and EMBEDDER are model names. Ends with a line of counts; clients that are not installed are skipped."""
 import asyncio
 import importlib.util
 import json
@@ -40,7 +40,7 @@ def openai():
     client = openai.OpenAI(base_url="http://127.0.0.1:%s/v1" % port, api_key="none", max_retries=0)
     check("openai: models", {decoder, embedder} <= {model.id for model in client.models.list()})
     plain = client.embeddings.create(model=embedder, input=["a dog", "a cat"], encoding_format="float")
-    packed = client.embeddings.create(model=embedder, input=["a dog", "a cat"]) # asks for base64
+    packed = client.embeddings.create(model=embedder, input=["a dog", "a cat"]) # requests base64
     check("openai: vectors", all(abs(a - b) < 1e-6 for p, q in zip(plain.data, packed.data)
                                  for a, b in zip(p.embedding, q.embedding, strict=True)) and len(plain.data) == 2)
     ask = {"model": decoder, "prompt": "w10 w11 w12", "max_tokens": 12, "temperature": 0}
@@ -66,7 +66,7 @@ def openai():
 
 
 def known(description):
-    """The description with the names of models and languages that are served, which few texts at random are."""
+    """The OpenAPI description limited to the served models and languages, which random texts rarely match."""
     for path, operations in description["paths"].items():
         for media in operations.get("post", {}).get("requestBody", {}).get("content", {}).values():
             fields = media["schema"]["properties"]

@@ -1,4 +1,4 @@
-# What the tests of tfm serve share, after checks.sh: what they need, servers, their end, and requests.
+# Shared by the tests of tfm serve, after checks.sh: requirements, start and stop of servers, and requests.
 #     . "$root/tests/serve/common.sh"
 if "$tfm" serve 2>&1 | grep -q libmicrohttpd-dev; then
     echo "1..0 # SKIP tfm was built without libmicrohttpd"
@@ -8,17 +8,17 @@ command -v curl >/dev/null || {
     echo "1..0 # SKIP there is no curl"
     exit 0
 }
-# PoCL's LLVM gives the thread that compiles a signal stack of its own, which the sanitizer would unmap at its end.
+# PoCL's LLVM sets a signal stack for the compiling thread, which the sanitizer would unmap when the thread ends.
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}use_sigaltstack=0"
 server=
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$here"' EXIT
 
-# start ARGUMENT...: a server on a free port; leaves $server, $port and $at. Its log is in `log`. $settings are words for
-# its environment, such as TFM_LOG=info.
+# start ARGUMENT...: a server on a free port; sets $server, $port and $at. Its log is in `log`. $settings are
+# environment assignments, such as TFM_LOG=info.
 settings=
 start() {
     stop
-    : >log # or the port of the server before is found in it
+    : >log # it would still have the last server's port
     # shellcheck disable=SC2086 # words
     env $settings "$tfm" serve --port 0 "$@" >served 2>log &
     server=$!
@@ -30,7 +30,7 @@ start() {
     done
     at=http://127.0.0.1:$port
 }
-# stop: ends it by SIGTERM; leaves its exit code in $ended
+# stop: ends it by SIGTERM; sets $ended to its exit code
 stop() {
     ended=
     [ -n "$server" ] || return
@@ -43,7 +43,7 @@ stop() {
 # ---- Requests
 demo=$root/apps/demo
 line=$(sed -n 1p "$demo/test.de")
-# ask ARGUMENT...: a request by curl; leaves `out`, `head` and the status in $code
+# ask ARGUMENT...: a request by curl; writes `out` and `head`, and sets $code to the status
 ask() {
     code=$(curl -s -g --path-as-is -m 120 -D head -o out -w '%{http_code}' "$@" 2>err)
 }
@@ -55,7 +55,7 @@ json() {
 form() {
     ask "$at/translate" -d source=de -d target=en "$@"
 }
-# many_lines: leaves `lines`, 500 of them, no two alike.
+# many_lines: writes 500 distinct lines to `lines`.
 many_lines() {
     for i in $(seq 25); do
         awk -v n="$i" '{ lines[NR] = $0 } END { for (k = 1; k <= NR; k++) print lines[k] " " lines[(k * 7 + n) % NR + 1] }' "$demo/test.de"

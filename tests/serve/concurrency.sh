@@ -9,7 +9,7 @@ root=$(realpath "$2")
 
 translation=$(echo "$line" | "$tfm" translate -m "$demo" --split)
 many_lines
-load=500 long=500 # lines, of many requests and of one
+load=500 long=500 # lines in many requests, and in one
 brief && load=60 long=120
 head -n $load lines >load
 head -n $long lines >long
@@ -20,7 +20,7 @@ load() {
     python3 "$root/tests/serve/load.py" "$port" load --want load.want --connections "$1" >out
 }
 start -m "$demo" -m "fr-en=$demo" -m "embedder=$root/tests/golden/embedder" --memory-limit 250 --timeout 600
-form -d "q=$line" # it is loaded
+form -d "q=$line" # loads the model
 load 32
 check "$load lines over 32 connections equal tfm translate byte for byte" says out "\"lines\": $load,.*\"wrong\": 0"
 ask "$at/metrics"
@@ -65,7 +65,7 @@ head -n $parts lines >long1
 cat long1 long1 long1 >long2
 curl -s -m 300 "$at/translate" --data-urlencode "q@long1" -d source=de -d target=en >one.json &
 one=$!
-sleep 0.05 # the second is at its first batch when the first worker ends, and then nothing else comes
+sleep 0.05 # the second runs its first batch when the first worker ends, and no other request follows
 curl -s -m 300 "$at/translate" --data-urlencode "q@long2" -d source=de -d target=en >three.json &
 three=$!
 wait $one
@@ -83,7 +83,7 @@ mv leaves left-behind
 load 16
 check "the first worker serves all requests when the second cannot load the model" grep -q '"wrong": 0' out
 stop
-if ! brief; then # all come from one address: as one client does that keeps eight connections busy
+if ! brief; then # all from one address, as of one client with eight busy connections
     start -m "$demo" --workers 1 --timeout 120 --max-chars 1000000 --max-lines 5000
     load 8
     python3 "$root/tests/serve/load.py" "$port" load --connections 8 --repeat 6 >busy &

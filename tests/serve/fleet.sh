@@ -1,4 +1,4 @@
-# tfm serve on several devices: two of PoCL's, which are alike, so that both need the same kernels.
+# tfm serve on several devices: two equal ones of PoCL, with the same kernels.
 #     sh tests/serve/fleet.sh PROGRAM SOURCE_ROOT FAULT_LAYER MAKE_DECODER
 # Prints TAP.
 set -u
@@ -16,7 +16,7 @@ if [ "$("$tfm" devices 2>/dev/null | grep -c 'pthread-.*Portable Computing')" -l
 fi
 demo=$root/apps/demo
 
-# serve SETTING... -- ARGUMENT...: a server with these settings in its environment
+# serve SETTING... -- ARGUMENT...: a server with these environment settings
 serve() {
     settings=
     while [ "$1" != -- ]; do
@@ -26,7 +26,7 @@ serve() {
     shift
     start --quiet --timeout 600 --batch-tokens 256 -m "$demo" -m chatty -m "vec=$root/tests/golden/embedder" --beam-size 1 "$@"
 }
-# translate, embed, write: requests; leave `out` and the status in $code
+# translate, embed, write: requests; write `out`, and set $code to the status
 translate() {
     code=$(curl -s -m 600 -o out -w '%{http_code}' "$at/translate" --data-urlencode q@lines -d source=de -d target=en)
 }
@@ -34,15 +34,15 @@ embed() {
     code=$(curl -s -m 600 -o out -w '%{http_code}' "$at/v1/embeddings" -H 'Content-Type: application/json' \
         -d '{"model":"vec","input":["Good morning.","Where is Tom?","I have sold the car."]}')
 }
-complete() { # complete STREAM: what is written after four prompts; four requests would not be one batch
+complete() { # complete STREAM: completions of four prompts in one request; four requests would not be one batch
     curl -s -N -m 600 "$at/v1/completions" -H 'Content-Type: application/json' \
         -d "{\"model\":\"chatty\",\"prompt\":[\"w10 w11\",\"w12\",\"w13 w14 w15\",\"w16\"],\"max_tokens\":12,\"temperature\":0,\"stream\":$1}" |
         sed 's/"id":"[^"]*"//g; s/"created":[0-9]*//g' >out
 }
-warned() { # warned COUNT: so many warnings of devices
+warned() { # warned COUNT: this many device warnings
     [ "$(grep -c '^tfm: warning: device [12] of the fleet' log)" = "$1" ]
 }
-near() { # near FILE FILE: the vectors are equal but for rounding
+near() { # near FILE FILE: the embeddings are equal up to rounding
     python3 - "$1" "$2" <<'PYTHON'
 import json, sys
 a, b = ([v["embedding"] for v in json.load(open(path))["data"]] for path in sys.argv[1:])

@@ -1,7 +1,7 @@
-"""Requests to a tfm serve whose headers leave a doubt where their bodies end (RFC 9112, 6.1 and 6.3): each must be refused
-at once, and its connection closed; those without a doubt are answered. Also absolute targets, and compressed bodies.
+"""Requests to a tfm serve with ambiguous framing (RFC 9112, 6.1 and 6.3): each must be rejected at once, and its
+connection closed; unambiguous ones are answered. Also absolute targets, and compressed bodies.
     python3 tests/serve/framing.py PORT
-Ends with a line of counts; exits with 1 if something was wrong."""
+Ends with a line of counts; exits with 1 after a failure."""
 import json
 import socket
 import sys
@@ -24,7 +24,7 @@ TAKEN = [(LENGTH, BODY), (CHUNKED, CHUNKS), (b"Transfer-Encoding: Chunked\r\n", 
 
 
 def ask(head, body, port, target=b"/translate"):
-    """The status, whether the connection was closed, and the seconds until then."""
+    """The status, whether the connection was closed, and the time in seconds."""
     start = time.monotonic()
     with socket.create_connection(("127.0.0.1", port), timeout=30) as s:
         s.sendall(b"POST " + target + b" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + head + b"\r\n" + body)
@@ -43,7 +43,7 @@ def ask(head, body, port, target=b"/translate"):
 
 
 wrong = []
-ask(LENGTH, BODY, int(sys.argv[1])) # the model is loaded
+ask(LENGTH, BODY, int(sys.argv[1])) # loads the model
 for head, body in REFUSED:
     status, closed, seconds = ask(head, body, int(sys.argv[1]))
     if status not in (400, 501) or not closed or seconds > 5:

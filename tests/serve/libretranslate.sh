@@ -1,4 +1,4 @@
-# tfm serve: LibreTranslate's API: translation, language detection, HTML, placeholders, forms, and requests that it rejects.
+# tfm serve: LibreTranslate's API: translation, language detection, HTML, placeholders, forms, and rejected requests.
 #     sh tests/serve/libretranslate.sh PROGRAM SOURCE_ROOT
 # Prints TAP.
 set -u
@@ -8,7 +8,7 @@ root=$(realpath "$2")
 . "$root/tests/serve/common.sh"
 
 # ---- Translations
-start -m "$demo" -m "fr-en=$demo" --timeout 600 # also if it is busy
+start -m "$demo" -m "fr-en=$demo" --timeout 600 # for a busy machine
 "$tfm" translate -m "$demo" --split <"$demo/test.de" >want
 translation=$(sed -n 1p want)
 ask "$at/health"
@@ -114,7 +114,7 @@ python3 "$root/tests/serve/framing.py" "$port" >out
 code=$?
 check "a request with ambiguous framing is rejected at once and its connection closed" both 0 says out '"wrong": 0'
 
-# ---- Requests that are rejected
+# ---- Rejected requests
 form -d q=
 check "POST /translate without a text answers LibreTranslate's error" [ "$code" = 400 -a "$(cat out)" = '{"error":"Invalid request: missing q parameter"}' ]
 ask "$at/translate" -d q=a -d source=xx -d target=en

@@ -1,6 +1,6 @@
-# tfm serve: API keys, CORS, limits, fairness, malformed requests, timeouts, models that fail, and a second signal.
+# tfm serve: API keys, CORS, limits, fairness, malformed requests, timeouts, failing models, and a second signal.
 #     sh tests/serve/limits.sh PROGRAM SOURCE_ROOT MAKE_DECODER [REQUESTS]
-# REQUESTS are malformed ones, 220 if not given. Prints TAP.
+# REQUESTS: number of malformed requests, 220 by default. Prints TAP.
 set -u
 tfm=$(realpath "$1")
 root=$(realpath "$2")
@@ -59,7 +59,7 @@ print(said)
 END
 check "a client that sends its headers too slowly is disconnected" says slow '^closed$'
 start -m "$demo" --api-keys keys --batch-tokens 256 --timeout 600
-form -d "q=$line" -d api_key=fedcba9876543210 # it is loaded
+form -d "q=$line" -d api_key=fedcba9876543210 # loads the model
 head -400 lines >many.de
 curl -s "$at/translate" --data-urlencode "q@many.de" -d source=de -d target=en -d api_key=0123456789abcdef >drained &
 large=$!
@@ -74,7 +74,7 @@ check "$requests malformed requests get the right status, and valid ones between
 stop
 check "the server exits with 0 after malformed requests" [ "$ended" = 0 ]
 
-# ---- Models that fail to load, timeouts, and a second signal
+# ---- Load failures, timeouts, and a second signal
 cp -r "$demo" damaged
 start -m "$demo" -m fr-en=damaged --timeout 3 --beam-size 8
 : >damaged/model.safetensors
@@ -87,7 +87,7 @@ check "a request beyond --timeout answers 503" [ "$code" = 503 -a \
 form -d q=Danke.
 check "the request after a timeout gets its translation" [ "$code" = 200 ]
 start -m "$demo" --beam-size 8
-form -d q=Danke. # it is loaded
+form -d q=Danke. # loads the model
 head -200 lines >many.de
 ask "$at/translate" --data-urlencode "q@many.de" -d source=de -d target=en
 ask "$at/metrics"

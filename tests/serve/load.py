@@ -1,8 +1,9 @@
-"""Lines to a tfm serve, or what has LibreTranslate's API, over several connections, each of which sends its next line when
-it has the answer to the last.
+"""Load test: sends lines to a tfm serve, or another server with LibreTranslate's API, over several connections. Each
+connection sends its next line after the answer to the last.
     python3 tests/serve/load.py PORT LINES [--want FILE] [--connections N] [--source de] [--target en] [--repeat K]
-LINES is a file; with --want, each answer must be the line of that file. Prints an object: lines, seconds, lines a second,
-the median and the 99th percentile of the time of a line in milliseconds, wrong answers. Exits with 1 if some are wrong."""
+LINES is a file; with --want, each answer must equal the line of that file. Prints a JSON object: lines, seconds, lines
+per second, the median and 99th percentile of the latency in milliseconds, wrong answers. Exits with 1 if any is
+wrong."""
 import argparse
 import asyncio
 import json

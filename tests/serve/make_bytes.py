@@ -1,5 +1,5 @@
-"""Makes a directory with a small GPT-2 of random parameters whose tokens are bytes, and which has the tokens of ChatML, so
-that a prompt of any text is told from any other.
+"""Creates a directory with a small random GPT-2 with byte tokens and ChatML tokens, so that any two prompts differ in
+their ids.
     python3 tests/serve/make_bytes.py DIR"""
 import array
 import json
@@ -13,7 +13,7 @@ SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 
 
 def byte_characters():
-    """The characters that stand for bytes in byte-level BPE."""
+    """The characters for bytes in byte-level BPE."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in plain]
     return {b: chr(b) for b in plain} | {b: chr(256 + i) for i, b in enumerate(others)}

@@ -1,4 +1,4 @@
-"""Gives a directory of tests/make_decoder a tokenizer whose tokens are words, and ChatML as its chat template.
+"""Adds a tokenizer with word tokens, and a ChatML chat template, to a directory of tests/make_decoder.
     python3 tests/serve/make_words.py DIR"""
 import json
 import sys

@@ -1,4 +1,4 @@
-# tfm serve: the page, the status, embeddings, metrics, and models that make room for others.
+# tfm serve: the web page, status, embeddings, metrics, and model eviction.
 #     sh tests/serve/models.sh PROGRAM SOURCE_ROOT
 # Prints TAP.
 set -u
@@ -9,7 +9,7 @@ root=$(realpath "$2")
 
 # ---- Headers
 start -m "$demo" -m "fr-en=$demo" -m "embedder=$root/tests/golden/embedder" --memory-limit 250 --timeout 600
-form -d "q=$line" # de-en is loaded first
+form -d "q=$line" # loads de-en first
 ask "$at/health"
 for header in 'cache-control: no-store' 'x-content-type-options: nosniff' 'x-frame-options: DENY' \
     "content-security-policy: default-src 'none'; frame-ancestors 'none'" 'referrer-policy: no-referrer'; do

@@ -1,4 +1,4 @@
-# tfm serve: OpenAI's API with a small decoder-only model of random parameters, whose tokens are words.
+# tfm serve: OpenAI's API with a small random decoder-only model with word tokens.
 #     sh tests/serve/openai.sh PROGRAM SOURCE_ROOT MAKE_DECODER
 # Prints TAP.
 set -u
@@ -13,7 +13,7 @@ mkdir chatty
 python3 "$root/tests/serve/make_words.py" chatty
 cp -r chatty other
 sed 's/im_start/turn/g' chatty/tokenizer_config.json >other/tokenizer_config.json
-mkdir sentences sentences/1_Pooling # sentence-transformers of a language model
+mkdir sentences sentences/1_Pooling # sentence-transformers with a decoder-only model
 cp chatty/* sentences
 echo '[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
     {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]' >sentences/modules.json
@@ -33,9 +33,9 @@ print("".join(json.loads(e)["choices"][0]["text"] for e in events[:-1]))
 END
 check "the events of a streamed completion add up to the whole text" cmp -s joined want
 json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":8,"seed":7,"n":2}'
-cp out drawn
+cp out sampled
 json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":8,"seed":7,"n":2}'
-check "equal seeds sample equal completions" [ "$(sed 's/.*"choices"/"choices"/' drawn)" = "$(sed 's/.*"choices"/"choices"/' out)" ]
+check "equal seeds sample equal completions" [ "$(sed 's/.*"choices"/"choices"/' sampled)" = "$(sed 's/.*"choices"/"choices"/' out)" ]
 json /v1/chat/completions '{"model":"chatty","messages":[{"role":"user","content":"w20"}],"max_tokens":4,"temperature":0}'
 check "POST /v1/chat/completions answers an assistant's message" [ "$code" = 200 -a -n "$(grep '"message":{"role":"assistant","content":" *w[0-9]' out)" ]
 ask "$at/status"
@@ -47,7 +47,7 @@ json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":21}'
 check "POST /v1/completions rejects max_tokens above --max-new-tokens" [ "$code" = 400 ]
 json /v1/completions '{"model":"chatty","prompt":"w10","echo":true}'
 check "POST /v1/completions names an unsupported field" [ "$code" = 400 -a -n "$(grep '"message":"Invalid request: echo is not supported.*"param":"echo"' out)" ]
-# fields that change nothing or are supported, unsupported values, and unknown fields
+# supported fields and values without effect, unsupported values, and unknown fields
 for field in '"logit_bias":{}' '"best_of":1' '"response_format":{"type":"text"}' '"tool_choice":"none"' '"max_tokens":4.0' \
     '"seed":4294967295' '"seed":18446744073709551615' '"seed":-7' '"seed":-1' '"stop":null' '"stream":null' '"logprobs":0' \
     '"user":"u"' '"top_k":-1,"temperature":1' '"min_p":0,"temperature":0.5' '"repetition_penalty":1.1' '"min_tokens":2' \
@@ -120,7 +120,7 @@ for field in '"dimensions":8' '"embd_normalize":-1' '"normalize":true' '"embed_d
     name=$(printf '%s' "$field" | sed 's/^"\([a-z_]*\)".*/\1/')
     check "POST /v1/embeddings rejects $field by its name" [ "$code" = 400 -a -n "$(grep "\"param\":\"$name\"" out)" ]
 done
-: >other/model.safetensors # it is not loaded yet
+: >other/model.safetensors # not loaded yet
 json /v1/completions '{"model":"other","prompt":"w10","stream":true}'
 check "a streamed completion of a model that fails to load answers 500, not an event" [ "$code" = 500 ]
 stop

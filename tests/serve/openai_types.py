@@ -1,8 +1,8 @@
-"""tfm serve against the types of OpenAI's own package: each field that they name, with values that change nothing, values of
-the right type and values of the wrong one; and answers, whole and streamed.
+"""tfm serve against the types of the openai package: each request field with neutral values, values of the right type
+and of a wrong type; and answers, whole and streamed.
     python3 tests/serve/openai_types.py PORT DECODER EMBEDDER
-DECODER and EMBEDDER are names of models. A value of the right type is answered with 200, or refused with 400 by the name of
-its field; one of the wrong type is refused so; no answer is of another kind. Ends with a line of counts."""
+DECODER and EMBEDDER are model names. A value of the right type gets 200, or 400 with the field's name; a wrong type
+gets 400 with the name; other answers fail. Ends with a line of counts."""
 import json
 import sys
 import typing
@@ -18,7 +18,7 @@ from openai.types.chat import completion_create_params as chat_create_params
 port, decoder, embedder = sys.argv[1:4]
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 
-# Values of many kinds, and what each field's documentation gives as its default.
+# Values of many types, and each field's documented default.
 POOL = [None, True, False, 0, 1, -1, 2, 0.5, 4.0, 1e30, 10**30, "", "a", "auto", "none", "text", "low", "\x00", [], ["a"], [1],
         ["text"], [{}], [None], {}, {"a": "b"}, {"5": 1}, {"type": "text"}, {"type": "json_object"}, {"include_usage": True},
         {"include_usage": 1}, {"include_usage": False}, [{"role": "user", "content": "w3"}], [{"role": "user"}],
@@ -33,8 +33,8 @@ NEUTRAL = {"frequency_penalty": 0, "presence_penalty": 0, "logit_bias": {}, "n":
            "max_tokens": 2.0, "max_completion_tokens": 2, "safety_identifier": "s", "prompt_cache_key": "k",
            "prompt_cache_retention": "24h", "prompt_cache_options": {}, "reasoning_effort": "none", "verbosity": "medium",
            "web_search_options": None, "moderation": None, "encoding_format": "float", "dimensions": None}
-# What llama.cpp and older clients send, of another type, and that changes nothing: [] as a logit_bias, and the logprobs of
-# the other path.
+# Accepted values of another type without effect, sent by llama.cpp and older clients: [] as a logit_bias, and the
+# logprobs of the other path.
 LENIENT = [("logit_bias", []), ("logprobs", 0), ("logprobs", False)]
 
 
@@ -62,7 +62,7 @@ def json_type(value):
 
 
 def types_of(schema, definitions):
-    """The JSON types of values that a schema takes."""
+    """The JSON types that a schema accepts."""
     if "$ref" in schema:
         return types_of(definitions[schema["$ref"].rsplit("/", 1)[1]], definitions)
     for word in ("anyOf", "oneOf", "allOf"):
@@ -74,7 +74,7 @@ def types_of(schema, definitions):
 
 
 def fields_of(params):
-    """The fields of a request, and the JSON types that each one may have."""
+    """The fields of a request, and the JSON types of each."""
     hints = {}
     for one in reversed([p for p in params.__mro__ if p is not dict] if hasattr(params, "__mro__") else [params]):
         hints.update(typing.get_type_hints(one))
@@ -90,7 +90,7 @@ def refused_by_name(text, name):
 
 
 def good_answer(code, text, name, kind):
-    """What is wrong with an answer to a value of the right type; None: nothing."""
+    """The error in an answer to a value of the right type, or None."""
     if code == 200:
         kind.model_validate(json.loads(text), strict=True)
         return None
@@ -127,7 +127,7 @@ def try_path(path, base, params, kind):
 
 
 def event_of(line, kind):
-    """An event as OpenAI's type, which of completions has no null as the reason of an end, as their own API sends it."""
+    """An event as the openai type; the completion type lacks the null finish_reason that OpenAI's API sends."""
     event = json.loads(line)
     ends = [choice["finish_reason"] for choice in event["choices"]]
     for choice in event["choices"]:
@@ -150,7 +150,7 @@ def try_stream(path, base, kind):
         check("%s: the last choice alone has a reason, usage %s" % (path, usage),
               ends[-1] == "length" and not any(ends[:-1]), ends)
         told = [event for event in events if event.usage]
-        check("%s: the last event has the usage where it is asked for, %s" % (path, usage),
+        check("%s: the last event has the usage if requested, %s" % (path, usage),
               len(told) == usage and (not usage or (told[0] is events[-1] and told[0].choices == [])), text)
     if path.startswith("chat"):
         check(path + ": the first event has the role", events[0].choices[0].delta.role == "assistant" and

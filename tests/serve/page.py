@@ -1,9 +1,8 @@
-"""The page of tfm serve in a browser without a screen: types, waits, reads, looks at the attention, by keys alone, changes
-the model, has a language model write and talk, and has axe look for what somebody could not read or reach; in a wide and
-a narrow window, light and dark.
-    python3 tests/serve/page.py PORT TEXT WANT OTHER PROMPT WRITTEN [FOLDER]     FOLDER gets pictures
-The server translates TEXT from German to WANT, and as French to OTHER; its language model makes WRITTEN of PROMPT.
-It takes PyPI's playwright and axe-core-python, and Debian's chromium. Ends with a line of counts."""
+"""The web page of tfm serve in a headless browser: translation, attention by keyboard alone, model selection, text
+generation and chat, and accessibility checks by axe; in a wide and a narrow window, light and dark.
+    python3 tests/serve/page.py PORT TEXT WANT OTHER PROMPT WRITTEN [FOLDER]     FOLDER gets screenshots
+The server translates TEXT from German to WANT, and as French to OTHER; its decoder-only model completes PROMPT with
+WRITTEN. Requires PyPI's playwright and axe-core-python, and Debian's chromium. Ends with a line of counts."""
 import importlib.util
 import shutil
 import sys
@@ -36,7 +35,7 @@ def look(page, name):
 
 
 def wait(page, what):
-    """Until it is true; wait_for_function would not do, since the page's policy lets nothing be evaluated."""
+    """Waits until it is true. The page's content security policy blocks wait_for_function."""
     end = time.monotonic() + 60
     while not page.evaluate(what):
         if time.monotonic() > end:
@@ -66,9 +65,10 @@ def write(page, name):
     page.keyboard.type(prompt)
     page.keyboard.press("Control+Enter")
     wait(page, "document.querySelector('#said').getAttribute('aria-busy') === 'false'")
-    check(name + ": what is written", page.text_content("#said .turn span") == prompt + written, page.text_content("#said"))
+    check(name + ": the completion is right", page.text_content("#said .turn span") == prompt + written,
+          page.text_content("#said"))
     page.select_option("#way", "chat")
-    check(name + ": a chat begins anew", page.text_content("#said") == "")
+    check(name + ": a chat starts empty", page.text_content("#said") == "")
     for turns in (2, 4):
         page.fill("#prompt", "w20")
         page.focus("#prompt")
@@ -78,9 +78,10 @@ def write(page, name):
                    "document.querySelector('#said').getAttribute('aria-busy') === 'false'" % turns)
     said = page.eval_on_selector_all("#said .turn span", "all => all.map(e => e.textContent)")
     check(name + ": a chat", said[0] == said[2] == "w20" and said[1] and said[3], said)
-    check(name + ": what is typed while an answer comes is kept", page.input_value("#prompt") == "next 4",
+    check(name + ": input typed during an answer is kept", page.input_value("#prompt") == "next 4",
           page.input_value("#prompt"))
-    check(name + ": the input is below what was said", page.evaluate("document.querySelector('#said').getBoundingClientRect()"
+    check(name + ": the input is below the chat",
+          page.evaluate("document.querySelector('#said').getBoundingClientRect()"
           ".bottom <= document.querySelector('#prompt').getBoundingClientRect().top"))
     look(page, name + "-chat")
     page.fill("#tokens", "1000000")
@@ -111,7 +112,7 @@ def visit(browser, name, scheme, width, height):
     check(name + ": the translation", page.text_content("#result") == want, page.text_content("#result"))
     check(name + ": other translations", page.locator("#others li").count() >= 1)
     check(name + ": the device is named", "Runs on" in page.text_content("#device"))
-    for _ in range(40): # to a word of the translation by keys alone
+    for _ in range(40): # moves to a word of the translation by keyboard
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.classList.contains('token')"):
             break

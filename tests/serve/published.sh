@@ -1,5 +1,5 @@
-# Clients that others have published, and a browser, against tfm serve (clients.py, page.py). Their packages come from PyPI
-# into an environment in FOLDER, chromium is Debian's; what is not to be had is skipped.
+# Published clients, and a browser, against tfm serve (clients.py, page.py). Their packages are installed from PyPI into
+# an environment in FOLDER, chromium is Debian's; unavailable ones are skipped.
 #     sh tests/serve/published.sh PROGRAM MAKE_DECODER FOLDER
 # Ends with a line "N passed, N failed, N skipped".
 set -u

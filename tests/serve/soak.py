@@ -1,9 +1,9 @@
-"""A soak test of tfm serve: translation of lines, lists and HTML, embeddings, completions and chats, streamed or not, in
-random order by clients that connect, wait, leave and come back; before that, bursts of 256 connections at a time.
+"""Soak test of tfm serve: translation of lines, lists and HTML, embeddings, completions and chats, streamed or not, in
+random order by clients that connect, wait, disconnect and reconnect; first, bursts of 256 connections at a time.
     python3 tests/serve/soak.py PROGRAM ROOT MAKE_DECODER [--seconds S | --requests N] [--connections 24] [--rate 200]
                                 [--log FILE]
-It runs for S seconds, or until N requests are sent (20000 unless given), at most --rate requests a second, on the loopback
-interface only. Some clients close the connection before their answer or in the middle of a stream; one never finishes its
+Runs for S seconds, or until N requests are sent (20000 by default), at most --rate requests per second, on the loopback
+interface only. Some clients close the connection before their answer or during a stream; one never finishes its
 request. Each answer must equal what `tfm translate`, `tfm embed` or `tfm generate` prints for the same input, and the first
 answer to the same request. Prints a JSON object: requests, seconds, statuses, kinds, wrong, unanswered, answered_twice,
 cancelled, connections, and the server's resident memory in MiB, as medians of a minute: after ten minutes (in short runs: at
@@ -25,11 +25,11 @@ from pathlib import Path
 
 PATIENCE = 120  # seconds without an answer, after which a request counts as unanswered
 NEW_TOKENS = 12
-SETTLED = 60  # seconds; in a shorter run models are still loaded and kernels built
+SETTLED = 60  # seconds; in a shorter run models are still being loaded and kernels built
 
 
 async def body_of(reader, head, first_chunk_only=False):
-    """A body of a given length, or chunks, which streams are sent in."""
+    """A body with Content-Length, or in chunks, as for streams."""
     length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
     if length:
         return await reader.readexactly(int(length[1]))
@@ -57,7 +57,7 @@ def resident(pid):
     return int(re.search(r"VmRSS:\s*(\d+)", Path("/proc/%d/status" % pid).read_text(encoding="utf-8"))[1]) / 1024
 
 
-# ---- What an answer says, without what differs from one time to the next
+# ---- The reproducible part of an answer
 
 
 def translation_of(answer):
@@ -76,7 +76,7 @@ def text_of(answer):
 
 
 def streamed_text_of(body):
-    """The text that the events of a stream spell, whose end must be sent once."""
+    """The text of a stream's events, with exactly one end."""
     events = [line[6:] for line in body.decode().split("\n") if line.startswith("data: ")]
     if events.count("[DONE]") != 1 or events[-1] != "[DONE]":
         raise ValueError("the stream does not end with [DONE]")
@@ -90,17 +90,17 @@ def streamed_text_of(body):
 
 
 def same(got, want):
-    if isinstance(want, list) and want and isinstance(want[0], list):  # vectors, which batching may round otherwise
+    if isinstance(want, list) and want and isinstance(want[0], list):  # embeddings: batching changes rounding
         return len(got) == len(want) and all(len(a) == len(b) and all(abs(x - y) < 1e-5 for x, y in zip(a, b))
                                              for a, b in zip(got, want))
     return got == want
 
 
-# ---- The right answers
+# ---- Expected answers
 
 
 class Wants:
-    """What the program itself prints for all that will be asked."""
+    """The output of the program for all requests."""
 
     def __init__(self, program, root, models):
         def lines_from(command, model, *flags, lines):
@@ -124,7 +124,7 @@ class Wants:
 
 
 class Asker:
-    """Draws requests: (kind, path, body, reader of the answer or None, what it must give or None, status)."""
+    """Generates random requests: (kind, path, body, answer parser or None, expected answer or None, status)."""
 
     def __init__(self, wants):
         self.draw, self.wants = random.Random(20), wants
@@ -205,13 +205,13 @@ class Soak:
             self.wrong.append((path, request, status, body[:400]))
 
     async def pace(self):
-        """No more requests a second than --rate."""
+        """Limits requests per second to --rate."""
         now = time.perf_counter()
         self.turn = max(now, self.turn + 1 / self.rate)
         await asyncio.sleep(self.turn - now)
 
     async def leave(self, asked, reader):
-        """Closes the connection without the answer: at once, after a moment, or in the middle of a stream."""
+        """Closes the connection before the answer: at once, after a moment, or during a stream."""
         self.cancelled += 1
         when = self.draw.random()
         if asked[2].get("stream") and when < 0.7:
@@ -220,7 +220,7 @@ class Soak:
             await asyncio.sleep(0.01)
 
     async def client(self):
-        """Connects again and again until the soak is over."""
+        """Reconnects until the soak test is over."""
         while self.goes_on():
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 20)
             self.connections += 1
@@ -247,14 +247,14 @@ class Soak:
             writer.close()
 
     async def nothing_more(self, reader):
-        """After the last answer the server must be silent."""
+        """After the last answer the server must send nothing."""
         try:
             self.twice += await asyncio.wait_for(reader.read(1), 0.02) != b""
         except asyncio.TimeoutError:
             pass
 
     async def bursts(self, rounds=100, connections=256, seconds=20):
-        """All come at once, ask for little, and go; none may be forgotten."""
+        """All connect at once with small requests; each must be answered."""
         async def one():
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
             for _ in range(2):
@@ -270,7 +270,7 @@ class Soak:
                 return
 
     async def silent(self):
-        """Sends half of a request, and stays for as long as the others are busy."""
+        """Sends half of a request, and stays connected while the others are busy."""
         _, writer = await asyncio.open_connection("127.0.0.1", self.port)
         writer.write(request_of("/translate", {"q": "a"})[:40])
         while self.goes_on():
@@ -283,7 +283,7 @@ class Soak:
             await asyncio.sleep(1)
 
     async def answers_counted(self):
-        """The answers that the server itself counts."""
+        """The number of answers in the server's metrics."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 20)
         writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         text = (await answer_of(reader))[1]
@@ -295,12 +295,12 @@ class Soak:
         before = await self.answers_counted()
         self.end = time.perf_counter() + (self.duration or 0)
         await asyncio.gather(self.silent(), self.watch(), *(self.client() for _ in range(connections)))
-        counted = await self.answers_counted() - before - 1  # the first count is an answer, too
-        if counted > self.sent + 1:  # one is of the client that did not finish its request
+        counted = await self.answers_counted() - before - 1  # the first count is an answer as well
+        if counted > self.sent + 1:  # one for the unfinished request
             self.twice += counted - self.sent
 
     def memories(self):
-        """After ten minutes, or at half of a short run, and at the end: medians of a minute or of a twelfth."""
+        """Memory after ten minutes, or at half of a short run, and at the end: medians of a minute or of a twelfth."""
         count = len(self.memory)
         span, at = min(60, max(1, count // 12)), 600 if count >= 1200 else count // 2
         return [round(statistics.median(part), 1) for part in (self.memory[at:at + span], self.memory[-span:])]

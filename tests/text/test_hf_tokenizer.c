@@ -1,4 +1,4 @@
-/* Tokenizers of Hugging Face's files against what `tokenizers` and transformers make of the same lines. */
+/* Hugging Face tokenizers against `tokenizers` and transformers on the same lines. */
 #include <string.h>
 #include "base/file.h"
 #include "base/json.h"
@@ -16,19 +16,19 @@ static json_t *load(const char *dir, const char *name) {
     return value;
 }
 
-/* Whether ids are those of a list; says which line is wrong. */
+/* Whether ids equal the list; reports the wrong line. */
 static void compare_ids(const char *dir, const char *what, size_t number, const json_t *want, const int32_t *ids,
                         size_t count) {
     size_t i = 0;
     while (i < count && i < json_array_size(want) && ids[i] == json_integer_value(json_array_get(want, i)))
         i++;
     if (i != count || i != json_array_size(want))
-        fail_msg("%s: %s of line %zu: %zu ids for %zu, and id %zu is %d for %d", dir, what, number, count,
+        fail_msg("%s: %s of line %zu: %zu ids, expected %zu; id %zu is %d, expected %d", dir, what, number, count,
                  json_array_size(want), i, i < count ? (int)ids[i] : -1,
                  (int)json_integer_value(json_array_get(want, i)));
 }
 
-/* A line as an encoder reads it, or as a decoder writes it, which only models with languages tell apart. */
+/* A line encoded as source, or as target; only multilingual models differ. */
 static void compare_line(const tfm_tokenizer *tokenizer, const char *dir, size_t number, const char *line,
                          const json_t *expected, tfm_side side) {
     const bool target = side == TFM_TARGET;
@@ -43,7 +43,7 @@ static void compare_line(const tfm_tokenizer *tokenizer, const char *dir, size_t
     harness_ok(tfm_tokenizer_decode(tokenizer, &text, ids, count));
     const char *want = json_string_value(json_array_get(json_object_get(expected, "texts"), number));
     if (strcmp(text, want) != 0)
-        fail_msg("%s: the text of line %zu is \"%s\" for \"%s\"", dir, number, text, want);
+        fail_msg("%s: the text of line %zu is \"%s\", expected \"%s\"", dir, number, text, want);
     tfm_text_free(&text);
     tfm_ids_free(&ids);
 }
@@ -90,7 +90,7 @@ static void compare(const char *root, const char *name) {
     free(dir);
 }
 
-/* The folder of the first argument, as golden/make_tokenizers.py makes it, or else what is in the repository. */
+/* The folder in the first argument, as made by golden/make_tokenizers.py, or the one in the repository. */
 static char *folder;
 
 static char *root_folder(void) {
@@ -108,8 +108,8 @@ static void test_tokenizer_json_of_every_kind_matches_tokenizers(void **state) {
     free(root);
 }
 
-/* Letters of added tokens that stand for bytes elsewhere come back as they are, also of one that trainers put into the
- * vocabulary; a piece that the model makes of bytes is bytes. */
+/* Letters of added tokens that map to bytes elsewhere stay letters, also if a trainer put the token into the
+ * vocabulary; a piece of the model is bytes. */
 static void test_added_tokens_keep_byte_letters(void **state) {
     (void)state;
     static const char *const ADDED[] = {"<\xc4\x8d>",
@@ -149,7 +149,7 @@ static void test_added_tokens_keep_byte_letters(void **state) {
     tfm_tokenizer_free(&tokenizer);
 }
 
-/* The files from before tokenizer.json. */
+/* Files older than tokenizer.json. */
 static void test_older_tokenizer_files_match_transformers(void **state) {
     static const char *const KINDS[] = {"bert",      "mpnet", "gpt2",    "roberta", "qwen2", "t5",    "pegasus", "xlmr",
                                         "camembert", "mbart", "mbart50", "nllb",    "llama", "gemma", "m2m100"};
@@ -163,7 +163,7 @@ static void test_older_tokenizer_files_match_transformers(void **state) {
     free(root);
 }
 
-/* BERT's classes make their normalizer by tokenizer_config.json; the ids are transformers' for the same files. */
+/* BERT's classes build their normalizer from tokenizer_config.json; the ids are transformers' for the same files. */
 static void test_bert_classes_set_the_normalizer(void **state) {
     (void)state;
     static const char line[] = "Été Ünï 日本 TEST abc";
@@ -197,7 +197,7 @@ static void test_bert_classes_set_the_normalizer(void **state) {
     }
 }
 
-/* An added token becomes special by a name of its own, and not by standing in a list of special ones. */
+/* An added token becomes special by its role, not by a list of special tokens. */
 static void test_added_token_is_special_by_its_own_name_only(void **state) {
     (void)state;
     tfm_tokenizer *tokenizer;
@@ -215,7 +215,7 @@ static void test_added_token_is_special_by_its_own_name_only(void **state) {
     tfm_text_free(&text);
     tfm_ids_free(&ids);
     tfm_tokenizer_free(&tokenizer);
-    /* Special ones are text as any other where the file says so. */
+    /* Special tokens are plain text if the file says so. */
     scratch_text("tokenizer_config.json", "{\"pad_token\": \"harbour\", \"split_special_tokens\": true}");
     harness_ok(tfm_tokenizer_open(&tokenizer, scratch_root));
     harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, line, strlen(line)));
@@ -226,8 +226,7 @@ static void test_added_token_is_special_by_its_own_name_only(void **state) {
     tfm_tokenizer_free(&tokenizer);
 }
 
-/* A token that tokenizer.json has keeps its flags where a name of its own says others; added_tokens_decoder says them
- * anew. */
+/* A token of tokenizer.json keeps its flags if a named role differs; added_tokens_decoder overrides them. */
 static void test_tokenizer_json_flags_precede_token_names(void **state) {
     (void)state;
     static const char *const CONFIGS[] = {
@@ -254,7 +253,7 @@ static void test_tokenizer_json_flags_precede_token_names(void **state) {
         tfm_ids_free(&ids[i]);
 }
 
-/* A script's characters are its own: a full stop that Han uses is none of them. */
+/* Script classes are exact: a full stop shared with Han is not Han. */
 static void test_unicode_script_excludes_shared_punctuation(void **state) {
     (void)state;
     static const char *const PATTERNS[] = {"\\\\p{Han}+", "[^\\\\P{Han}]+", "\\\\P{^Han}+", "[\\\\p{Han}\\\\p{Thai}]+"};
@@ -279,7 +278,7 @@ static void test_unicode_script_excludes_shared_punctuation(void **state) {
     }
 }
 
-/* A language that the class has by itself is one also where its token was not added; another word is none. */
+/* A built-in language of the class works without its added token; another word is no language. */
 static void test_class_language_without_added_token_is_known(void **state) {
     (void)state;
     tfm_tokenizer *tokenizer;
@@ -301,9 +300,9 @@ static void test_class_language_without_added_token_is_known(void **state) {
     tfm_tokenizer_free(&tokenizer);
 }
 
-/* ---- Text that comes as it is written ----------------------------------------------------------------- */
+/* ---- Incremental detokenization ----------------------------------------------------------------------- */
 
-/* What is said after each id are whole characters that stay, and in the end it is the text of all ids. */
+/* The text after each id has whole, final characters, and in the end equals the text of all ids. */
 static void speak(const tfm_tokenizer *tokenizer, const char *name, const int32_t *ids, size_t count) {
     tfm__incremental_detokenizer detokenizer;
     char *whole, *said = tfm__strdup("");
@@ -315,18 +314,19 @@ static void speak(const tfm_tokenizer *tokenizer, const char *name, const int32_
         const size_t final = tfm__incremental_detokenizer_final_bytes(&detokenizer, i == count);
         if (tfm_text_check(detokenizer.text, final) != TFM_OK || final < strlen(said) ||
             memcmp(said, detokenizer.text, strlen(said)) != 0)
-            fail_msg("%s: after %zu ids \"%s\" was said, then \"%.*s\"", name, i, said, (int) final, detokenizer.text);
+            fail_msg("%s: after %zu ids the text was \"%s\", then \"%.*s\"", name, i, said, (int) final,
+                     detokenizer.text);
         free(said);
         said = tfm__format("%.*s", (int) final, detokenizer.text);
     }
     if (strcmp(said, whole) != 0)
-        fail_msg("%s: \"%s\" was said of \"%s\"", name, said, whole);
+        fail_msg("%s: got \"%s\" of \"%s\"", name, said, whole);
     tfm__incremental_detokenizer_free(&detokenizer);
     tfm_text_free(&whole);
     free(said);
 }
 
-/* Tokens that are a part of a character: of real texts, and any tokens, whose bytes are mostly none. */
+/* Tokens that are parts of a character: of real texts, and random tokens, mostly invalid bytes. */
 static void test_incremental_detokenizer_handles_split_characters(void **state) {
     static const char *const KINDS[] = {"gpt2", "llama2", "older_gemma", "unigram_bytes"};
     (void)state;
@@ -345,7 +345,7 @@ static void test_incremental_detokenizer_handles_split_characters(void **state) 
             harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, line, strlen(line)));
             speak(tokenizer, KINDS[k], ids, count);
             tfm_ids_free(&ids);
-            for (size_t n = 0; n < TFM__COUNT(any); n++) /* half of them from where the bytes are */
+            for (size_t n = 0; n < TFM__COUNT(any); n++) /* half of them from the byte tokens */
                 any[n] = (int32_t)tfm__random_below(&draw, (uint64_t)(n & 1 ? size : 262));
             speak(tokenizer, KINDS[k], any, TFM__COUNT(any));
         }

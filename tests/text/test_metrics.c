@@ -1,4 +1,4 @@
-/* BLEU and chrF2. tests/golden/metrics.json is what sacreBLEU says; make_metrics.py wrote it. */
+/* BLEU and chrF2 against sacreBLEU: tests/golden/metrics.json, written by make_metrics.py. */
 #include <jansson.h>
 #include <math.h>
 #include "base/json.h"
@@ -82,7 +82,7 @@ static void test_bleu_and_chrf_match_sacrebleu(void **state) {
     json_decref(golden);
 }
 
-/* The words of a text with one space between. */
+/* The words of a text separated by one space. */
 static char *join_words(const char *text, size_t bytes) {
     char *joined = tfm__alloc(bytes + 1, 1);
     assert_non_null(joined);
@@ -118,7 +118,7 @@ static void test_metric_tokenizers_match_sacrebleu(void **state) {
     json_decref(golden);
 }
 
-/* Each n-gram of the reference may be taken once; the first that fits is. */
+/* Each n-gram of the reference matches once; the first match is taken. */
 static uint64_t matches_by_hand(int n, const int32_t *h, size_t h_count, const int32_t *r, size_t r_count) {
     bool taken[64] = {false};
     uint64_t matches = 0;
@@ -194,12 +194,12 @@ static void test_metrics_reject_bad_arguments(void **state) {
     tfm_metrics_free(&metrics);
 }
 
-/* A line of bytes that are often text, sometimes not. */
+/* A line of bytes, mostly text. */
 static size_t random_line(harness_random *random, char *line, size_t most) {
     static const char *const parts[] = {
         "\xc3\xa4", "\xf0\x9f\x98\x80", "\xce\xa3", "\xc4\xb0", "&quot;", "&amp;", "<skipped>", "-\n", "3.14",
         " . ",      "\xe3\x80\x80",     "a",        "Tom",      "."};
-    const int64_t bad = harness_range(random, 0, 3); /* none in one line of four */
+    const int64_t bad = harness_range(random, 0, 3); /* invalid in one line of four */
     size_t bytes = 0;
     while (bytes + 16 < most && harness_range(random, 0, 20) > 0) {
         if (bad > 0 && harness_range(random, 0, 30 / bad) == 0) {
@@ -213,8 +213,8 @@ static size_t random_line(harness_random *random, char *line, size_t most) {
     return bytes;
 }
 
-/* Whatever the bytes: what is text is counted, what is none is refused and leaves no trace, and scores stay
- * scores. Lines lie in blocks of their own, for the sanitizers. */
+/* For any bytes: valid text is counted, invalid text is rejected without effect, and scores stay in range. Lines are in
+ * separate blocks, for the sanitizers. */
 static void test_metrics_reject_invalid_utf8_without_trace(void **state) {
     (void)state;
     harness_random random = {11};
@@ -247,7 +247,7 @@ static void test_metrics_reject_invalid_utf8_without_trace(void **state) {
     }
 }
 
-/* A megabyte without a space, in tests/run.sh a quarter but for the first kind: time must not grow with the square of a
+/* A megabyte without a space, in tests/run.sh a quarter except for the first kind: time must not be quadratic in the
  * line. */
 static void test_metrics_of_long_line_take_linear_time(void **state) {
     (void)state;

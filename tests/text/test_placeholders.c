@@ -1,4 +1,5 @@
-/* Placeholders: what of a text is one, and that each is in the translation as it was, where its neighbours are. */
+/* Placeholders: which parts of a text are placeholders, and that each is unchanged in the translation next to its
+ * neighbours. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,9 +15,9 @@ static tfm_placeholders *known(void) {
     return p;
 }
 
-/* ---- What is one ------------------------------------------------------------------------------------------------- */
+/* ---- Detection --------------------------------------------------------------------------------------------------- */
 
-/* Those of a text between bars. */
+/* The placeholders of a text, separated by bars. */
 static void check_found(const tfm_placeholders *p, const char *text, const char *want) {
     tfm__placeholder *found = NULL;
     size_t count = 0, used = 0;
@@ -94,7 +95,7 @@ static void test_plain_text_has_no_placeholders(void **state) {
     tfm_placeholders *p = known();
     for (size_t i = 0; i < sizeof(TEXTS) / sizeof(TEXTS[0]); i++)
         check_found(p, TEXTS[i], "");
-    check_found(p, "kein \xff %s", ""); /* no UTF-8 */
+    check_found(p, "kein \xff %s", ""); /* invalid UTF-8 */
     tfm_placeholders_free(&p);
 }
 
@@ -111,11 +112,11 @@ static void test_patterns_are_added_and_checked(void **state) {
     assert_null(p);
 }
 
-/* ---- Out and back ------------------------------------------------------------------------------------------------ */
+/* ---- Mask and restore -------------------------------------------------------------------------------------------- */
 
 enum { TOKENS = 64 };
 
-/* Words, and what is no part of them, as tokens, and the end. */
+/* Words and separators as tokens, and the end. */
 static size_t tokens_of(char pieces[TOKENS][64], const char **list, const char *text) {
     size_t count = 0;
     for (size_t at = 0; text[at];) {
@@ -134,7 +135,7 @@ static size_t tokens_of(char pieces[TOKENS][64], const char **list, const char *
     return count;
 }
 
-/* A model that gives back what it read gives back the whole text. */
+/* An identity model restores the whole text. */
 static void check_identity(const tfm_placeholders *p, const char *text) {
     static char pieces[TOKENS][64];
     const char *list[TOKENS];
@@ -198,7 +199,7 @@ enum { LINES = 8 };
 typedef struct results {
     char *texts[4 * LINES];
     size_t count;
-    bool aligned; /* each word of a placeholder was, with itself alone */
+    bool aligned; /* each word of a placeholder was translated, alone */
 } results;
 
 static bool keep(void *user, const tfm_translation *t) {

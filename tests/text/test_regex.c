@@ -1,12 +1,12 @@
-/* Regular expressions of tokenizer.json: what they find beside Oniguruma in `tokenizers` (golden/make_regex.py), and
- * what is refused since it would be read in another way. */
+/* Regular expressions of tokenizer.json: matches against Oniguruma in `tokenizers` (golden/make_regex.py), and rejected
+ * syntax that would differ. */
 #include <string.h>
 #include "base/json.h"
 #include "support/harness.h"
 #include "support/scratch.h"
 #include "text/regex.h"
 
-/* Counts the bytes that are found otherwise than Oniguruma finds them; says where. */
+/* Counts the bytes matched unlike Oniguruma; reports where. */
 static int compare(const tfm__regex *regex, const char *pattern, const char *text, const json_t *want) {
     tfm__regex_memory memory = {0};
     tfm__regex_iter iter = {0};
@@ -92,7 +92,7 @@ static void test_regex_refuses_what_pcre2_reads_otherwise(void **state) {
                         CASES[i].part);
         assert_null(regex);
     }
-    char deep[512] = ""; /* 101 groups inside each other, and 100 */
+    char deep[512] = ""; /* 101 nested groups, and 100 */
     for (int depth = 100; depth <= 101; depth++) {
         tfm__regex *regex;
         memset(deep, '(', (size_t)depth);
@@ -108,7 +108,7 @@ static void test_regex_refuses_what_pcre2_reads_otherwise(void **state) {
     }
 }
 
-/* A text stands for itself, whatever signs it has. */
+/* A literal text matches itself, with any characters. */
 static void test_regex_of_a_literal_finds_that_text(void **state) {
     (void)state;
     static const char LITERAL[] = "a.*[x]\\E(", TEXT[] = "aaxa.*[x]\\E( a.*[x]\\E(";

@@ -1,11 +1,11 @@
-/* Sentences of a line, by language. */
+/* Sentence splitting, by language. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "support/harness.h"
 #include "tfm/text.h"
 
-/* `want` has the line's sentences with a bar between them. */
+/* `want` has the line's sentences, separated by bars. */
 static void check(const char *language, const char *line, const char *want) {
     tfm_sentence *found = NULL;
     size_t count = 0, used = 0;

@@ -1,8 +1,8 @@
-/* SentencePiece models: cut, damaged and lying ones are refused before the library can follow them. */
+/* SentencePiece models: truncated, damaged and inconsistent ones are rejected before use. */
 #include "support/scratch.h"
 #include "text/spm.h"
 
-/* Lines that go through every part of a normalisation table. */
+/* Lines that use every part of a normalisation table. */
 static void encode_much(const tfm__spm *spm) {
     static const char *const LINES[] = {
         "",
@@ -25,7 +25,7 @@ static void encode_much(const tfm__spm *spm) {
         if (tfm__spm_decode(spm, &text, all, count) == TFM_OK)
             free(text);
     }
-    /* All of the first plane. */
+    /* The whole Basic Multilingual Plane. */
     char line[64 * 3 + 1];
     for (unsigned c = 0x80; c < 0x10000; c += 64) {
         size_t used = 0;
@@ -43,7 +43,7 @@ static void encode_much(const tfm__spm *spm) {
 }
 
 static bool opens(const unsigned char *bytes, size_t size) {
-    /* In memory of its own size, so that a sanitizer sees a read past its end. */
+    /* In memory of exact size, so that a sanitizer detects a read past the end. */
     unsigned char *copy = malloc(size ? size : 1);
     assert_non_null(copy);
     memcpy(copy, bytes, size);
@@ -65,7 +65,7 @@ static void test_truncated_sentencepiece_model_is_rejected(void **state) {
     assert_true(opens(bytes, size));
     for (size_t cut = 0; cut < size; cut += 997)
         assert_false(opens(bytes, cut));
-    /* Between two pieces a cut leaves well-formed fields. */
+    /* A cut between two pieces leaves well-formed fields. */
     size_t at = 0;
     for (int piece = 0; piece < 100; piece++, at += 2 + bytes[at + 1])
         assert_false(opens(bytes, at));
@@ -94,10 +94,9 @@ static void test_damaged_sentencepiece_model_is_rejected_or_safe(void **state) {
     free(good);
 }
 
-/* A model made by hand: pieces </s>, <unk>, the blank's sign, "a", "b", and one rule of normalisation, "a" to
- * "b". */
+/* A hand-made model: pieces </s>, <unk>, the blank sign, "a", "b", and one normalisation rule, "a" to "b". */
 typedef struct model {
-    const char *kind; /* the bytes of an extra piece's kind; its text is as long as `long_` says */
+    const char *kind; /* bytes of an extra piece's type; its text has length `long_` */
     size_t kind_bytes, long_;
     uint32_t units[256 * 40];
     uint32_t unit_count;
@@ -149,7 +148,7 @@ static tfm_status open_model(const model *m, tfm__spm **spm) {
     return tfm__spm_open(spm, file, used, "made.spm");
 }
 
-/* A unit with that label, children in the block at `block`, and perhaps a value there. */
+/* A trie unit with that label, children in the block at `block`, and optionally a value. */
 static uint32_t unit(uint32_t at, uint32_t block, unsigned label, unsigned value) {
     return (at ^ block) << 10 | value << 8 | label;
 }
@@ -157,7 +156,7 @@ static uint32_t unit(uint32_t at, uint32_t block, unsigned label, unsigned value
 static model make_model(void) {
     model m = {.unit_count = 768, .replacements = "x\0b\0", .replacement_bytes = 4};
     for (size_t i = 0; i < TFM__COUNT(m.units); i++)
-        m.units[i] = 0x80000000u; /* nobody's child */
+        m.units[i] = 0x80000000u; /* no parent */
     m.units[0] = unit(0, 256, 0, 0);
     m.units[256 ^ 'a'] = unit(256 ^ 'a', 512, 'a', 1);
     m.units[512] = 0x80000000u | 2;
@@ -187,7 +186,7 @@ static void test_inconsistent_normalizer_table_is_rejected(void **state) {
     m.units[256 ^ 'a'] = unit(256 ^ 'a', 1024, 'a', 1);
     scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "leads outside itself");
     m = make_model();
-    m.unit_count = 700; /* the last block is not whole */
+    m.unit_count = 700; /* the last block is truncated */
     scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "leads outside itself");
     m = make_model();
     m.units[256 ^ 'a'] = unit(256 ^ 'a', 256, 'a', 0);
@@ -199,13 +198,13 @@ static void test_inconsistent_normalizer_table_is_rejected(void **state) {
     m.units[512] = 0xffffffffu;
     scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "is not there");
     m = make_model();
-    m.replacement_bytes = 3; /* no NUL at the end */
+    m.replacement_bytes = 3; /* missing NUL at the end */
     scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "does not fit its size");
     m = make_model();
     m.replacement_bytes = 0;
     scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "does not fit its size");
 
-    /* A chain of "aaa...", each with a value: more matches than SentencePiece has room for. */
+    /* A chain of "aaa...", each with a value: more matches than SentencePiece's buffer. */
     for (uint32_t length = 30; length <= 34; length++) {
         m = make_model();
         m.unit_count = 256 * 40;
@@ -223,8 +222,8 @@ static void test_inconsistent_normalizer_table_is_rejected(void **state) {
     }
 }
 
-/* SentencePiece reads beyond its room for a long one, however its kind is written: protobuf takes 32 bits of
- * it, and leaves out a later one that it does not know. */
+/* SentencePiece overruns its buffer for a long piece, for any encoding of its type: protobuf takes 32 bits of it and
+ * skips a later unknown one. */
 static void test_overlong_user_defined_piece_is_rejected(void **state) {
     (void)state;
     static const struct {

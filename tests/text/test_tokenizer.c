@@ -4,8 +4,8 @@
 #include "text/vocab.h"
 #include "tfm/text.h"
 
-/* The demo's vocabulary with its ids in reverse but for </s>, <unk> and <pad>, so that they are neither in
- * SentencePiece's order nor in that of the file. */
+/* The demo's vocabulary with reversed ids except </s>, <unk> and <pad>, so that they are neither in SentencePiece's nor
+ * in file order. */
 static json_t *vocabulary;
 static int entries;
 
@@ -41,7 +41,7 @@ static int32_t id(const char *piece) {
 #define WAITING id(BLANK "waiting")
 #define FULL_STOP id(".")
 
-/* Writes it as `name`, with all its ids moved by `shift`, and `more` pieces or NULL, which it takes over. */
+/* Writes it as `name`, with all ids shifted by `shift`, and with pieces `more` (taken over) or NULL. */
 static void write_vocab(const char *name, int shift, json_t *more) {
     json_t *vocab = json_deep_copy(vocabulary), *number;
     const char *piece;
@@ -54,7 +54,7 @@ static void write_vocab(const char *name, int shift, json_t *more) {
     json_decref(vocab);
 }
 
-/* The demo's directory with this vocabulary in the scratch folder, where its files can be damaged. */
+/* The demo's directory with this vocabulary in the scratch folder, to be damaged there. */
 static void demo(void) {
     scratch_copy("apps/demo/source.spm", "source.spm");
     scratch_copy("apps/demo/source.spm", "target.spm");
@@ -85,7 +85,7 @@ static void encodes(const tfm_tokenizer *tokenizer, tfm_side side, const char *l
     if (got != count || memcmp(ids, want, count * sizeof(*ids)) != 0) {
         for (size_t i = 0; i < got; i++)
             printf("%d ", ids[i]);
-        fail_msg("\"%s\" gives other ids", line);
+        fail_msg("\"%s\": wrong ids", line);
     }
     tfm_ids_free(&ids);
     assert_null(ids);
@@ -105,7 +105,7 @@ static void decodes(const tfm_tokenizer *tokenizer, const char *want, size_t cou
 #define DECODES(tokenizer, want, ...)                                                                                  \
     decodes(tokenizer, want, sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t), (int32_t[]){__VA_ARGS__})
 
-/* The ids are those of vocab.json, whatever SentencePiece calls the pieces. */
+/* The ids are those of vocab.json, whatever SentencePiece's ids are. */
 static void test_demo_tokenizer_uses_vocab_json_ids(void **state) {
     (void)state;
     demo();
@@ -137,7 +137,7 @@ static void test_demo_tokenizer_uses_vocab_json_ids(void **state) {
     tfm_tokenizer_free(&tokenizer);
 }
 
-/* Whole files of the demo come back from their ids. */
+/* Whole files of the demo are restored from their ids. */
 static void test_demo_files_survive_encode_and_decode(void **state) {
     (void)state;
     tfm_tokenizer *tokenizer = open_demo();
@@ -158,8 +158,7 @@ static void test_demo_files_survive_encode_and_decode(void **state) {
     tfm_tokenizer_free(&tokenizer);
 }
 
-/* Whether line places[i] of `text` in the directory has the ids `i.source_ids` of its goldens, for eight
- * lines. */
+/* Whether line places[i] of `text` in the directory has the golden ids `i.source_ids`, for eight lines. */
 static void compare_goldens(const char *dir, const char *text_name, const int *places) {
     char *golden = tfm__path_join(dir, "golden.safetensors"), *path = tfm__path_join(dir, text_name), *text;
     tfm__weights *file;
@@ -190,7 +189,7 @@ static void compare_goldens(const char *dir, const char *text_name, const int *p
     tfm__weights_free(&file);
 }
 
-/* Whether line i of greedy.txt is what `i.greedy_ids` read. Lines may be empty. */
+/* Whether line i of greedy.txt is the text of `i.greedy_ids`. Lines may be empty. */
 static void compare_texts(const char *dir) {
     char *golden = tfm__path_join(dir, "golden.safetensors"), *path = tfm__path_join(dir, "greedy.txt"), *text;
     tfm__weights *file;
@@ -218,7 +217,7 @@ static void compare_texts(const char *dir) {
     tfm__weights_free(&file);
 }
 
-/* Small models with goldens by Hugging Face's tokenizer, one of them with separate vocabularies. */
+/* Small models with goldens by Hugging Face's tokenizer, one with separate vocabularies. */
 static void test_marian_tokenizer_matches_transformers(void **state) {
     (void)state;
     static const char *const NAMES[] = {"postnorm-relu-bias", "prenorm-embedding-norm", "prenorm-silu-f16",
@@ -233,7 +232,7 @@ static void test_marian_tokenizer_matches_transformers(void **state) {
     }
 }
 
-/* The shared model, with the ids that PyTorch was given. */
+/* The shared model, with the ids used in PyTorch. */
 static void test_shared_model_ids_match_pytorch(void **state) {
     (void)state;
     static const int PLACES[] = {0, 62, 125, 187, 250, 312, 375, 437};
@@ -249,7 +248,7 @@ static void test_invalid_utf8_and_nul_are_rejected(void **state) {
     static const struct {
         const char *text;
         size_t bytes;
-        const char *part; /* NULL: fine */
+        const char *part; /* NULL: valid */
     } CASES[] = {
         {"", 0, NULL},
         {"a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", 10, NULL},
@@ -274,7 +273,7 @@ static void test_invalid_utf8_and_nul_are_rejected(void **state) {
     };
     tfm_tokenizer *tokenizer = open_demo();
     for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
-        /* In memory of its own size, so that a sanitizer sees a read past its end. */
+        /* In memory of exact size, so that a sanitizer detects a read past the end. */
         char *line = malloc(CASES[i].bytes ? CASES[i].bytes : 1);
         assert_non_null(line);
         memcpy(line, CASES[i].text, CASES[i].bytes);
@@ -308,7 +307,7 @@ static void test_language_code_prefix_is_one_token(void **state) {
     ENCODES(tokenizer, TFM_SOURCE, ">>ger<< Tom", 1, TOM, 0);
     int32_t *ids;
     size_t count;
-    /* None of these starts with a code. */
+    /* No text here starts with a code. */
     static const char *const PLAIN[] = {"Tom >>fra<< is", ">>fra", ">>", ">fra<<", ">><<", " >>fra<<"};
     for (size_t i = 0; i < TFM__COUNT(PLAIN); i++) {
         harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, PLAIN[i], strlen(PLAIN[i])));
@@ -320,7 +319,8 @@ static void test_language_code_prefix_is_one_token(void **state) {
     tfm_tokenizer_free(&tokenizer);
 }
 
-/* Tokens beside the vocabulary are one id wherever they stand, and text between them is text of its own. */
+/* Tokens outside SentencePiece's vocabulary have one id in any position; the text between them is encoded separately.
+ * */
 static void test_added_tokens_are_one_id_anywhere(void **state) {
     (void)state;
     static const char DECODER[] = "{\"added_tokens_decoder\": {\"0\": {\"content\": \"</s>\", \"special\": true},"
@@ -330,7 +330,7 @@ static void test_added_tokens_are_one_id_anywhere(void **state) {
                                   "\"model_max_length\": 1000000000000000019884624838656}";
     char text[512];
     demo();
-    for (int file = 0; file < 2; file++) { /* as today's transformers write them, and as those before did */
+    for (int file = 0; file < 2; file++) { /* as written by current and earlier transformers */
         if (file == 0) {
             snprintf(text, sizeof(text), DECODER, entries, entries + 1, entries + 2);
             scratch_text("tokenizer_config.json", text);
@@ -369,7 +369,7 @@ static void test_added_tokens_are_one_id_anywhere(void **state) {
     }
 }
 
-/* Padding is the configuration's affair: a vocabulary need not name it. */
+/* Padding is defined by the configuration: a vocabulary need not contain it. */
 static void test_vocabulary_without_padding_is_accepted(void **state) {
     (void)state;
     demo();
@@ -385,7 +385,7 @@ static void test_vocabulary_without_padding_is_accepted(void **state) {
     tfm_tokenizer_free(&tokenizer);
 }
 
-/* What neither SentencePiece nor the vocabulary knows is <unk>; what only the vocabulary knows has its id. */
+/* A piece unknown to SentencePiece and the vocabulary is <unk>; one known to the vocabulary alone has its id. */
 static void test_unknown_pieces_become_unk(void **state) {
     (void)state;
     demo();
@@ -413,7 +413,7 @@ static void test_separate_vocabularies_follow_the_config(void **state) {
     (void)state;
     demo();
     write_vocab("target_vocab.json", 100, NULL);
-    /* The file alone does not count where the configuration says that there is one vocabulary. */
+    /* The file alone does not count if the configuration says that the vocabulary is shared. */
     tfm_tokenizer *tokenizer = open_scratch();
     assert_false(tfm_tokenizer_get_info(tokenizer)->separate);
     tfm_tokenizer_free(&tokenizer);

@@ -1,4 +1,4 @@
-/* Vocabularies that are learned: what is in the folder, and that it reads text and gives it back. */
+/* Trained vocabularies: files of the folder, and text round trips. */
 #include <jansson.h>
 #include "support/scratch.h"
 #include "text/spm.h"
@@ -30,7 +30,7 @@ static void sentence(FILE *file, harness_random *random, words from) {
     fprintf(file, ".");
 }
 
-/* So many lines of one language, or with a second one as a TSV. */
+/* So many lines of one language, or with a second one as TSV. */
 static void corpus(const char *name, uint64_t seed, int lines, words first, words second) {
     FILE *file = fopen(scratch_path(name), "wb");
     harness_random random = {seed};
@@ -52,11 +52,11 @@ static void corpora(void) {
     corpus("train.tsv", 3, 1500, GERMAN, ENGLISH);
 }
 
-/* ---- A folder that was written ---- */
+/* ---- Written folders -------------- */
 
 static const char *const FILES[] = {"source.spm", "target.spm", "vocab.json", "tokenizer_config.json"};
 
-/* An empty folder in the scratch folder: its path. */
+/* The path of an empty folder in the scratch folder. */
 static const char *folder(const char *name) {
     const char *path = scratch_path(name);
     harness_ok(tfm__dir_make(path, 0700));
@@ -99,7 +99,7 @@ static tfm_tokenizer *open_folder(const char *dir) {
     return tokenizer;
 }
 
-/* Ids are SentencePiece's own, and <pad> comes after them. */
+/* Ids are SentencePiece's, and <pad> comes last. */
 static void ids_agree(const char *dir, const char *model, const char *vocab, const tfm_tokenizer *tokenizer,
                       tfm_side side) {
     size_t size;
@@ -121,7 +121,7 @@ static void ids_agree(const char *dir, const char *model, const char *vocab, con
     free(bytes);
 }
 
-/* What a line is after its ids, which hold no <unk>. */
+/* A line decoded from its ids, which contain no <unk>. */
 static void comes_back(const tfm_tokenizer *tokenizer, tfm_side side, const char *line, const char *want) {
     int32_t *ids;
     size_t count;
@@ -166,7 +166,7 @@ static void test_joint_vocabulary_covers_both_languages(void **state) {
     ids_agree("joint", "source.spm", "vocab.json", tokenizer, TFM_SOURCE);
     file_comes_back(tokenizer, TFM_SOURCE, "train.de");
     file_comes_back(tokenizer, TFM_TARGET, "train.en");
-    /* Full-width letters, runs of blanks, a letter and its dots apart. */
+    /* Full-width letters, runs of blanks, a letter and its combining dots. */
     comes_back(tokenizer, TFM_SOURCE, "\xef\xbd\x84\xef\xbd\x89\xef\xbd\x85  scho\xcc\x88ne\xc2\xa0Straße ",
                "die schöne Straße");
     free(source);
@@ -179,8 +179,7 @@ static void test_joint_vocabulary_covers_both_languages(void **state) {
     tfm_tokenizer_free(&tokenizer);
 }
 
-/* Lines that begin with the language that they are to be translated into: a code is one token, and no piece has part of
- * one. */
+/* Lines that begin with a target language code: a code is one token, and no piece contains part of one. */
 static void test_language_codes_are_single_tokens(void **state) {
     (void)state;
     corpora();
@@ -245,7 +244,7 @@ static void test_separate_vocabularies_are_trained(void **state) {
     free(config);
     tfm_tokenizer_free(&tokenizer);
 
-    /* As many as each text gives: of other sizes, with one padding. */
+    /* As many pieces as each text allows: different sizes, same padding. */
     harness_ok(train("own-sizes", "train.de", "train.en", (tfm_vocabulary_options){.separate_vocabs = true}));
     tokenizer = open_folder("own-sizes");
     const tfm_tokenizer_info sizes = *tfm_tokenizer_get_info(tokenizer);
@@ -255,7 +254,7 @@ static void test_separate_vocabularies_are_trained(void **state) {
     tfm_tokenizer_free(&tokenizer);
 }
 
-/* The columns of one file are the lines of two. */
+/* The columns of one file equal the lines of two. */
 static void test_tsv_columns_train_the_vocabulary_of_two_files(void **state) {
     (void)state;
     corpora();
@@ -290,7 +289,7 @@ static void test_unigram_vocabulary_is_trained(void **state) {
     file_comes_back(tokenizer, TFM_SOURCE, "train.de");
     assert_false(same("unigram", "joint", "source.spm"));
     tfm_tokenizer_free(&tokenizer);
-    /* One that the text cannot fill is smaller. */
+    /* A size that the text cannot fill is reduced. */
     harness_ok(train("unigram", "train.de", "train.en", (tfm_vocabulary_options){.unigram = true}));
     tokenizer = open_folder("unigram");
     assert_in_range(tfm_tokenizer_get_info(tokenizer)->source_size, 92, 8000);
@@ -314,17 +313,17 @@ static void test_vocabulary_training_is_deterministic_by_seed(void **state) {
     }
 }
 
-/* Which characters the joint vocabulary knows tells which lines were looked at. */
+/* The characters of the joint vocabulary reveal which lines were sampled. */
 static void test_sampled_lines_are_uniform(void **state) {
     (void)state;
     FILE *file = fopen(scratch_path("letters"), "w");
     assert_non_null(file);
-    for (int i = 0; i < 300; i++) /* a character of its own for each line, from U+4E00 on */
+    for (int i = 0; i < 300; i++) /* a distinct character for each line, from U+4E00 on */
         fprintf(file, "\xe4%c%c\n", 0xb8 + i / 64, 0x80 + i % 64);
     fclose(file);
     int seen[300] = {0};
-    const int draws = harness_brief() ? 10 : 40;
-    for (uint64_t seed = 0; seed < (uint64_t)draws; seed++) {
+    const int samples = harness_brief() ? 10 : 40;
+    for (uint64_t seed = 0; seed < (uint64_t)samples; seed++) {
         harness_ok(
             train("letters.spm", "letters", "letters",
                   (tfm_vocabulary_options){
@@ -344,16 +343,16 @@ static void test_sampled_lines_are_uniform(void **state) {
         assert_int_equal(count, 60);
         tfm_tokenizer_free(&tokenizer);
     }
-    /* Each line is drawn 8 times of 40 on average, with a deviation of 2.5; or 2 of 10, with one of 1.3. */
+    /* Each line is sampled 8 times of 40 on average, with a deviation of 2.5; or 2 of 10, with one of 1.3. */
     int half = 0;
     for (int i = 0; i < 300; i++) {
-        assert_in_range(seen[i], 0, draws == 40 ? 19 : 8);
+        assert_in_range(seen[i], 0, samples == 40 ? 19 : 8);
         half += i < 150 ? seen[i] : 0;
     }
-    assert_in_range(half, 27 * draws, 33 * draws);
+    assert_in_range(half, 27 * samples, 33 * samples);
 }
 
-/* Lines that do not count change nothing, not even which of the others are drawn. */
+/* Ignored lines change nothing, not even the sample of the others. */
 static void test_bad_lines_do_not_change_the_vocabulary(void **state) {
     (void)state;
     corpora();
@@ -392,7 +391,7 @@ static void test_normalization_rules_are_applied(void **state) {
     }
 }
 
-/* A character that is one of two thousand is a piece, but where not all are covered. */
+/* A character with frequency 1 in 2000 is a piece, unless coverage is below 1. */
 static void test_character_coverage_drops_rare_characters(void **state) {
     (void)state;
     corpora();
@@ -413,7 +412,7 @@ static void test_character_coverage_drops_rare_characters(void **state) {
     }
 }
 
-/* Every way in which SentencePiece ends a program over a text is one in which a call fails. */
+/* Every input on which SentencePiece aborts makes the call fail instead. */
 static void test_tiny_texts_train_or_fail_without_crash(void **state) {
     (void)state;
     static const char *const TEXTS[] = {"a",
@@ -455,7 +454,7 @@ static void test_tiny_texts_train_or_fail_without_crash(void **state) {
     }
 }
 
-/* Nothing is written where nothing was learned, not even to the standard error. */
+/* Failed training writes nothing, not even to stderr. */
 static void test_failed_vocabulary_training_writes_nothing(void **state) {
     (void)state;
     corpora();
@@ -489,7 +488,7 @@ static void test_failed_vocabulary_training_writes_nothing(void **state) {
     for (size_t i = 0; i < TFM__COUNT(FILES); i++)
         assert_false(has("no", FILES[i]));
     harness_ok(train("no", "train.de", "train.en", (tfm_vocabulary_options){.vocab_size = most}));
-    harness_ok(train("usual", "train.de", "train.en", (tfm_vocabulary_options){0})); /* all there are */
+    harness_ok(train("usual", "train.de", "train.en", (tfm_vocabulary_options){0})); /* all available */
     assert_true(same("usual", "no", "vocab.json"));
     fflush(stderr);
     dup2(kept, 2);
@@ -501,7 +500,7 @@ static void test_failed_vocabulary_training_writes_nothing(void **state) {
     free(said);
 }
 
-/* More characters than the usual number of pieces, as in Chinese: nobody asked for so few. */
+/* More characters than the default number of pieces, as in Chinese: the size was not requested, so no error. */
 static void test_vocabulary_grows_for_many_characters(void **state) {
     (void)state;
     enum { CHARACTERS = 9000, LINE = 30, FIRST = 0x4e00 };
@@ -551,7 +550,7 @@ static void test_vocabulary_training_rejects_bad_arguments(void **state) {
 
 /* ---- Of language models ---- */
 
-/* What tokenizer.json cuts is what SentencePiece cuts by the pieces that it has learned, and comes back. */
+/* tokenizer.json splits text as SentencePiece does with the learned pieces, and round trips. */
 static void check_line(const tfm_tokenizer *tokenizer, const tfm__spm *spm, const char *line, const char *back) {
     tfm__pieces pieces = {0};
     int32_t *ids;
@@ -598,7 +597,7 @@ static void test_vocabulary_of_plain_texts_is_trained(void **state) {
                    "die schöne Straße und the small street.");
         check_line(tokenizer, spm, "  zwölf   Häuser ", "zwölf Häuser");
         check_line(tokenizer, spm, "größergrößer", "größergrößer");
-        if (kind != 2) /* two characters that are one */
+        if (kind != 2) /* two characters normalised to one */
             check_line(tokenizer, spm, "Ha\xcc\x88user", "Häuser");
         harness_random random = {9};
         for (int i = 0; i < 200; i++) {
@@ -621,7 +620,7 @@ static void test_vocabulary_of_plain_texts_is_trained(void **state) {
         TFM_ERROR_ARGUMENT, "are for pairs of lines");
 }
 
-/* The first lines of a file of the scratch folder, without the end of the last, and the others. */
+/* The first lines of a file in the scratch folder, without the last line end, and the rest. */
 static void split(const char *name, int lines) {
     char part[200], *text = NULL;
     size_t size;
@@ -636,7 +635,7 @@ static void split(const char *name, int lines) {
     free(text);
 }
 
-/* Of several pairs of files it learns what it learns of one that has all lines: together, apart, and of TSV files. */
+/* Several pairs of files train the same vocabulary as one pair with all lines: joint, separate, and from TSV. */
 static void test_several_files_train_the_vocabulary_of_one(void **state) {
     (void)state;
     static const char *const names[] = {"train.de.1", "none",        "train.de.2", "train.en.1", "none",

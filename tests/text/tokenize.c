@@ -1,8 +1,8 @@
-/* Lets tests/golden/compare_tokenizers.py see what tfm makes of texts.
+/* Encodes texts for tests/golden/compare_tokenizers.py.
  *     tokenize DIRECTORY [source|target [LANGUAGE]] <TEXTS >RESULTS
- * Texts and results end with a NUL. A result is the ids, a line end, the ids without those around the text, a line end,
- * and the text of the former. With TOKENIZE_TIMES in the environment nothing is written but how many texts a second are
- * encoded. */
+ * Texts and results end with a NUL. A result is the ids, a line end, the ids without special tokens, a line end, and
+ * the text decoded from the former. With TOKENIZE_TIMES in the environment it prints only the texts encoded per second.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-# tfm train: when the average of the last snapshots is the model.
+# tfm train: when the model is the average of the last snapshots.
 . "$(dirname "$0")/common.sh"
 
-# begin_noisy OPTION...: at a high rate the average is better than what it is made of, with every other seed or so: the
-# first such run.
+# begin_noisy OPTION...: the first seed for which, at a high learning rate, the average is better than its snapshots;
+# about every other seed is.
 begin_noisy() {
     for seed in 3 1 2 4 5 6 7 8 9 10; do # on PoCL the third, mostly
         # shellcheck disable=SC2086
@@ -11,7 +11,7 @@ begin_noisy() {
         grep -q '"average".*"best":true' noisy/train.jsonl && break
     done
 }
-# It stays the best when the run goes on, here without another average, which might be better by chance.
+# It stays the best after a resume, here without another average, which might be better by chance.
 begin_noisy --max-steps 150 --eval-steps 5 --average 10 --patience 0
 check "train --average writes the average of the best snapshots" grep -q '"average".*"best":true' noisy/train.jsonl
 best=$(sed 's/.*ppl //' out)
@@ -20,7 +20,7 @@ resume noisy --max-steps 152 --eval-steps 1 --learning-rate 1e-12 --average 0
 check "train --average after --resume writes the average of the best snapshots" both 0 says out "152 updates; best on validation: BLEU .*, ppl $best\$"
 check "train --average writes the average as the model" cmp averaged noisy/model.safetensors
 
-# The same where patience ends the run, which it does for good.
+# The same if patience ends the run, which is final.
 begin_noisy --max-steps 1000 --eval-steps 10 --average 6 --patience 2
 check "train --average with --patience writes the average of the best snapshots" both 0 grep -q '"average".*"best":true' noisy/train.jsonl
 check "train --patience says that the run ended early" grep -q '"reason":"patience"' noisy/train.jsonl
@@ -28,7 +28,7 @@ cp out before
 resume noisy
 check "train --resume of a run out of patience ends at once" same out before
 
-# One that is worse than the last validation is kept only where the recipe says so.
+# An average worse than the last validation is kept only if the recipe says so.
 # shellcheck disable=SC2086
 begin steady $files --valid-src valid.de --valid-tgt valid.en --max-steps 20 --eval-steps 5 --logging-steps 10 --warmup-steps 1 --learning-rate 1e-3 \
     --lr-scheduler-type constant --average 4 --best-metric ppl

@@ -1,8 +1,8 @@
-# What the cases of `tfm train` share, each a script in this folder: texts, a small model, runs, and what runs leave.
+# Shared by the scripts that test `tfm train`: texts, a small model, runs, and their output files.
 #     sh tests/train/CASE.sh PROGRAM SOURCE_ROOT FAULT_LAYER
 # Each begins with
 #     . "$(dirname "$0")/common.sh"
-# has a folder of its own, prints TAP, and ends with echo "1..$count".
+# runs in a separate folder, prints TAP, and ends with echo "1..$count".
 set -u
 tfm=$(realpath "$1")
 root=$(realpath "$2")
@@ -11,7 +11,7 @@ layer=$(realpath "$3")
 unoptimized
 
 # ---- Runs
-# text COUNT SEED: pairs of lines, `source TAB target`: a few numbers in words, and the same in English, backwards.
+# text COUNT SEED: pairs of lines, `source TAB target`: a few number words, and the same in English, reversed.
 text() {
     awk -v count="$1" -v state="$2" '
         function draw(below) { state = state * 16807 % 2147483647; return int(state / 7) % below }
@@ -38,8 +38,8 @@ cut -f2 valid.tsv >valid.en
 small="--width 32 --heads 2 --ffn-dim 64 --encoder-layers 1 --decoder-layers 1 --batch-tokens 128"
 files="--src text.de --tgt text.en"
 
-# begin DIR ARGUMENT...: a new run of the small model; resume DIR ARGUMENT...: one that goes on. As `run` does, both try
-# twice what the leak checker has spoilt.
+# begin DIR ARGUMENT...: a new run of the small model; resume DIR ARGUMENT...: a resumed one. Like `run`, both retry
+# once after a failure of the leak checker.
 begin() {
     dir=$1
     shift
@@ -55,12 +55,12 @@ begin() {
 resume() {
     run train --resume "$@"
 }
-# launch ARGUMENT...: in the background, with signals meant for it; leaves $child.
+# launch ARGUMENT...: in the background, to receive signals; sets $child.
 launch() {
     ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 env --default-signal=INT,HUP "$tfm" train "$@" >out 2>err &
     child=$!
 }
-# Until the log of a run has an update of this number or a later one, for a minute.
+# Waits until the log of a run has this update or a later one, at most a minute.
 wait_for_update() { # DIR UPDATE
     tries=0
     until [ "$(sed -n 's/^{"type":"train","update":\([0-9]*\),.*/\1/p' "$1/train.jsonl" 2>/dev/null | tail -n 1)" -ge "$2" ] \
@@ -70,12 +70,12 @@ wait_for_update() { # DIR UPDATE
     done
 }
 
-# one_last CODE TEXT: it failed with this code, and a sentence after its reports.
+# one_last CODE TEXT: it failed with this code, and one error message after its reports.
 one_last() {
     [ "$code" = "$1" ] && [ "$(grep -c '^tfm: ' err)" = 1 ] && tail -n 1 err | grep -q "^tfm: $2"
 }
 
-# ---- What is left
+# ---- Output files
 number='-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][-+]?[0-9]+)?'
 string='"([^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*"'
 pair="$string: ?($string|$number|true|false|null)"
@@ -96,11 +96,11 @@ value() {
 reports() {
     grep -c "^{\"type\":\"$1\"," "$2/train.jsonl"
 }
-# log DIR: what must come out the same however often the run was stopped
+# log DIR: the reports that must not depend on interruptions
 log() {
     sed '/"type":"start"/d; /"type":"data"/d; s/,"[a-z_]*second[a-z]*":[^,}]*//g; s/,"tokens_per_s":[^,}]*//' "$1/train.jsonl"
 }
-# alike DIR DIR: the same model, the same parameters at the last validations, the same reports
+# alike DIR DIR: same model, same parameters at the last validations, same reports
 alike() {
     cmp "$1/model.safetensors" "$2/model.safetensors" >differs 2>&1 || return 1
     [ "$(ls "$1/snapshots")" = "$(ls "$2/snapshots")" ] || return 1
@@ -111,16 +111,16 @@ alike() {
     log "$2" >right
     cmp left right >>differs 2>&1
 }
-# Nothing that was being written is left, and nothing that nobody knows.
+# No temporary and no unknown file is left.
 tidy() {
     [ "$(ls "$1" | grep -vxE 'recipe.json|(source|target).spm|(target_)?vocab.json|tokenizer.(json|model)|(tokenizer_|generation_)?config.json|model.safetensors|checkpoint.safetensors(-[0-9]*-[0-9]*-of-[0-9]*)?|snapshots|train.jsonl|curves.svg')" = "" ]
 }
 
-# The options that the manual page has.
+# The options in the manual page.
 options() {
     sed -n '/^\.SS train/,/^\.SS translate/s/^\.B[IR]* .*\\-\\-\([a-z0-9\\-]*\).*/--\1/p' "$root/apps/tfm.1" | tr -d '\\'
 }
-# Whether `tfm attention` draws: not where cairo or all fonts are missing. Leaves why in `err`.
-draws() { # MODEL
+# Whether `tfm attention` renders pictures: not without cairo or fonts. Leaves the reason in `err`.
+renders() { # MODEL
     "$tfm" attention -m "$1" "eins" -o attention.svg >out 2>err
 }

@@ -1,5 +1,5 @@
-/* A pass over a corpus that is far larger than memory is to be: lines that are their own numbers, so that the reader
- * can be held to giving each line once, shuffled, from the middle as from the beginning, in memory that does not grow.
+/* A pass over a corpus far larger than memory. Each line is its number, to check that the reader gives each line once,
+ * shuffled, from the middle as from the beginning, in constant memory.
  *     corpus_pass LINES [BUFFER]      BUFFER as in tfm_data_options
  * The files take 24 bytes a line in TMPDIR. */
 #include <inttypes.h>
@@ -13,8 +13,8 @@
 
 enum { DIGITS = 10, MOST_PIECES = 4096, AGAIN = 50 /* batches from the middle on, which are read twice */ };
 
-/* AddressSanitizer holds back what is freed, up to 256 MB, so that what a process takes grows until then. Here the
- * memory is what is measured; without a sanitizer nothing calls this. */
+/* AddressSanitizer delays frees, up to 256 MB, so that process memory grows until then. Memory is measured here;
+ * without a sanitizer nothing calls this. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "quarantine_size_mb=1:thread_local_quarantine_size_kb=64";
@@ -63,7 +63,7 @@ static void write_lines(const char *name, int64_t count, int64_t step) {
         fail("cannot write %s", path);
 }
 
-/* The most memory that the process has had, in MB. */
+/* Peak memory of the process, in MB. */
 static double most_memory(void) {
     FILE *file = fopen("/proc/self/status", "r");
     char line[256];
@@ -75,7 +75,7 @@ static double most_memory(void) {
     return kilobytes / 1000;
 }
 
-/* ---- Numbers of ids -------------------------------------------------------------------------------------------- */
+/* ---- Line numbers from ids ------------------------------------------------------------------------------------- */
 
 /* The digits of each piece. */
 static char digits[MOST_PIECES][DIGITS + 1];
@@ -180,12 +180,12 @@ int main(int argc, char **argv) {
     const double ended = most_memory();
     if (p.given != lines || !p.seen)
         fail("a pass gave %" PRId64 " lines of %" PRId64, p.given, lines);
-    printf("%" PRId64 " lines, each given once; in a batch neighbours are %.0f lines apart on average\n", lines,
+    printf("%" PRId64 " lines, each given once; neighbours in a batch are %.0f lines apart on average\n", lines,
            p.apart / (double)lines);
-    printf("most memory: %.1f MB after 3 buffers of %" PRId64
+    printf("peak memory: %.1f MB after 3 buffers of %" PRId64
            ", %.1f MB after the pass, of which %.1f MB are this test's own\n",
            begun, buffer, ended, (double)lines / 8e6);
-    /* The bits are touched as the pass goes. What else is taken may be chance: less than 70 bytes a line. */
+    /* Pages of the bit set become resident during the pass. Other growth must stay below 70 bytes a line. */
     if (ended > begun + (lines < 150000 ? 5 : 8) + (double)lines / 8e6)
         fail("memory grows with the corpus");
     if (p.apart / (double)lines < (double)buffer / 8)

@@ -1,4 +1,4 @@
-# tfm train: files of a run that are damaged, lost or another's.
+# tfm train: damaged and lost files of a run, and files of another run.
 . "$(dirname "$0")/common.sh"
 
 begin run $files --max-steps 2 --average 0

@@ -17,7 +17,7 @@ open("texts.jsonl", "w").write("".join(json.dumps({"id": 10 ** 40, "text": t, "m
 X
 # shellcheck disable=SC2086 # words, here and below
 begin own --text own.txt --separator '<|end|>' $plan
-check "train --separator on a line of its own counts documents" both 0 says err '^76 texts for training$'
+check "train --separator on separate lines counts documents" both 0 says err '^76 texts for training$'
 check "train --separator holds documents out for validation" says err ' 4 texts for validation$'
 check "train --separator prints no warning where the separator occurs" [ "$(grep -c 'is nowhere' err)" = 0 ]
 check "train --separator leaves the separator out of the vocabulary" [ "$(grep -c '<|\|end|' own/tokenizer.json)" = 0 ]
@@ -38,7 +38,7 @@ check "train --resume within documents gives the same parameters" both 0 cmp own
 begin valid --text texts.jsonl --valid-text texts.jsonl $plan
 check "train --valid-text has the document format of --text" both 0 says err ' 80 texts for validation$'
 
-# ---- What is none
+# ---- Invalid separators and documents
 { head -n 2 texts.jsonl && echo '{"txt": "a"}' && echo && echo '["text"]'; } >bad.jsonl
 begin bad --text bad.jsonl --hold-out 0 $plan
 check "train --jsonl counts lines without a text" both 0 says err '^2 texts for training; left out: 1 empty line, 2 invalid$'

@@ -1,7 +1,7 @@
 # tfm train: parallel text in several files, --src and --tgt or --tsv given more than once.
 . "$(dirname "$0")/common.sh"
 
-# As many lines in several files, one of which lacks its last end, and one of which is empty.
+# The same lines in several files, one without a final line end, and one empty.
 for side in de en; do
     head -n 90 text.$side | head -c -1 >one.$side
     : >two.$side
@@ -32,7 +32,7 @@ cp -r columns pages
 begin columns --tsv one.tsv --tsv three.tsv $plan
 check "train on several TSV files gives the same run" both 0 alike columns pages
 
-# ---- Going on
+# ---- Resuming
 # shellcheck disable=SC2086
 begin part $several $plan --max-steps 5
 resume part --max-steps 12
@@ -51,7 +51,7 @@ check "train --resume rejects files in another order" one_sentence 1 'the traini
 sed 's/eins/zwei/' three.de >other.de
 resume part --max-steps 14 --src one.de --src two.de --src other.de
 check "train --resume rejects changed text" one_sentence 1 'the training files have changed since'
-# One file is noted as older programs did, by its name; a list of it would do, too.
+# A single file is stored by its name, as in older versions; a list is valid, too.
 python3 -c '
 import json
 recipe = json.load(open("same/recipe.json"))
@@ -61,7 +61,7 @@ json.dump(recipe, open("same/recipe.json", "w"))'
 resume same --max-steps 13
 check "train --resume accepts a recipe with one file" [ "$code" = 0 -a "$(value same src) $(value same tgt)" = '"../text.de" "../text.en"' ]
 
-# ---- Unlike files
+# ---- Files with different numbers of lines
 head -n 87 text.en >short.en
 # shellcheck disable=SC2086
 begin uneven --src one.de --tgt short.en --src three.de --tgt three.en $plan --buffer-size 1000 --max-steps 1 --vocab whole
@@ -79,7 +79,7 @@ sed '10s/.*//' three.de >bad.de # line 100 of all
 begin strict --src one.de --tgt one.en --src bad.de --tgt three.en $plan --vocab whole --strict
 check "train --strict names lines of held-out pairs" one_sentence 1 'bad.de and three.en, line 10: the source is empty'
 
-# ---- Refusals
+# ---- Errors
 begin wrong $files --src one.de
 check "train --src without --tgt is a usage error" one_sentence 2 '--src has 2 files and --tgt has 1: give a --tgt for each --src'
 begin wrong $several --tsv text.tsv

@@ -1,9 +1,9 @@
-# Several devices of one process that share updates: two of PoCL's, or two workers on one.
+# Data parallelism over devices of one process: two of PoCL's, or two workers on one.
 #     sh tests/train/fleet.sh PROGRAM SOURCE_ROOT FAULT_LAYER
 # With TFM_BRIEF=1 fewer calls fail, and the device compiles without optimization.
 . "$(dirname "$0")/ranks_common.sh"
 plan="$files --max-steps 6 --eval-steps 3 --logging-steps 1 --dropout 0.2 --epsilon 1e-3 --valid-src valid.de --valid-tgt valid.en"
-# spoilt NUMBER ARGUMENT...: as `run`, and the read of this number fails
+# spoilt NUMBER ARGUMENT...: as `run`, but the read of this number fails
 spoilt() {
     number=$1
     shift
@@ -48,7 +48,7 @@ fi
 binaries=$TFM_CACHE_DIR
 devices=pocl,pocl
 export POCL_DEVICES="pthread basic"
-brief && export TFM_CACHE_DIR=off # the second device's kernels are compiled anew, and would be again for binaries
+brief && export TFM_CACHE_DIR=off # the second device compiles its kernels again; a cache would add a build for binaries
 if [ "$(TFM_DEVICE=$devices "$tfm" devices 2>/dev/null | grep -c '^\*')" = 2 ]; then
     # shellcheck disable=SC2086
     begin list $plan --device $devices
@@ -69,7 +69,7 @@ fi
 unset POCL_DEVICES
 export TFM_CACHE_DIR="$binaries"
 
-# ---- Shares
+# ---- Load balancing
 # shellcheck disable=SC2086
 begin shares $plan --dropout 0 --workers 2 --balance 3,1
 check "train with load balancing gives each device its share" both 0 says err 'from update 1 on the devices have 75 %, 25 % of the tokens'
@@ -97,7 +97,7 @@ for ratio in 3 3,1,2 3,x 0,0 3,-1 3, ,1 "" by-speed; do
     check "train rejects the shares '$ratio'" both 2 says err "balance is '$ratio', and"
 done
 
-# ---- What fails
+# ---- Failures
 # shellcheck disable=SC2086
 begin refused $plan --gradient-accumulation-steps 1 --workers 2
 check "train rejects fewer micro-batches than devices" both 2 says err 'an update has 1 batches, --gradient-accumulation-steps, and 2 devices'
@@ -126,7 +126,7 @@ for number in $numbers; do
 done
 check "some of the failing reads come after a checkpoint" [ $late -ge 1 ]
 
-# ---- A signal
+# ---- Signals
 # shellcheck disable=SC2086
 launch -o stopped $small $plan --max-steps 100000 --patience 0 --workers 2 --shard-optimizer
 wait_for_update stopped 2

@@ -1,4 +1,4 @@
-# tfm train: going on from a model that is there, with parts of it frozen.
+# tfm train --init-from: fine-tuning a model, with frozen modules.
 . "$(dirname "$0")/common.sh"
 
 plan="$files --eval-steps 4 --logging-steps 1 --warmup-steps 2 --average 2 --hold-out 0 --batch-tokens 128"

@@ -1,7 +1,7 @@
-# tfm train: a run that is killed, again and again.
+# tfm train: a run that is killed repeatedly.
 . "$(dirname "$0")/common.sh"
 
-# A run that is killed is killed now and then while it writes, since it writes after each update.
+# Some kills hit a write, since the run writes after each update.
 delays() { # COUNT: seconds below one
     awk -v count="$1" 'BEGIN { srand(); for (i = 0; i < count; i++) printf "%.3f\n", 0.05 + 0.9 * rand() }'
 }

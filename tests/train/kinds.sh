@@ -1,4 +1,4 @@
-# tfm train: models and updates of other kinds. With TFM_BRIEF=1 several of them in one run.
+# tfm train: other model and update options. With TFM_BRIEF=1 several of them in one run.
 . "$(dirname "$0")/common.sh"
 
 begin two $files --max-steps 1 --average 0

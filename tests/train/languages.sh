@@ -1,10 +1,10 @@
-# tfm train --init-from a model of several languages: which of them it reads and writes.
+# tfm train --init-from a multilingual model: source and target languages.
 . "$(dirname "$0")/common.sh"
 
 plan="$files --eval-steps 4 --logging-steps 1 --warmup-steps 2 --average 2 --hold-out 8 --batch-tokens 128 --max-length 40"
 golden=$root/tests/golden/families
 
-# model DIR GOLDEN CLASS CODE...: a small model whose tokenizer has the words of `text`, or most, and languages
+# model DIR GOLDEN CLASS CODE...: a small model whose tokenizer has most words of `text`, and languages
 model() {
     dir=$1
     from=$2
@@ -56,7 +56,7 @@ run train -o none --init-from nllb --source-lang xyz --target-lang eng_Latn $pla
 check "train --init-from rejects a source language that the model does not have" one_sentence 1 "source language 'xyz'"
 check "train --init-from with an unknown language leaves no run" [ ! -e none/recipe.json ]
 
-# mBART's first models are told by the token that decoding starts with.
+# The first mBART models start decoding with the language token.
 model mbart mbart-languages-f16 MBartTokenizer de_DE en_XX
 rm mbart/generation_config.json
 sed 's/"decoder_start_token_id": 2/"decoder_start_token_id": 4/' mbart/config.json >new

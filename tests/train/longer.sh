@@ -1,7 +1,7 @@
-# tfm train: a run that goes on with more updates, or is to end where it is.
+# tfm train --resume --max-steps: more updates, or none.
 . "$(dirname "$0")/common.sh"
 
-# Stopped where it is then to end: with a validation and a model, as if it had begun with so many updates.
+# A new limit at the current update: validates and writes a model, as if the run had begun with that limit.
 plan="$files --eval-steps 1000 --logging-steps 1 --warmup-steps 2 --average 2"
 rm -rf part
 # shellcheck disable=SC2086
@@ -14,7 +14,7 @@ resume part --max-steps "$stopped"
 check "train --resume --max-steps below the run's updates trains no more" both 0 says out "^part: $stopped updates; best on validation: BLEU"
 check "train --resume --max-steps below the run's updates writes a model" [ -s part/model.safetensors -a -s "part/snapshots/$(printf %08d "$stopped").safetensors" ]
 
-# More updates than the run began with: as if it had begun with them.
+# A higher limit: as if the run had begun with it.
 plan="$files --eval-steps 4 --logging-steps 1 --warmup-steps 2 --average 2 --hold-out 0"
 # shellcheck disable=SC2086
 begin whole $plan --max-steps 12
@@ -22,7 +22,7 @@ begin whole $plan --max-steps 12
 begin part $plan --max-steps 7
 cp part/recipe.json before.json
 sed -i 's/"max-steps"/"updates"/; s/"eval-steps"/"valid-every"/; s/"learning-rate"/"rate"/; s/"ffn-dim"/"ffn"/; s/"buffer-size"/"buffer"/' \
-    part/recipe.json # as an older program left it
+    part/recipe.json # as in older versions
 resume part --max-steps 12 --logging-steps 3
 check "train --resume --max-steps gives the parameters of an uninterrupted run" both 0 cmp whole/snapshots/00000012.safetensors part/snapshots/00000012.safetensors
 check "train --resume writes the changed option into the recipe" [ "$(value part max-steps) $(value part logging-steps)" = "12 3" ]
@@ -36,7 +36,7 @@ check "train --keep-average without validation gives another model" [ "$(cmp par
 "$tfm" info part >out 2>err
 check "train --keep-average without validation writes a model that opens" [ -s part/model.safetensors ]
 
-# Reports begin where the one before ended, whatever was between.
+# Reports continue where the last one ended, also after a resume.
 plan="$files --hold-out 0 --eval-steps 2 --logging-steps 3 --warmup-steps 2 --average 0"
 # shellcheck disable=SC2086
 begin odd $plan --max-steps 8

@@ -1,4 +1,4 @@
-# tfm train: text and vocabularies that lie elsewhere when a run goes on.
+# tfm train --resume: text and vocabularies at other paths.
 . "$(dirname "$0")/common.sh"
 
 begin whole $files --max-steps 1 --average 0

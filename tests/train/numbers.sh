@@ -1,4 +1,4 @@
-# tfm train: losses that are no number.
+# tfm train: non-finite losses.
 . "$(dirname "$0")/common.sh"
 
 begin wrong $files --max-steps 4 --eval-steps 3 --average 0

@@ -1,8 +1,8 @@
-# tfm train: bad pairs of lines, left out and counted, or refused by --strict.
+# tfm train: bad pairs of lines, skipped and counted, or rejected by --strict.
 . "$(dirname "$0")/common.sh"
 
 begin run $files --max-steps 1 --average 0
-bad() { # LINE SOURCE TARGET: the text with another pair there
+bad() { # LINE SOURCE TARGET: the text with this pair in place of the line
     { head -n $(($1 - 1)) text.de && printf "$2\n" && tail -n +$(($1 + 1)) text.de; } >bad.de
     { head -n $(($1 - 1)) text.en && printf "$3\n" && tail -n +$(($1 + 1)) text.en; } >bad.en
     paste bad.de bad.en >bad.tsv

@@ -1,4 +1,4 @@
-# tfm train: runs that end with a pass over the text, or without patience.
+# tfm train: runs that end by --epochs or --patience.
 . "$(dirname "$0")/common.sh"
 
 begin epochs $files --epochs 2 --max-steps 1000 --hold-out 0 --average 0
@@ -7,7 +7,7 @@ begin epochs2 $files --epochs 2 --max-steps 1000 --hold-out 0 --average 0 --grad
 check "train --epochs with --gradient-accumulation-steps ends with the last full update" both 0 [ "$(
     sed -n 's/^{"type":"train","update":\([0-9]*\),"epoch":\([0-9]*\),.*/\1 \2/p' epochs2/train.jsonl | tail -n 1)" = "2 2" ]
 check "train --epochs ends after the passes" [ "$code" = 0 -a "$(sed -n 's/.*"reason":"\([a-z]*\)".*/\1/p' epochs/train.jsonl)" = epochs ]
-for buffer in 60 240 200000; do # buffers that end with the text, one of just the text, and one with room to spare
+for buffer in 60 240 200000; do # buffers that end with the text, one as large as the text, and a larger one
     begin epochs2 $files --epochs 1 --max-steps 1000 --hold-out 0 --average 0 --buffer-size $buffer --logging-steps 1
     check "train --epochs 1 --buffer-size $buffer reads nothing of epoch 2" \
         both 0 [ "$(sed -n 's/^{"type":"train",.*"epoch":\([0-9]*\),.*/\1/p' epochs2/train.jsonl | sort -u)" = 1 ]

@@ -1,4 +1,4 @@
-# tfm train: products in bf16, on devices that have such, and elsewhere a sentence.
+# tfm train --precision bf16: on devices with bf16 matmuls; an error on others.
 . "$(dirname "$0")/common.sh"
 
 plan="$files --hold-out 0 --eval-steps 3 --logging-steps 1 --warmup-steps 2 --average 2"
@@ -27,7 +27,7 @@ check "train --resume continues in bf16 with the same parameters" both 0 cmp who
 resume part --max-steps 7 --precision fp32
 check "train --resume --precision fp32 continues a bf16 run in fp32" both 0 [ "$(value part precision)" = '"fp32"' ]
 
-# A recipe of before there was the option is of fp32.
+# A recipe without the option means fp32.
 # shellcheck disable=SC2086
 begin old $plan --max-steps 3
 sed -i '/"precision"/d' old/recipe.json

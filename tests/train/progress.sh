@@ -1,8 +1,8 @@
-# tfm train: the line that shows progress, on terminals of several widths, and the loss that it has.
+# tfm train: the progress line, on terminals of several widths, and its loss.
 . "$(dirname "$0")/common.sh"
 
-# on_terminal COLUMNS ARGUMENT...: runs `tfm train` on a terminal; what it writes there goes to `screen`, a state of the
-# line each.
+# on_terminal COLUMNS ARGUMENT...: runs `tfm train` on a terminal; its output goes to `screen`, one line
+# per state of the progress line.
 on_terminal() {
     python3 - "$@" >screen <<END
 import fcntl, os, pty, re, struct, sys, termios
@@ -25,7 +25,7 @@ for line in re.split("\r\033\\\\[K|\r\n", text.decode()):
     print(line)
 END
 }
-# states: those of the updates from the third on, which have an ETA
+# states: from the third update on, since these have an ETA
 states() {
     grep -E '^([3-9]|[1-9][0-9]+)/' screen
 }
@@ -57,7 +57,7 @@ check "train's progress line in 36 columns leaves fields out" [ "$(states | grep
 on_terminal 200 -o wide $shape $files --max-steps 12 --patience 0
 check "train's progress line in 200 columns has all fields" all_have '^[0-9]+/12  epoch [0-9]+  loss [0-9.]+  ppl [0-9.]+  \|g\| [0-9.]+  rate [0-9.e-]+  [0-9]+ tokens/s  ETA [0-9:]+$'
 
-# The loss falls from 4 to nearly 0 within the first updates of so small a text, and the line must not lag behind.
+# On this small text the loss falls from 4 to nearly 0 within few updates; the progress line must not lag behind.
 begin late $files --max-steps 60 --warmup-steps 1 --learning-rate 0.02 --dropout 0 --label-smoothing 0 --logging-steps 60 --eval-steps 60 --hold-out 0
 shown=$(sed -n 's|^update 60/60 .* loss \([0-9.]*\) .*|\1|p' err)
 mean=$(sed -n 's|^{"type":"train","update":60,.*"loss":\([0-9.]*\),.*|\1|p' late/train.jsonl)

@@ -1,4 +1,4 @@
-# Several ranks that share updates, by MPI, on one device.
+# Data parallelism over MPI ranks on one device.
 #     sh tests/train/ranks.sh PROGRAM SOURCE_ROOT FAULT_LAYER
 . "$(dirname "$0")/ranks_common.sh"
 plan="$files --max-steps 6 --eval-steps 3 --logging-steps 1 --dropout 0.2 --epsilon 1e-3 --valid-src valid.de --valid-tgt valid.en"
@@ -59,7 +59,7 @@ for name in ("trace.json", "trace-rank1.json"):
     assert len(wire) >= 4 and len(device) > len(wire), (len(wire), len(device))
     assert device[0]["ts"] <= wire[0]["ts"] <= device[-1]["ts"] + device[-1]["dur"], name'
 
-# ---- Parts of the state, and gradients of 16 bits
+# ---- Sharded optimizer state, and 16-bit gradients
 # shellcheck disable=SC2086
 fresh 2 shards $plan --shard-optimizer
 check "train on two ranks with sharded optimizer state gives the same parameters" both 0 alike two shards
@@ -81,7 +81,7 @@ for wire in f16 bf16; do
         awk '{ seen++; far += ($1 / $2 - 1) ^ 2 > 1e-4 } END { print seen, far + 0 }')" = "6 0" ]
 done
 
-# ---- Shares
+# ---- Load balancing
 # shellcheck disable=SC2086
 fresh 2 shares $plan --dropout 0 --balance 3,1
 check "train on ranks with load balancing gives each rank its share" both 0 says err 'from update 1 on the ranks have 75 %, 25 % of the tokens'
@@ -93,7 +93,7 @@ check "train --resume keeps the shares of the ranks" both 0 says err 'from updat
 fresh 2 refused --src text.de --tgt text.en --balance 3,1,2
 check "train rejects shares for more ranks than there are" told "balance is '3,1,2', and an update is shared by 2"
 
-# ---- What fails
+# ---- Failures
 # shellcheck disable=SC2086
 fresh 2 refused $plan --gradient-accumulation-steps 1
 check "train rejects fewer micro-batches than ranks" told 'an update has 1 batches, --gradient-accumulation-steps, and 2 ranks'
@@ -128,7 +128,7 @@ code=$?
 check "train on ranks ends both when a device fails" [ "$code" != 0 ]
 check "train on ranks prints one error when a device fails" told 'rank 1: update'
 
-# ---- A rank that dies
+# ---- A killed rank
 # shellcheck disable=SC2086
 mpirun -n 2 "$tfm" train -o killed $small $plan --shard-optimizer --max-steps 100000 --patience 0 >out 2>err &
 child=$!
@@ -140,7 +140,7 @@ last=$(sed -n 's/^{"type":"train","update":\([0-9]*\),.*/\1/p' killed/train.json
 resume killed --max-steps $((last + 2))
 check "train on ranks has a whole checkpoint after a rank was killed" both 0 says err "update $((last + 2))"
 
-# ---- A signal
+# ---- Signals
 # shellcheck disable=SC2086
 mpirun -n 2 "$tfm" train -o stopped $small $plan --max-steps 100000 --patience 0 >out 2>err &
 child=$!

@@ -1,7 +1,7 @@
-# Several ranks, and two workers, beside one device with all of the batches: the preset tiny on Multi30k, for 200 updates.
+# Several ranks, and two workers, against one device with all batches: the preset tiny on Multi30k, for 200 updates.
 #     sh tests/train/ranks_data.sh PROGRAM SOURCE_ROOT FAULT_LAYER
-# Rounding grows from update to update, sooner where Adam divides by next to nothing and where ReLU bends: so there is an
-# epsilon, GELU, and a rate with which it takes longer than the run.
+# Rounding errors grow with each update, faster if Adam divides by tiny numbers and at kinks of ReLU: so the run uses an
+# epsilon, GELU, and a learning rate for which they stay small.
 . "$(dirname "$0")/ranks_common.sh"
 data=$root/shared/data/multi30k
 [ -d "$data" ] || data=$root/../shared/data/multi30k
@@ -27,7 +27,7 @@ for world in 2 4; do
     # shellcheck disable=SC2086
     fresh $world whole $plan --vocab one
     check "train on $world ranks has the losses of one device" both 0 near one whole
-    paste losses-one losses-whole | awk '{ d = ($2 - $5) ^ 2; if (d > most) most = d } END { print "# losses are up to " sqrt(most) " apart" }'
+    paste losses-one losses-whole | awk '{ d = ($2 - $5) ^ 2; if (d > most) most = d } END { print "# losses differ by up to " sqrt(most) }'
     # shellcheck disable=SC2086
     fresh $world shards $plan --vocab one --shard-optimizer
     check "train on $world ranks with sharded optimizer state gives the same parameters" both 0 alike whole shards

@@ -1,5 +1,5 @@
-# Several ranks, for a night: more of them, resumed with fewer and again with more, killed at any instant, and gradients of
-# 16 bits over many updates.
+# Long tests of MPI ranks: resumed with fewer and with more, killed at any instant, and with 16-bit gradients over many
+# updates.
 #     sh tests/train/ranks_long.sh PROGRAM SOURCE_ROOT FAULT_LAYER
 . "$(dirname "$0")/ranks_common.sh"
 plan="$files --logging-steps 1 --dropout 0.2 --epsilon 1e-3 --valid-src valid.de --valid-tgt valid.en --patience 0"
@@ -10,7 +10,7 @@ if unlaunched; then
 fi
 
 # ---- Four, two, four
-# phases DIR OPTION OPTION OPTION: three starts of one run; "-" is none
+# phases DIR OPTION OPTION OPTION: three starts of one run; "-" is no option
 phases() {
     dir=$1 updates=0 good=yes
     shift
@@ -39,7 +39,7 @@ for plans in "--shard-optimizer --shard-optimizer --shard-optimizer" "--shard-op
 done
 
 # ---- Killed
-delays() { # COUNT: seconds, about as long as a start takes and some updates
+delays() { # COUNT: seconds, about the time of a start and some updates
     awk -v count="$1" -v seed="${NIGHTLY_SEED:-1}" \
         'BEGIN { srand(seed); for (i = 0; i < count; i++) printf "%.2f %d\n", 0.3 + 2.5 * rand(), 1 + int(2 * rand()) }'
 }
@@ -55,7 +55,7 @@ begin() {
     wait_for_update part 1
 }
 begin
-# A run that has come to its end is compared, and another begun, until twenty have been killed before theirs.
+# A finished run is compared and another begun, until twenty have been killed before their end.
 kills=0 late=0 silent=0 broken=0 ended=0 other=0
 for step in $(delays 80 | tr ' ' ,); do
     [ $kills -lt 20 ] || break
@@ -69,7 +69,7 @@ for step in $(delays 80 | tr ' ' ,); do
     fi
     kills=$((kills + 1))
     [ "$seconds" -lt 60 ] || late=$((late + 1))
-    # of one that had not joined the others yet it says no more than that it is gone; on a busy machine it says both
+    # before a rank has joined, the message says only that it is gone; on a busy machine both messages appear
     grep -qE 'exited on signal 9|process returned$' err || {
         silent=$((silent + 1))
         sed 's/^/# /' err
@@ -80,14 +80,14 @@ for step in $(delays 80 | tr ' ' ,); do
 done 2>stderr
 wait "$child"
 code=$?
-echo "# $kills came before the end, and $ended runs ended among them"
+echo "# $kills kills before the end, and $ended runs finished"
 check "train on ranks ends within a minute after each of twenty SIGKILLs" [ $kills = 20 -a $late = 0 ]
 check "train on ranks prints no other error after SIGKILL than mpirun's" [ $silent = 0 -a $broken = 0 ]
 check "train --resume on ranks after SIGKILLs gives the same parameters" both 0 [ $other = 0 ] && check "and the last of them too" alike part long
 check "train --resume on ranks after SIGKILLs leaves no temporary file" [ "$(tidy part && shards part)" = "00000040-0-of-2 00000040-1-of-2 " ]
 
-# ---- Gradients of 16 bits
-# near_end DIR: validation at the end within 2 % of that in 32 bits
+# ---- 16-bit gradients
+# near_end DIR: final validation loss within 2 % of that with 32-bit gradients
 last() {
     sed -n 's/^{"type":"valid",.*"nll":\([0-9.]*\),.*/\1/p' "$1/train.jsonl" | tail -n 1
 }

@@ -1,4 +1,4 @@
-# Several ranks that read a text together, by MPI: what each has tokenized a part of is what one reader makes of it.
+# Distributed tokenizing over MPI ranks: equals a single reader.
 #     sh tests/train/ranks_read.sh PROGRAM SOURCE_ROOT FAULT_LAYER
 . "$(dirname "$0")/ranks_common.sh"
 if unlaunched; then
@@ -6,7 +6,7 @@ if unlaunched; then
     exit
 fi
 valid="--valid-src valid.de --valid-tgt valid.en"
-# Of every 20 lines one is empty, one is no UTF-8, one is too long and one has a NUL; some have no partner.
+# Of every 20 lines one is empty, one is invalid UTF-8, one is too long and one has a NUL; some are unpaired.
 damage() {
     awk 'BEGIN { long = sprintf("%200s", ""); gsub(/ /, "eins ", long) }
         NR % 20 == 3 { print ""; next } NR % 20 == 8 { print "\377"; next } NR % 20 == 14 { print long; next } { print }'
@@ -17,7 +17,7 @@ text 3 7 | cut -f2 >>bad.en
 plan="--src bad.de --tgt bad.en $valid --vocab one --max-length 40 --buffer-size 50 --logging-steps 1 --eval-steps 100 --patience 0
     --dropout 0.1 --epsilon 1e-3 --lr-scheduler-type constant --warmup-steps 10 --gradient-accumulation-steps 6 --max-steps 9"
 begin one $files $valid --max-steps 1
-# The pairs of a pass, and those left out, by reason.
+# The pairs of a pass, and the skipped ones by reason.
 data() {
     sed -n 's/^{"type":"data","update":\(.*\)}$/\1/p' "$1/train.jsonl"
 }
@@ -37,7 +37,7 @@ done
 
 # ---- Several files
 head -n 100 bad.de | head -c -1 >first.de
-head -n 103 bad.en >first.en # three without a partner
+head -n 103 bad.en >first.en # three unpaired lines
 tail -n +101 bad.de >last.de
 tail -n +101 bad.en >last.en
 # shellcheck disable=SC2086
@@ -53,7 +53,7 @@ check "train --resume of three ranks with two" both 0 says err 'update 6'
 resume part --max-steps 9
 check "train --resume of two ranks with one has the same losses" both 0 near alone part
 
-# ---- What fails
+# ---- Failures
 # shellcheck disable=SC2086
 fresh 3 strict $plan --strict
 check "train --strict on ranks rejects a line that one rank has tokenized" told 'bad.de and bad.en, line 3: the source is empty; mend it'
@@ -66,7 +66,7 @@ check "train on ranks rejects files without a valid pair" told 'cannot read none
 fresh 2 none --src none.de --tgt none.en --vocab one $valid
 check "train on ranks rejects empty files" told 'none.de and none.en: there is no good pair of lines'
 
-# The second rank is given copies of the files.
+# The second rank gets copies of the files.
 cat >other <<'END'
 #!/bin/sh
 [ "$OMPI_COMM_WORLD_RANK" = 1 ] && cd other-folder
@@ -78,7 +78,7 @@ for name in valid.de valid.en one moved; do
     ln -s "../$name" other-folder/
 done
 cp bad.de bad.en other-folder/
-# Of a long text only some blocks are compared at the start: here not the one where the second rank's text is another.
+# Only some blocks of a long text are compared at the start: here not the one that differs on the second rank.
 text 6000 8 >long.tsv
 cut -f1 long.tsv >long.de
 cut -f2 long.tsv >long.en

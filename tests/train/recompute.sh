@@ -1,4 +1,4 @@
-# tfm train --gradient-checkpointing: blocks that the backward pass runs once more, which changes no bit.
+# tfm train --gradient-checkpointing: recomputation in the backward pass, with bit-identical results.
 . "$(dirname "$0")/common.sh"
 
 plan="$files --hold-out 0 --eval-steps 3 --logging-steps 1 --warmup-steps 2 --average 2 --attention-dropout 0.1"

@@ -1,4 +1,4 @@
-# tfm train: what a new run refuses, and what one that goes on does.
+# tfm train: errors of new and resumed runs.
 . "$(dirname "$0")/common.sh"
 
 rm -rf run

@@ -1,10 +1,10 @@
-# The examples of runs that begin again by themselves, under an mpirun, srun and scontrol that are scripts.
+# The example scripts for automatic restarts, under mock mpirun, srun and scontrol scripts.
 #     sh tests/train/restarts.sh PROGRAM SOURCE_ROOT FAULT_LAYER
 . "$(dirname "$0")/common.sh"
 plan="$small $files --max-steps 40 --eval-steps 2 --logging-steps 1 --hold-out 0"
 mkdir bin
-# launcher NAME: of one rank, which is killed at its third update while there is a file `kill`, and asked to stop there
-# while there is one `stop`
+# launcher NAME: a mock launcher of one rank, which is killed at its third update if the file `kill` exists, and stopped
+# there if the file `stop` exists
 launcher() {
     cat >"bin/$1" <<'END'
 #!/bin/sh

@@ -1,4 +1,4 @@
-# tfm train: memory and disks that run short.
+# tfm train: low memory and full disks.
 . "$(dirname "$0")/common.sh"
 
 short="$files --eval-steps 3 --logging-steps 3 --average 2 --ffn-dim 128 --batch-tokens 1024"
@@ -27,7 +27,7 @@ check "train warns when its estimate exceeds the device's memory" both 0 says er
 check "train splits batches where its estimate exceeds the device's memory" says err '^tfm: warning: update 1: .* run in pieces'
 unset OPENCL_LAYERS
 
-# A full disk is a file that may not grow: blocks of 512 bytes.
+# A full disk is simulated by a file size limit, in blocks of 512 bytes.
 with_room() { # BLOCKS ARGUMENT...
     code=$(
         trap '' XFSZ

@@ -1,4 +1,4 @@
-# tfm train: what a run says, and what it leaves.
+# tfm train: reports and output files of a run.
 . "$(dirname "$0")/common.sh"
 
 begin run $files --max-steps 6 --eval-steps 3 --logging-steps 2
@@ -26,9 +26,9 @@ check "train writes its reports into train.jsonl" [ "$(reports start run) $(repo
 check "train writes the number of pairs into train.jsonl" \
     grep -qx '{"type":"data","update":1,"pairs":228,"empty":0,"long":0,"invalid":0,"unpaired":0}' run/train.jsonl
 check "train writes reports with all keys" [ "$(grep -c '^{"type":"train","update":4,"epoch":1,"loss":.*,"nll":.*,"ppl":.*,"gradient_norm":.*,"rate":.*,"tokens_per_s":.*,"seconds":[0-9.]*}$' run/train.jsonl)" = 1 ]
-drawn=
-draws run && drawn=yes
-if [ "$drawn" ]; then
+rendered=
+renders run && rendered=yes
+if [ "$rendered" ]; then
     check "train renders loss curves" grep -q '</svg>' run/curves.svg
 else
     skip "train renders loss curves" "$(cat err)"
@@ -48,10 +48,10 @@ mv again run2
 rm run2/curves.svg
 resume run2
 check "train --resume of a finished run prints its result" [ "$code" = 0 -a "$(wc -l <out)" = 1 -a "$(reports end run2)" = 1 ]
-if [ "$drawn" ]; then
+if [ "$rendered" ]; then
     check "train --resume renders the loss curves again" [ -s run2/curves.svg ]
 else
-    skip "train --resume renders the loss curves again" "nothing draws here"
+    skip "train --resume renders the loss curves again" "cannot render pictures"
 fi
 
 echo "1..$count"

@@ -1,4 +1,4 @@
-# tfm train: SIGTERM, SIGINT and SIGHUP, at any time, and going on after them. With TFM_BRIEF=1 two of them.
+# tfm train: SIGTERM, SIGINT and SIGHUP at any time, and resuming. With TFM_BRIEF=1 two of the signals.
 . "$(dirname "$0")/common.sh"
 
 plan="$files --max-steps 60 --eval-steps 10 --logging-steps 1 --dropout 0.1 --buffer-size 70 --gradient-accumulation-steps 2 --average 3"
@@ -6,17 +6,17 @@ plan="$files --max-steps 60 --eval-steps 10 --logging-steps 1 --dropout 0.1 --bu
 begin whole $plan
 check "train with validations and snapshots" [ "$code" = 0 -a "$(ls whole/snapshots | tr '\n' ' ')" = \
     "00000040.safetensors 00000050.safetensors 00000060.safetensors " ]
-drawn=
-draws whole && drawn=yes
+rendered=
+renders whole && rendered=yes
 signals="TERM INT HUP"
-brief && signals="TERM HUP" # fleet.sh has INT too
+brief && signals="TERM HUP" # fleet.sh tests INT
 for signal in $signals; do
     rm -rf part
     # shellcheck disable=SC2086
     launch -o part $small $plan
     wait_for_update part 13
     kill -$signal $child
-    [ $signal = HUP ] && kill -$signal $child # a terminal that closes
+    [ $signal = HUP ] && kill -$signal $child # a closed terminal
     wait $child
     code=$?
     check "train says how to resume after SIG$signal" both 0 says err \
@@ -24,17 +24,17 @@ for signal in $signals; do
     check "train prints nothing on standard output after SIG$signal" [ ! -s out ]
     check "train writes a checkpoint at the update of SIG$signal" [ "$(sed -n 's/^stopped after update \([0-9]*\);.*/\1/p' err)" = \
         "$(head -c 4000 part/checkpoint.safetensors | sed -n 's/.*"update": *"\([0-9]*\)".*/\1/p')" ]
-    if [ "$drawn" ]; then
+    if [ "$rendered" ]; then
         check "train renders loss curves after SIG$signal" [ -s part/curves.svg ]
     else
-        skip "train renders loss curves after SIG$signal" "nothing draws here"
+        skip "train renders loss curves after SIG$signal" "cannot render pictures"
     fi
     (cd part/snapshots && "$tfm" train --resume .. >../../out 2>../../err)
     code=$?
     check "train --resume from another directory after SIG$signal gives the same parameters" both 0 alike part whole
 done
 
-# In the middle of a validation, in a folder whose name a shell would take apart.
+# During a validation, in a folder name that needs shell quoting.
 for i in $(seq 60); do cat valid.tsv; done >long.tsv
 plan="$files --max-steps 10 --eval-steps 5 --logging-steps 1 --average 2 --valid-tsv long.tsv --valid-beam-size 8"
 # shellcheck disable=SC2086
@@ -56,7 +56,7 @@ check "train --resume writes the best model again when it was deleted" both 0 [ 
 check "train --resume says that the best model was deleted" says err "it's/model.safetensors is not there any more: the best model is looked for anew"
 check "train --resume without the best model counts no snapshot twice" [ "$(ls "it's/snapshots")" = "$(ls whole/snapshots)" ]
 
-# Before there is an update.
+# Before the first update.
 for i in 1 2 3 4 5 6 7 8 9 10; do cat text.de; done >more.de
 for i in 1 2 3 4 5 6 7 8 9 10; do cat text.en; done >more.en
 rm -rf part

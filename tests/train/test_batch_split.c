@@ -1,4 +1,4 @@
-/* Load balancing by a fixed ratio: which rows each rank has, and how checkpoints keep the ratio. */
+/* Load balancing by a fixed ratio: the rows of each rank, and the ratio in checkpoints. */
 #include "train/batch_split.h"
 #include <math.h>
 #include <stdlib.h>
@@ -8,17 +8,17 @@
 
 enum { MOST_BATCHES = 6, MOST_ROWS = 40, MOST_WORLD = 9 };
 
-/* Batches whose rows are told by their lengths, which count from 0 over all of them. */
-typedef struct drawn {
+/* Batches whose lengths are row numbers, counted over all of them. */
+typedef struct random_batches {
     tfm_batch batches[MOST_BATCHES];
     size_t count;
     int32_t numbers[MOST_BATCHES * MOST_ROWS], ids[MOST_ROWS * 64];
     double tokens, widest;
     int64_t rows;
-} drawn;
+} random_batches;
 
-static void draw(drawn *d, harness_random *random, bool texts) {
-    *d = (drawn){.count = 1 + harness_next(random) % MOST_BATCHES};
+static void fill_random(random_batches *d, harness_random *random, bool texts) {
+    *d = (random_batches){.count = 1 + harness_next(random) % MOST_BATCHES};
     for (int32_t i = 0; i < MOST_BATCHES * MOST_ROWS; i++)
         d->numbers[i] = i;
     for (size_t i = 0; i < d->count; i++) {
@@ -36,17 +36,17 @@ static void draw(drawn *d, harness_random *random, bool texts) {
     }
 }
 
-/* Each row is one rank's, in order, and each rank has its share of the tokens but for a row at either end. */
+/* Each row belongs to one rank, in order, and each rank has its share of the tokens up to one row at either end. */
 static void test_split_rows_follow_the_shares(void **state) {
     (void)state;
     harness_random random = {11};
-    drawn *d = malloc(sizeof(*d));
+    random_batches *d = malloc(sizeof(*d));
     assert_non_null(d);
     for (int turn = 0; turn < 500; turn++) {
         const int world = 1 + (int)(harness_next(&random) % MOST_WORLD);
         double shares[MOST_WORLD], sum = 0;
         int32_t next = 0;
-        draw(d, &random, turn % 5 == 0);
+        fill_random(d, &random, turn % 5 == 0);
         for (int i = 0; i < world; i++) {
             shares[i] = i > 0 && harness_next(&random) % 4 == 0 ? 0 : 1 + (double)(harness_next(&random) % 50);
             sum += shares[i];
@@ -104,7 +104,7 @@ static void test_split_rejects_bad_arguments(void **state) {
     assert_int_equal(count, 0);
 }
 
-/* A trainer of so many ranks, as far as dealing looks at it. */
+/* A trainer of so many ranks, as far as load balancing reads it. */
 static tfm_trainer made(int world) {
     tfm_trainer t = {.group = {.world_size = world}};
     harness_ok(tfm__balance_init(&t, world));
@@ -125,7 +125,7 @@ static void test_trainer_shares_are_set_and_cleared(void **state) {
     tfm__balance_free(&t);
 }
 
-/* What a checkpoint has comes back; what is not of this many ranks, or damaged, makes the shares equal. */
+/* A checkpoint restores the ratio; a ratio for another number of ranks, or a damaged one, becomes equal shares. */
 static void test_shares_are_saved_and_loaded_as_text(void **state) {
     (void)state;
     static const char *const BAD[] = {"", "1", "1 2 3 4", "1 2 x", "1 2 -3", "0 0 0", "1  2 3 ", "a b c"};

@@ -1,4 +1,4 @@
-/* A run that stops and goes on: the same bits, from the same batch; and files that are no checkpoint. */
+/* Resuming a run: bit-identical, from the same batch; and files that are no checkpoint. */
 #include "model/weights/safetensors.h"
 #include "support/scratch.h"
 #include "support/small_model.h"
@@ -24,8 +24,8 @@ static tfm_trainer_options dropping(void) {
     return o;
 }
 
-/* Ten updates in one go, and with a checkpoint after the fourth from which another trainer goes on: the same bits. The
- * caller chooses the file's name, even one that ends as PyTorch's files do. */
+/* Ten updates in one run, and resumed by another trainer from a checkpoint after the fourth: bit-identical. The caller
+ * chooses the file name, even one with PyTorch's suffix. */
 static void test_resumed_training_is_bit_identical(void **state) {
     (void)state;
     const tfm_trainer_options o = dropping();
@@ -39,7 +39,7 @@ static void test_resumed_training_is_bit_identical(void **state) {
         tfm_model *model;
         tfm_trainer *trainer;
         tfm_model_shape shape = SMALL;
-        shape.seed += (uint64_t)part; /* what it starts from is overwritten */
+        shape.seed += (uint64_t)part; /* the initial values are overwritten */
         open_both(&model, &trainer, &shape, &o);
         if (part == 1)
             harness_ok(tfm_trainer_load(trainer, NULL, path));
@@ -67,11 +67,11 @@ static void count_retuned(void *user, tfm_log_level level, const char *line) {
     retuned += level == TFM_LOG_WARNING && strstr(line, "another table of `tfm tune`") && !strchr(line, '\n');
 }
 
-/* Another table of `tfm tune` is said in one sentence, and the run goes on. */
+/* A changed table of `tfm tune` gives one warning, and the run continues. */
 static void test_other_tuning_table_gives_one_warning(void **state) {
     (void)state;
     static const struct {
-        const char *saved, *loaded; /* of a row that nobody reads */
+        const char *saved, *loaded; /* of an unused row */
         int warnings;
     } CASES[] = {{NULL, NULL, 0}, {"1", "1", 0}, {NULL, "1", 1}, {"1", "2", 1}, {"1", NULL, 1}};
     const tfm_trainer_options o = dropping();
@@ -106,8 +106,8 @@ static void write_corpus(void) {
     scratch_write("corpus", text, at);
 }
 
-/* Twelve updates in one go, over two passes of several buffers; and stopped after each of some, with both
- * trainer and data opened anew. */
+/* Twelve updates in one run, over two passes of several buffers; and stopped after each of several, with trainer and
+ * data reopened. */
 static void test_resumed_data_position_is_bit_identical(void **state) {
     (void)state;
     const tfm_trainer_options o = dropping();
@@ -158,14 +158,14 @@ static void test_resumed_data_position_is_bit_identical(void **state) {
     tfm_tokenizer_free(&tokenizer);
 }
 
-/* A checkpoint in which a word of the header was changed on purpose, with the checksum that it then has. */
+/* A checkpoint with a changed header word and a matching checksum. */
 static void write_sealed(const char *name, char *bytes, size_t size) {
     tfm__checksum_encode((unsigned char *)bytes + size - TFM__CHECKSUM_BYTES,
                          tfm__hash64(bytes, size - TFM__CHECKSUM_BYTES, 0));
     scratch_write(name, bytes, size);
 }
 
-/* A file without a position where one is needed, and one that is no position: nothing moves. */
+/* A missing or invalid data position is rejected without effect. */
 static void test_checkpoint_without_position_changes_nothing(void **state) {
     (void)state;
     const tfm_trainer_options o = plain_options();
@@ -195,15 +195,15 @@ static void test_checkpoint_without_position_changes_nothing(void **state) {
     write_sealed("bad", bytes, size);
     scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_FORMAT, "not six numbers");
     place[4] = '0';
-    place[9] = place[10] = ' '; /* five, as they once were, but with blanks after them */
+    place[9] = place[10] = ' '; /* five, as in older versions, but followed by blanks */
     write_sealed("bad", bytes, size);
     scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_FORMAT, "not six numbers");
-    place[9] = '"'; /* JSON has blanks where it likes */
+    place[9] = '"'; /* valid JSON with blanks */
     place[11] = ' ';
     write_sealed("bad", bytes, size);
     harness_ok(tfm_trainer_load(trainer, data, scratch_path("bad")));
     memcpy(place, "0 0 0 0 0 0\"", 12);
-    place[2] = '9'; /* that batch is not there */
+    place[2] = '9'; /* that batch does not exist */
     write_sealed("bad", bytes, size);
     scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_INPUT, "there is no batch 9");
     harness_ok(tfm_trainer_load(trainer, data, path));
@@ -241,7 +241,7 @@ static void test_checkpoint_note_round_trip(void **state) {
     harness_ok(tfm_trainer_set_note(trainer, "kept"));
     scratch_refused(tfm_trainer_set_note(trainer, "\xff"), TFM_ERROR_ARGUMENT, "not UTF-8");
     assert_string_equal(tfm_trainer_note(trainer), "kept");
-    /* What no checkpoint could hold is refused at once. */
+    /* A note that no checkpoint can store is rejected at once. */
     const size_t most = 50000000;
     char *text = malloc(most + 1);
     assert_non_null(text);
@@ -260,8 +260,8 @@ static void test_checkpoint_note_round_trip(void **state) {
 
 enum { SNAPSHOTS = 3 };
 
-/* Trains on, with a snapshot after each few updates, and a checkpoint for the last of them. What the
- * parameters were is in values, and in nlls what an evaluation said then. */
+/* Continues training, with a snapshot after every few updates, and a checkpoint for the last of them. Returns the
+ * parameters in values, and evaluation losses in nlls. */
 static void take_snapshots(tfm_trainer *trainer, char (*paths)[4400], float **values, double *nlls) {
     harness_random random = {5};
     int32_t ids[8 * 9], lengths[8];
@@ -280,7 +280,7 @@ static void take_snapshots(tfm_trainer *trainer, char (*paths)[4400], float **va
     }
 }
 
-/* Averages of one and of all, to the last bit of a sum in double; and that what the device packs follows. */
+/* Averages of one and of all, bit-equal to a sum in double; packed copies follow. */
 static void test_snapshot_average_is_exact(void **state) {
     (void)state;
     tfm_trainer_options o = dropping();
@@ -311,7 +311,7 @@ static void test_snapshot_average_is_exact(void **state) {
     free(moments);
     free(after);
 
-    /* With a file that is none in between, nothing changes. */
+    /* An invalid file in the list changes nothing. */
     const char *const bad[] = {paths[0], scratch_path("absent"), paths[1]};
     scratch_refused(tfm_trainer_average(trainer, bad, 3), TFM_ERROR_IO, "absent");
     scratch_refused(tfm_trainer_average(trainer, bad, 0), TFM_ERROR_ARGUMENT, "needs at least one file");
@@ -327,7 +327,7 @@ static void test_snapshot_average_is_exact(void **state) {
     free_both(&model, &trainer);
 }
 
-/* What is written, and summed, in several pieces. */
+/* A tensor written and summed in several chunks. */
 static void test_large_checkpoint_round_trip(void **state) {
     (void)state;
     const tfm_trainer_options o = plain_options();
@@ -350,9 +350,9 @@ static void test_large_checkpoint_round_trip(void **state) {
     free_both(&model, &trainer);
 }
 
-/* ---- What is no checkpoint ---- */
+/* ---- Invalid checkpoints ------ */
 
-/* A file of another model, a cut one, none: the trainer stays as it was. */
+/* A file of another model, a truncated one, none: the trainer stays unchanged. */
 static void test_wrong_checkpoint_leaves_trainer_unchanged(void **state) {
     (void)state;
     tfm_model *models[2];
@@ -380,7 +380,7 @@ static void test_wrong_checkpoint_leaves_trainer_unchanged(void **state) {
         free_both(&models[i], &trainers[i]);
 }
 
-/* One bit of it turned, in the header, in the numbers, in the checksum: the trainer stays as it was. */
+/* One flipped bit, in the header, the numbers or the checksum: the trainer stays unchanged. */
 static void test_damaged_checkpoint_leaves_trainer_unchanged(void **state) {
     (void)state;
     const tfm_trainer_options o = plain_options();

@@ -1,5 +1,5 @@
-/* Parallel text in several files: the batches of one pair of files that has all of it, from anywhere on, and what is
- * said of each of the files. */
+/* Parallel text in several files: the batches of one concatenated pair of files, from any position, and messages per
+ * file. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include "support/scratch.h"
@@ -11,7 +11,7 @@ static tfm_tokenizer *tokenizer;
 
 /* ---- Files ---- */
 
-/* What a reader is given. */
+/* Input of a reader. */
 typedef struct given {
     const char *sources[FILES], *targets[FILES];
     size_t count;
@@ -31,7 +31,7 @@ static void free_given(given *g) {
     }
 }
 
-/* A file that is being written. */
+/* A file being written. */
 typedef struct writer {
     char *text;
     size_t bytes;
@@ -43,7 +43,7 @@ static void begin(writer *w) {
     assert_non_null(w->file);
 }
 
-/* Its path; `ended`: with the end of its last line. */
+/* Its path; `ended`: with a final line end. */
 static char *finish(writer *w, const char *name, bool ended) {
     assert_int_equal(fclose(w->file), 0);
     scratch_write(name, w->text, w->bytes - (!ended && w->bytes > 0));
@@ -53,7 +53,7 @@ static char *finish(writer *w, const char *name, bool ended) {
     return path;
 }
 
-/* Line `i` of a side, which is of pair `i` of all. Some pairs are bad. */
+/* Line `i` of a side, of pair `i` overall. Some pairs are bad. */
 static void put(writer *w, int side, int i) {
     const bool empty = i == 5 || i == 18 || i == 22 || i == 28 || i == 40, invalid = i == 9 || i == 27 || i == 47;
     if (empty && side == 0)
@@ -63,7 +63,7 @@ static void put(writer *w, int side, int i) {
         fprintf(w->file, " Haus");
 }
 
-/* How long files are, what they end with, and how their lines end. */
+/* File lengths, final line ends, and line end styles. */
 static const struct {
     int lines[2];
     bool ended[2];
@@ -78,7 +78,7 @@ enum { PAIRS = 14 + 9 + 5 + 21, UNPAIRED = 3 + 1 + 4 + 5 };
 
 enum { EVEN, UNEVEN, TSV };
 
-/* The same pairs as several files and as one. Even files have as many lines on both sides, and all their ends. */
+/* The same pairs in several files and in one. Even files have equal lines on both sides, and final line ends. */
 static void write_files(given *parts, given *whole, int kind) {
     writer w[2], all[2];
     char name[64];
@@ -135,7 +135,7 @@ static uint64_t next_hash(tfm_data *data) {
     return add(hash, b.targets, (size_t)(b.count * b.target_width) * sizeof(int32_t));
 }
 
-/* The batches of two passes, where each begins, and what was counted before it. */
+/* The batches of two passes, the position before each, and the counts up to it. */
 typedef struct batches {
     uint64_t hashes[MOST];
     tfm_data_position places[MOST];
@@ -154,7 +154,7 @@ static void read_all(batches *b, const given *g, const tfm_data_options *o) {
     tfm_data_free(&data);
 }
 
-/* From each place on, another reader gives what the first one gave. */
+/* From each position another reader gives the same batches. */
 static void check_seeks(const batches *b, const given *g, const tfm_data_options *o) {
     tfm_data *data = open_given(g, o);
     for (int from = b->count - 1; from >= 0; from -= harness_brief() && o->buffer_size != 1 ? 3 : 1) {
@@ -168,7 +168,7 @@ static void check_seeks(const batches *b, const given *g, const tfm_data_options
     tfm_data_free(&data);
 }
 
-/* Several files are as one, whatever their lengths and ends, whatever is asked for. */
+/* Several files equal one, for any lengths, line ends and options. */
 static void test_several_files_give_the_batches_of_one(void **state) {
     (void)state;
     static const int64_t buffers[] = {0, 1, 3, 7, 14};
@@ -203,7 +203,7 @@ static void test_several_files_give_the_batches_of_one(void **state) {
                     assert_memory_equal(&place, &one.places[i], sizeof(place));
                 }
                 check_seeks(&several, &parts, &o);
-                if (kind == EVEN) /* places of one reader are the other's */
+                if (kind == EVEN) /* positions of either reader work in the other */
                     check_seeks(&several, &whole, &o);
             }
         free_given(&parts);
@@ -211,7 +211,7 @@ static void test_several_files_give_the_batches_of_one(void **state) {
     }
 }
 
-/* Places that are in none of the files, or where the two sides are not in step. */
+/* Positions outside the files, or with the two sides out of step. */
 static void test_invalid_corpus_position_is_rejected(void **state) {
     (void)state;
     given parts, whole;
@@ -239,9 +239,9 @@ static void test_invalid_corpus_position_is_rejected(void **state) {
     free_given(&whole);
 }
 
-/* ---- What is said ---- */
+/* ---- Messages -------- */
 
-/* Pairs of files with these lines; a target of NULL makes it TSV files. */
+/* Pairs of files with these lines; a target of NULL makes TSV files. */
 static given make(const char *const texts[][2], size_t count) {
     given g = {.count = count, .tsv = !texts[0][1]};
     char name[64];
@@ -256,7 +256,7 @@ static given make(const char *const texts[][2], size_t count) {
     return g;
 }
 
-/* `strict` gives the good pairs before what it refuses, and names the files and the line in them, from anywhere on. */
+/* `strict` returns the good pairs before the rejected one, and names its files and line, from any position. */
 static void test_strict_names_file_and_line(void **state) {
     (void)state;
     static const struct {
@@ -309,8 +309,7 @@ static void test_strict_names_file_and_line(void **state) {
         }
 }
 
-/* A file that is changed, or gone, by the time that it is read; also one that a single buffer has all of, in a later
- * pass. */
+/* A file changed or deleted by the time it is read; also one in a single buffer, in a later pass. */
 static void test_changed_or_missing_file_is_reported(void **state) {
     (void)state;
     for (int way = 0; way < 4; way++) {
@@ -326,7 +325,7 @@ static void test_changed_or_missing_file_is_reported(void **state) {
         if (way != 2) {
             FILE *file = fopen(changed, "r+b");
             assert_true(file && fputs("Haus", file) >= 0 && fclose(file) == 0);
-            const struct timespec times[] = {{1, 0}, {1, 0}}; /* a clock may be coarse */
+            const struct timespec times[] = {{1, 0}, {1, 0}}; /* file times may be coarse */
             assert_int_equal(utimensat(AT_FDCWD, changed, times, 0), 0);
         } else
             assert_int_equal(unlink(changed), 0);

@@ -1,4 +1,4 @@
-/* Parallel text as batches: which pairs, in which order, and from anywhere on again. */
+/* Parallel text as batches: their pairs, order and resumption. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static char *write_file(const char *text, size_t bytes) {
     return path;
 }
 
-/* So many lines of one to eleven words, numbered so that each is another. */
+/* So many numbered, distinct lines of one to eleven words. */
 static char *write_lines(int count, int shift) {
     char *text = calloc((size_t)count, 200);
     size_t at = 0;
@@ -35,7 +35,7 @@ static char *write_lines(int count, int shift) {
     return path;
 }
 
-/* A hash of a batch, and its pairs and its wider side checked. */
+/* A hash of a batch; checks its pairs and wider side. */
 static uint64_t hash_of(const tfm_batch *b, int64_t tokens, uint64_t *pairs) {
     uint64_t hash = 1469598103934665603u;
     const int64_t wide = b->source_width > b->target_width ? b->source_width : b->target_width;
@@ -71,8 +71,8 @@ static int run(uint64_t *hashes, int most, const char *source, const char *targe
 
 enum { LINES = 500, MOST = 4000 };
 
-/* Every pair once a pass, other orders in other passes and by other seeds, the same by the same; with one
- * buffer, and with many that do not divide the files. */
+/* Every pair once per pass; the order depends on pass and seed and is deterministic; with one buffer, and with many
+ * that do not divide the files. */
 static void test_every_pair_comes_once_a_pass_in_seeded_order(void **state) {
     (void)state;
     char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
@@ -97,7 +97,7 @@ static void test_every_pair_comes_once_a_pass_in_seeded_order(void **state) {
     free(target);
 }
 
-/* From any batch on, another reader gives what the first one gave; drawn segmentations too. */
+/* From any batch on another reader gives the same batches; also with sampled segmentations. */
 static void test_seek_gives_the_same_batches(void **state) {
     (void)state;
     char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
@@ -125,7 +125,7 @@ static void test_seek_gives_the_same_batches(void **state) {
                 assert_int_equal(hash_of(&batch, o.batch_tokens, &pairs), all[i]);
             }
         }
-        /* Where there is no such batch, the reader stays where it was. */
+        /* Without such a batch the reader does not move. */
         tfm_data_position beyond = places[0];
         tfm_batch batch;
         beyond.batch = 100000;
@@ -137,7 +137,7 @@ static void test_seek_gives_the_same_batches(void **state) {
             harness_ok(tfm_data_next(other, &batch));
             assert_int_equal(hash_of(&batch, o.batch_tokens, &pairs), all[i]);
         }
-        /* Numbers of a damaged checkpoint, counting on from which would overflow. */
+        /* Counters of a damaged checkpoint that would overflow. */
         tfm_data_position never[] = {{.epoch = INT64_MAX},
                                      {.batch = INT64_MAX},
                                      {.line = INT64_MAX},
@@ -160,11 +160,11 @@ static void test_seek_gives_the_same_batches(void **state) {
     free(target);
 }
 
-/* ---- Plain text ---- */
+/* ---- Language model text ---- */
 
 enum { BLOCK = 16 };
 
-/* A hash of a batch of blocks, which is checked; *learned: tokens that it teaches. */
+/* A hash of a checked batch of blocks; *learned: its target tokens. */
 static uint64_t hash_blocks(const tfm_batch *b, int64_t tokens, uint64_t *learned) {
     uint64_t hash = 1469598103934665603u;
     assert_null(b->sources);
@@ -181,7 +181,7 @@ static uint64_t hash_blocks(const tfm_batch *b, int64_t tokens, uint64_t *learne
     return hash;
 }
 
-/* Batches of two passes, and where each begins; returns how many. */
+/* Batches of two passes, and the position of each; returns how many. */
 static int run_texts(uint64_t *hashes, tfm_data_position *places, const char *const *files, size_t count,
                      tfm_data_options o, uint64_t *learned) {
     tfm_data *data;
@@ -198,7 +198,7 @@ static int run_texts(uint64_t *hashes, tfm_data_position *places, const char *co
     return n;
 }
 
-/* How many tokens the lines have, with their ends. */
+/* Tokens of the lines, including EOS. */
 static uint64_t count_tokens(const char *path) {
     char line[512];
     uint64_t sum = 0;
@@ -215,7 +215,7 @@ static uint64_t count_tokens(const char *path) {
     return sum;
 }
 
-/* Each token but the first of a buffer is learned once in a pass, in another order in each, from any batch on again. */
+/* Each token except a buffer's first is a target once per pass, in another order each time, and from any batch on. */
 static void test_every_token_is_a_target_once_a_pass(void **state) {
     (void)state;
     static uint64_t all[MOST], again[MOST];
@@ -257,7 +257,7 @@ static void test_every_token_is_a_target_once_a_pass(void **state) {
     free(path);
 }
 
-/* Files one after the other are as one; in order they are what the text is, with what ends a text after each. */
+/* Several files equal one; unshuffled batches are the text in order, with EOS after each line. */
 static void test_texts_in_order_have_end_tokens(void **state) {
     (void)state;
     const char text[] = "Haus\n\nHaus Haus\n\xff\n  \nHaus\n";
@@ -313,8 +313,7 @@ static void test_texts_in_order_have_end_tokens(void **state) {
     free(whole);
 }
 
-/* Tokens of a pass whose targets are all `line`, and how many ways there were to cut it: at most MOST of
- * them. */
+/* Tokens of a pass whose targets are all `line`, and the number of distinct segmentations: at most MOST. */
 static int cuts(tfm_data *data, const char *line, int64_t *tokens) {
     static int32_t seen[MOST][64];
     int count = 0;
@@ -343,8 +342,8 @@ static int cuts(tfm_data *data, const char *line, int64_t *tokens) {
     return count;
 }
 
-/* Drawn segmentations say the same text, are another in each line and pass, and those of a reader do not
- * depend on what other readers of the process draw. */
+/* Sampled segmentations decode to the same text, differ by line and pass, and do not depend on other readers of the
+ * process. */
 static void test_sampled_segmentations_keep_the_text(void **state) {
     (void)state;
     enum { SAME = 200 };
@@ -395,14 +394,14 @@ static void test_sampled_segmentations_keep_the_text(void **state) {
     free(path);
 }
 
-/* Where the longest lines just fit, drawn pieces do not always: a pass has the same pairs all the same. */
+/* A line that just fits may not fit in sampled pieces: a pass has the same pairs anyway. */
 static void test_sampled_segmentations_keep_all_pairs(void **state) {
     (void)state;
     char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
     static uint64_t hashes[MOST];
     tfm_data_options o = {.batch_tokens = 400, .max_length = 7, .seed = 7, .buffer_size = 100};
     uint64_t pairs = 0;
-    do { /* ends where nothing is left out: at the longest line's best pieces */
+    do { /* fails if no line is too long: at the longest line's best segmentation */
         o.max_length++;
         run(hashes, MOST, source, target, o, 1, &pairs);
     } while (pairs < LINES);
@@ -415,7 +414,7 @@ static void test_sampled_segmentations_keep_all_pairs(void **state) {
     free(target);
 }
 
-/* What is cut otherwise makes other batches: the buffer begins again. */
+/* Another segmentation gives other batches: the buffer restarts. */
 static void test_seek_with_other_segmentation_restarts_the_buffer(void **state) {
     (void)state;
     char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
@@ -439,8 +438,7 @@ static void test_seek_with_other_segmentation_restarts_the_buffer(void **state) 
     free(target);
 }
 
-/* A pass whose last buffer is full ends there, whether bad pairs follow or nothing; those are of that pass.
- */
+/* A pass whose last buffer is full ends there, whether bad pairs or nothing follows; bad pairs count in that pass. */
 static void test_pass_ends_with_a_full_last_buffer(void **state) {
     (void)state;
     enum { GOOD = 100 };
@@ -453,7 +451,7 @@ static void test_pass_ends_with_a_full_last_buffer(void **state) {
             files[0] = write_file(text, at);
             memset(text + at, '\n', (size_t)bad);
             files[1] = write_file(text, at + (size_t)bad);
-            for (int of = 0; of < 2; of++) { /* lines without a partner, and empty ones */
+            for (int of = 0; of < 2; of++) { /* unpaired and empty lines */
                 const char *target = files[1], *source = files[of];
                 tfm_data_options o = {.batch_tokens = 40, .buffer_size = buffer, .seed = 7};
                 static uint64_t hashes[MOST];
@@ -470,12 +468,12 @@ static void test_pass_ends_with_a_full_last_buffer(void **state) {
                 const tfm_data_counts c = tfm_data_count(data);
                 assert_int_equal(c.pairs, GOOD);
                 assert_int_equal(of ? c.empty : c.unpaired, bad);
-                /* Where runs once stood that did not look for the end: the next pass. */
+                /* The position of older versions, which did not detect the end: the next pass. */
                 const tfm_data_position old = {
                     .line = GOOD, .source_offset = (int64_t)at, .target_offset = (int64_t)at};
                 harness_ok(tfm_data_seek(data, old));
                 assert_int_equal(tfm_data_tell(data).epoch, 1);
-                /* It refuses what `strict` refuses only after the good pairs. */
+                /* `strict` rejects a pair only after the good ones. */
                 tfm_data_free(&data);
                 o.strict = true;
                 harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
@@ -491,7 +489,7 @@ static void test_pass_ends_with_a_full_last_buffer(void **state) {
         }
 }
 
-/* Counts of part of a pass are not taken for those of all of it. */
+/* Counts of part of a pass do not replace those of a full pass. */
 static void test_pair_count_is_of_whole_passes(void **state) {
     (void)state;
     char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
@@ -509,7 +507,7 @@ static void test_pair_count_is_of_whole_passes(void **state) {
     assert_true(tfm_data_count(data).complete);
     assert_int_equal(tfm_data_count(data).pairs, LINES);
     tfm_data_free(&data);
-    for (int pass = 1; pass <= 2; pass++) { /* one that begins in its middle, and the one after it */
+    for (int pass = 1; pass <= 2; pass++) { /* a pass that begins in its middle, and the next one */
         if (pass == 1) {
             harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
             harness_ok(tfm_data_seek(data, middle));
@@ -519,7 +517,7 @@ static void test_pair_count_is_of_whole_passes(void **state) {
         assert_int_equal(tfm_data_count(data).complete, pass == 2);
         assert_true(pass == 1 || tfm_data_count(data).pairs == LINES);
     }
-    harness_ok(tfm_data_seek(data, middle)); /* what is known stays known */
+    harness_ok(tfm_data_seek(data, middle)); /* known counts stay known */
     assert_int_equal(tfm_data_count(data).pairs, LINES);
     tfm_data_free(&data);
     unlink(source);
@@ -536,7 +534,7 @@ static int64_t bytes_before(const char *text, int lines) {
     return at - text;
 }
 
-/* Bad pairs are left out and counted, or refused with their line. */
+/* Bad pairs are skipped and counted, or rejected with their line. */
 static void test_bad_pairs_are_counted_or_rejected_with_line(void **state) {
     (void)state;
     const char source_text[] =
@@ -551,7 +549,7 @@ static void test_bad_pairs_are_counted_or_rejected_with_line(void **state) {
     harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
     harness_ok(tfm_data_next(data, &batch));
     assert_int_equal(batch.count, 2);
-    assert_int_equal(batch.source_lengths[0], batch.source_lengths[1]); /* no mark, no CR */
+    assert_int_equal(batch.source_lengths[0], batch.source_lengths[1]); /* no BOM, no CR */
     const tfm_data_counts c = tfm_data_count(data);
     assert_int_equal(c.pairs, 2);
     assert_int_equal(c.empty, 2);
@@ -567,7 +565,7 @@ static void test_bad_pairs_are_counted_or_rejected_with_line(void **state) {
         [5] = "line 5: the target is empty",
         [6] = "line 6: the target: byte 2 of the line is NUL",
     };
-    for (int line = 2; line <= 6; line++) { /* from there on */
+    for (int line = 2; line <= 6; line++) { /* from that line on */
         const tfm_data_position at = {.line = line - 1,
                                       .source_offset = bytes_before(source_text, line - 1),
                                       .target_offset = bytes_before(target_text, line - 1)};
@@ -635,8 +633,8 @@ static void test_data_rejects_bad_arguments(void **state) {
     free(none);
 }
 
-/* Places in a file that was written to are nobody's: the next buffer is refused. One that is gone is missing;
- * one that has another time and the same text is itself. */
+/* Positions in a modified file are invalid: the next buffer is rejected. A deleted file is missing; a file with the
+ * same text and a new time is accepted. */
 static void test_changed_file_is_rejected(void **state) {
     (void)state;
     for (int way = 0; way < 4; way++) {
@@ -653,7 +651,7 @@ static void test_changed_file_is_rejected(void **state) {
             assert_true(file && fputs("Haus", file) >= 0 && fclose(file) == 0);
         } else if (way == 2)
             assert_int_equal(unlink(target), 0);
-        if (way != 2) /* a clock may be coarse */
+        if (way != 2) /* file times may be coarse */
             assert_int_equal(
                 utimensat(AT_FDCWD, way == 1 ? source : target, (const struct timespec[]){{1, 0}, {1, 0}}, 0), 0);
         for (; status == TFM_OK && batches < (harness_brief() ? LINES : 10 * LINES); batches++)

@@ -1,5 +1,5 @@
-/* Readers of several ranks, as threads: each tokenizes its portion of the lines, and all give the batches that one
- * reader alone gives, whatever the text, from anywhere on; and what fails on one of them fails on all. */
+/* Readers of several ranks, as threads: each tokenizes its portion of the lines, and all return the batches of a single
+ * reader, for any text and position; a failure on one is a failure on all. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,30 +14,30 @@ enum { MOST_WORLD = 4, MOST_CALLS = 900, LINES = 600 };
 
 static tfm_tokenizer *tokenizer;
 
-/* ---- How threads talk ---- */
+/* ---- Communication between threads ---- */
 
 typedef struct room {
     pthread_barrier_t barrier;
     const void *out[MOST_WORLD];
-    int world, mute; /* after so many calls nobody hears anybody; 0: never */
+    int world, mute; /* number of calls until communication fails; 0: never */
 } room;
 
-/* What one reader is to do, and what came of it. */
+/* The task of one reader, and its result. */
 typedef struct seat {
-    room *room; /* NULL: it is alone */
+    room *room; /* NULL: a single reader */
     int rank, told;
-    const char *files[3]; /* a source and a target, or a source alone; of texts up to three */
+    const char *files[3]; /* a source and a target, or a source alone; up to three files */
     bool texts;
-    const char *targets[3]; /* those of several sources, which are `files` then */
+    const char *targets[3]; /* the sources, in `files` */
     tfm_data_options options;
     tfm_data_position from;
-    int calls; /* of tfm_data_next; it makes them all, whatever fails */
+    int calls; /* of tfm_data_next; all are made, whatever fails */
     struct call {
         tfm_status status;
-        uint64_t batch, rest; /* hashes: of the batch, and of the place after it and the counts */
+        uint64_t batch, rest; /* hashes of the batch, and of the following position and counts */
     } made[MOST_CALLS];
     tfm_data_position places[MOST_CALLS];
-    const char *spoiled; /* a file that it removes before the second call */
+    const char *spoiled; /* a file to delete before the second call */
     uint64_t encoded;
     char sentence[512]; /* of the first failure */
 } seat;
@@ -110,7 +110,7 @@ static void *read_text(void *user) {
     tfm_data *data = NULL;
     s->options.process_group = &ranks;
     if (open_files(&data, s) != TFM_OK) {
-        fprintf(stderr, "%s\n", tfm_error_message()); /* the others would wait for ever */
+        fprintf(stderr, "%s\n", tfm_error_message()); /* the others would wait forever */
         exit(1);
     }
     tfm_status sought = s->from.epoch || s->from.line || s->from.batch ? tfm_data_seek(data, s->from) : TFM_OK;
@@ -130,13 +130,13 @@ static void *read_text(void *user) {
     return NULL;
 }
 
-/* Has `world` seats that are alike read. */
+/* Runs `world` identical ranks. */
 static void read_together(seat *seats, int world, const seat *like, int mute) {
     room shared = {.world = world, .mute = mute};
     pthread_t threads[MOST_WORLD];
     pthread_barrier_init(&shared.barrier, NULL, (unsigned)world);
     for (int i = 0; i < world; i++) {
-        const char *const own = seats[i].files[0]; /* a file of its own, or NULL */
+        const char *const own = seats[i].files[0]; /* a separate file, or NULL */
         const char *const spoiled = seats[i].spoiled;
         const tfm_data_position from = seats[i].from;
         const int64_t buffer = seats[i].options.buffer_size; /* another one, or 0 */
@@ -155,10 +155,10 @@ static void read_together(seat *seats, int world, const seat *like, int mute) {
     pthread_barrier_destroy(&shared.barrier);
 }
 
-/* Two, three and four ranks do what one does, call by call, and together tokenize what that one tokenizes, but for the
- * few lines of each buffer that they read ahead: at most `ahead` more. */
+/* Two, three and four ranks equal one, call by call, and tokenize the same lines in total, except read-ahead lines of
+ * each buffer: at most `ahead` more. */
 static void check_same(const seat *job, uint64_t ahead) {
-    static int turn; /* in a brief run each job has one of these worlds, in turn */
+    static int turn; /* brief runs alternate the worlds over the jobs */
     seat *alone = malloc(sizeof(*alone)), *seats = malloc(MOST_WORLD * sizeof(*seats));
     assert_true(alone && seats);
     *alone = *job;
@@ -182,7 +182,7 @@ static void check_same(const seat *job, uint64_t ahead) {
         }
         if (alone->sentence[0])
             continue;
-        if (job->options.subword_alpha > 0) { /* whole buffers, in turn */
+        if (job->options.subword_alpha > 0) { /* alternates whole buffers */
             assert_int_equal(sum, alone->encoded);
             continue;
         }
@@ -209,7 +209,7 @@ static int put_line(char *to, int number, int words, int damage) {
     return at;
 }
 
-/* One in `often` lines is damaged, or none, and all of those from `from` on, so many. */
+/* One in `often` lines is damaged, or none; and `so many` from `from` on. */
 static const char *put_lines(const char *name, int count, int seed, int often, int from, int many) {
     harness_random random = {(uint64_t)seed};
     char *text = calloc((size_t)count + 1, 256);
@@ -231,7 +231,7 @@ static seat pair_of(const char *source, const char *target, int64_t buffer) {
                   .calls = 100};
 }
 
-/* Whole lines, in one buffer and in many; the last of them is full, or not. */
+/* Good lines, in one buffer and in many; the last one is full, or not. */
 static void test_ranks_give_the_batches_of_one_reader(void **state) {
     (void)state;
     static const int64_t buffers[] = {0, 77, 100, LINES, 1, 3};
@@ -244,7 +244,7 @@ static void test_ranks_give_the_batches_of_one_reader(void **state) {
         const uint64_t ahead = buffers[i] == 0 || buffers[i] == LINES ? 0 : 70 * (uint64_t)job.calls;
         check_same(&job, ahead);
     }
-    seat job = pair_of(source, target, 100); /* every seventh is held out; drawn pieces; nothing is sorted */
+    seat job = pair_of(source, target, 100); /* every seventh is held out; sampled segmentations; unsorted */
     job.options.holdout_every = 7;
     check_same(&job, 70 * 100);
     job.options.in_order = true;
@@ -253,7 +253,7 @@ static void test_ranks_give_the_batches_of_one_reader(void **state) {
     check_same(&job, 0);
 }
 
-/* More than ranks tell each other in one piece. */
+/* More than ranks exchange in one message. */
 static void test_lines_beyond_one_message_are_exchanged(void **state) {
     (void)state;
     enum { MANY = 16000 };
@@ -267,7 +267,7 @@ static void test_lines_beyond_one_message_are_exchanged(void **state) {
     check_same(&job, 0);
 }
 
-/* What is shared is the tokenizing: a rank that did all of it would fail here. */
+/* Only tokenizing is distributed: a rank that did all of it would fail here. */
 static void test_ranks_share_the_tokenization(void **state) {
     (void)state;
     char source[4096], target[4096];
@@ -278,7 +278,7 @@ static void test_ranks_share_the_tokenization(void **state) {
     assert_non_null(seats);
     read_together(seats, MOST_WORLD, &job, 0);
     for (int i = 0; i < MOST_WORLD; i++)
-        assert_int_equal(seats[i].encoded, LINES / MOST_WORLD); /* once, though it gives many passes */
+        assert_int_equal(seats[i].encoded, LINES / MOST_WORLD); /* tokenized once for many passes */
     job.options.subword_alpha = 0.2f;
     job.options.buffer_size = 60;
     memset(seats, 0, MOST_WORLD * sizeof(*seats));
@@ -292,8 +292,8 @@ static void test_ranks_share_the_tokenization(void **state) {
     free(seats);
 }
 
-/* Damaged lines here and there, more of them on end than are read ahead, and most of all; also at the end of the files,
- * and with lines that have no partner. */
+/* Occasional damaged lines, more in sequence than are read ahead, and a majority; also at the end of files, and with
+ * unpaired lines. */
 static void test_damaged_lines_are_skipped_alike_on_all_ranks(void **state) {
     (void)state;
     static const struct {
@@ -317,7 +317,7 @@ static void test_damaged_lines_are_skipped_alike_on_all_ranks(void **state) {
         job.options.strict = true;
         check_same(&job, 0);
         job.options.subword_alpha = 0;
-        job.options.strict = true; /* refused at the same line by the same sentence */
+        job.options.strict = true; /* rejected at the same line with the same message */
         check_same(&job, (uint64_t)job.calls * LINES);
         job.files[1] = NULL; /* TSV without a tab */
         check_same(&job, 0);
@@ -326,7 +326,7 @@ static void test_damaged_lines_are_skipped_alike_on_all_ranks(void **state) {
     }
 }
 
-/* Plain text, of one file and of several. */
+/* Language model text, of one file and of several. */
 static void test_ranks_read_plain_texts_as_one_reader(void **state) {
     (void)state;
     char paths[3][4096];
@@ -348,7 +348,7 @@ static void test_ranks_read_plain_texts_as_one_reader(void **state) {
         }
 }
 
-/* Three pairs of files, none of which has as many lines on both sides, with damaged lines. */
+/* Three pairs of files with unequal numbers of lines, and damaged lines. */
 static seat several_of(int64_t buffer) {
     static char paths[6][4096];
     static const int lines[6] = {200, 212, 100, 0, 298, 290};
@@ -365,7 +365,7 @@ static seat several_of(int64_t buffer) {
     return job;
 }
 
-/* Pairs of files one after the other: what has no partner is counted in the buffer that it is in. */
+/* Several pairs of files: unpaired lines are counted in their buffer. */
 static void test_ranks_read_several_files_as_one_reader(void **state) {
     (void)state;
     static const int64_t buffers[] = {0, 1, 77};
@@ -382,14 +382,14 @@ static void test_ranks_read_several_files_as_one_reader(void **state) {
         job.options.strict = false;
         check_same(&job, 0);
     }
-    seat job = several_of(20); /* it is no damaged line that is refused, but one without a partner */
+    seat job = several_of(20); /* the rejected line is unpaired, not damaged */
     job.files[0] = put_lines("whole0", 50, 1, 0, 0, 0);
     job.targets[0] = put_lines("whole1", 50, 2, 0, 0, 0);
     job.options.strict = true;
     check_same(&job, (uint64_t)job.calls * LINES);
 }
 
-/* From the place of any batch on, in the middle of a buffer or between two, other ranks give what one gave. */
+/* From the position of any batch, within a buffer or between two, any number of ranks continues equally. */
 static void test_ranks_seek_as_one_reader(void **state) {
     (void)state;
     char source[4096], target[4096];
@@ -418,7 +418,7 @@ static void test_ranks_seek_as_one_reader(void **state) {
                 for (int i = 1; i < world; i++)
                     assert_memory_equal(seats[i].made, seats[0].made, sizeof(seats->made));
             }
-        job.from.batch = 100000; /* no such batch: all say so, where they come to it, and go on saying it */
+        job.from.batch = 100000; /* no such batch: all ranks report it when they reach it, and keep reporting it */
         memset(seats, 0, MOST_WORLD * sizeof(*seats));
         read_together(seats, 3, &job, 0);
         for (int i = 0; i < 3; i++) {
@@ -431,7 +431,7 @@ static void test_ranks_seek_as_one_reader(void **state) {
     }
 }
 
-/* What one cannot read, another text, another place, and ranks that cannot talk: all end, and none waits. */
+/* An unreadable file, another text, another position, and broken communication: all ranks fail, and none waits. */
 static void test_failure_of_one_rank_ends_all(void **state) {
     (void)state;
     enum { WORLD = 3 };
@@ -444,7 +444,7 @@ static void test_failure_of_one_rank_ends_all(void **state) {
     seat *seats = calloc(WORLD, sizeof(*seats));
     assert_non_null(seats);
 
-    seats[1].files[0] = other; /* it is shorter, so its pairs are over before the others' */
+    seats[1].files[0] = other; /* it is shorter, so its pairs end before the others' */
     read_together(seats, WORLD, &job, 0);
     for (int i = 0; i < WORLD; i++) {
         assert_int_equal(seats[i].made[0].status, TFM_OK);
@@ -453,7 +453,7 @@ static void test_failure_of_one_rank_ends_all(void **state) {
             assert_int_equal(seats[i].made[k].status, seats[0].made[k].status);
     }
 
-    /* The fifth line, which the second rank tokenizes, is bad in its text alone. */
+    /* The fifth line, tokenized by the second rank, is bad only in its text. */
     snprintf(other, sizeof(other), "%s", put_lines("other", LINES, 1, 0, 4, 1));
     memset(seats, 0, WORLD * sizeof(*seats));
     seats[1].files[0] = other;
@@ -474,8 +474,8 @@ static void test_failure_of_one_rank_ends_all(void **state) {
         assert_non_null(strstr(seats[i].sentence, "rank 2 is at another place of the text than rank 0"));
     }
 
-    for (int drawn = 0; drawn < 2; drawn++) { /* by other buffers, other ranks would make them for all */
-        job.options.subword_alpha = drawn ? 0.2f : 0;
+    for (int sampled = 0; sampled < 2; sampled++) { /* with other buffers other ranks would tokenize for all */
+        job.options.subword_alpha = sampled ? 0.2f : 0;
         memset(seats, 0, WORLD * sizeof(*seats));
         seats[1].options.buffer_size = job.options.buffer_size / 2;
         read_together(seats, WORLD, &job, 0);
@@ -495,7 +495,7 @@ static void test_failure_of_one_rank_ends_all(void **state) {
 
     job.options.subword_alpha = 0;
     memset(seats, 0, WORLD * sizeof(*seats));
-    seats[1].files[0] = seats[1].spoiled = link; /* it is gone when a later buffer is read */
+    seats[1].files[0] = seats[1].spoiled = link; /* deleted when a later buffer is read */
     put_lines("link", LINES, 1, 0, 0, 0);
     read_together(seats, WORLD, &job, 0);
     for (int i = 0; i < WORLD; i++) {

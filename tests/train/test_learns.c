@@ -1,4 +1,4 @@
-/* Models that learn from nothing: to copy strings, and to reverse them. */
+/* Models trained from scratch to copy strings, and to reverse them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ enum {
     UPDATES = 800
 };
 
-/* Pairs of one batch: strings of 1 to LONGEST symbols, and what is to become of them. */
+/* Pairs of one batch: strings of 1 to LONGEST symbols, and their targets. */
 typedef struct strings {
     int32_t sources[BATCH * WIDTH], targets[BATCH * WIDTH], lengths[BATCH];
 } strings;
@@ -38,8 +38,8 @@ static tfm_batch make_batch(harness_random *random, strings *s, bool reverse) {
     return (tfm_batch){BATCH, WIDTH, WIDTH, s->sources, s->targets, s->lengths, s->lengths};
 }
 
-/* How many of TESTED strings come out right, greedily. They are of another seed: of 26^12 strings none was
- * seen, but for those of a symbol or two. */
+/* How many of TESTED strings are right, by greedy search. They use another seed: of 26^12 strings none was seen, except
+ * strings of one or two symbols. */
 static int count_right(tfm_model *model, bool reverse) {
     harness_random random = {0x7e57};
     int32_t(*targets)[WIDTH] = calloc(TESTED, sizeof(*targets)), *ids = calloc(TESTED * WIDTH, sizeof(*ids));
@@ -115,7 +115,7 @@ static void learn(bool reverse) {
 static void test_model_learns_to_copy(void **state) {
     (void)state;
     if (harness_brief())
-        skip(); /* to turn a text around is harder */
+        skip(); /* reversal is harder */
     learn(false);
 }
 

@@ -1,7 +1,7 @@
-/* Loss curves beside PyTorch's: the same first parameters, the same batches, the same recipe.
+/* Loss curves against PyTorch's: same initial parameters, batches and recipe.
  *
- *     test_loss_curves            those of tests/golden/curves
- *     test_loss_curves FOLDER...  others that golden/make_curves.py has made */
+ *     test_loss_curves            the curves in tests/golden/curves
+ *     test_loss_curves FOLDER...  other output of golden/make_curves.py */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "support/harness.h"
 #include "tfm/train.h"
 
-/* The bound on each loss, as a part of PyTorch's. */
+/* The bound on each loss, relative to PyTorch's. */
 #define MOST 0.01
 
 static int folder_count;

@@ -1,4 +1,4 @@
-/* What training takes: the estimate beside what the pool comes to. */
+/* Training memory: the estimate against the pool's peak. */
 #include <stdlib.h>
 #include "support/harness.h"
 #include "ops/gemm/gemm.h"
@@ -46,7 +46,7 @@ static const example EXAMPLES[] = {
      65},
 };
 
-/* An update of a language model on as many tokens, in rows of this width and the token that is only learned. */
+/* An update of a language model on as many tokens, in rows of this width plus one target token. */
 static void update_texts(tfm_trainer *trainer, int64_t ids, int64_t width, const int32_t *tokens) {
     const int64_t count = ids / width;
     int32_t *lengths = calloc((size_t)count, sizeof(*lengths)), *texts = calloc((size_t)(ids + count), sizeof(*texts));
@@ -61,7 +61,7 @@ static void update_texts(tfm_trainer *trainer, int64_t ids, int64_t width, const
     free(texts);
 }
 
-/* An update on as many tokens in rows of this width, the sources some narrower. */
+/* An update on as many tokens in rows of this width, with some narrower sources. */
 static void update(tfm_trainer *trainer, int64_t ids, int64_t width, const int32_t *tokens) {
     const int64_t count = ids / width, sources = width - width / 5;
     int32_t *lengths = calloc((size_t)count * 2, sizeof(*lengths));
@@ -74,13 +74,12 @@ static void update(tfm_trainer *trainer, int64_t ids, int64_t width, const int32
     double nll;
     uint64_t learned;
     harness_ok(tfm_trainer_update(trainer, NULL, &batch, 1));
-    if (trainer->options.precision != TFM_F32) /* which has copies of the weights of its own then, and is counted */
+    if (trainer->options.precision != TFM_F32) /* adds rounded copies of the weights, which are counted */
         harness_ok(tfm_trainer_evaluate(trainer, &nll, &learned, &batch));
     free(lengths);
 }
 
-/* Updates of one shape, and of some, in a context of its own; how many times the most that it held the
- * estimate is. */
+/* Updates of one or several shapes in a separate context; returns the estimate over the peak. */
 static double ratio(const example *e, bool varied, tfm_dtype precision) {
     const int64_t ids = e->count * e->width;
     tfm_context *ctx;
@@ -131,7 +130,7 @@ static tfm_status fill(void *user, const tfm__parameter *p) {
     return TFM_OK;
 }
 
-/* A new model as config.json describes it. */
+/* A new model of the architecture in config.json. */
 static tfm_model *model_of(tfm_context *ctx, const char *config) {
     scratch_setup(NULL);
     scratch_text("config.json", config);
@@ -187,7 +186,7 @@ static void test_memory_estimate_of_other_architectures_is_close(void **state) {
         const double got = (double)before / (double)tfm_context_peak_memory(ctx);
         print_message("# %s: %.2f\n", model->family->name, got);
         if (!(got > 0.97 && got < 1.25))
-            fail_msg("%s: the estimate is %.2f times what the pool came to", model->family->name, got);
+            fail_msg("%s: the estimate is %.2f times the pool's peak", model->family->name, got);
         tfm_trainer_free(&trainer);
         tfm_model_free(&model);
         tfm_context_free(&ctx);
@@ -198,26 +197,26 @@ static void test_memory_estimate_is_close(void **state) {
     (void)state;
     for (size_t i = harness_slow() ? 3 : 0; i < (harness_slow() ? 4 : 2 * sizeof(EXAMPLES) / sizeof(*EXAMPLES)); i++) {
         if (harness_brief() && (i == 2 || i == 5))
-            continue; /* the first is tried both ways, and each of the others in one */
+            continue; /* the first is tested both ways, each other one in one */
         const double got = ratio(&EXAMPLES[i / 2], i % 2, TFM_F32);
         print_message("# example %zu%s: %.2f\n", i / 2, i % 2 ? ", batches of many shapes" : "", got);
         if (!(got > 0.97 && got < 1.25))
-            fail_msg("example %zu: the estimate is %.2f times what the pool came to", i, got);
+            fail_msg("example %zu: the estimate is %.2f times the pool's peak", i, got);
     }
 }
 
-/* Where the device has products of bf16. */
+/* If the device has bf16 matmuls. */
 static void test_memory_estimate_of_bf16_training_is_close(void **state) {
     (void)state;
     for (size_t i = 0; i < (harness_brief() || harness_slow() ? 1 : sizeof(EXAMPLES) / sizeof(*EXAMPLES)); i++) {
         const double got = ratio(&EXAMPLES[i], true, TFM_BF16);
         print_message("# example %zu in bf16: %.2f\n", i, got);
         if (!(got > 0.97 && got < 1.25))
-            fail_msg("example %zu: the estimate is %.2f times what the pool came to", i, got);
+            fail_msg("example %zu: the estimate is %.2f times the pool's peak", i, got);
     }
 }
 
-/* More of anything takes more; with few tokens it is what the parameters need while they move in. */
+/* More of anything needs more memory; with few tokens the peak is the parameters during their move. */
 static void test_memory_estimate_grows_with_the_batch(void **state) {
     (void)state;
     tfm_model *model;

@@ -1,13 +1,12 @@
-/* Training that runs each block once more in the backward pass: the same bits as without, of every kind of block that
- * trains, in less memory. */
+/* Activation checkpointing: bit-identical updates in less memory, for every kind of block. */
 #include <stdlib.h>
 #include <string.h>
 #include "ops/autograd/tape.h"
 #include "support/scratch.h"
 #include "support/small_model.h"
 
-/* Models of all kinds of blocks: norms after, before and around, cross-attention, biases by distance that layers share
- * and that they have of their own, gates, windows, norms of heads, sub-layers in parallel, scaled results. */
+/* Models of all kinds of blocks: post-, pre- and sandwich norms, cross-attention, shared and per-layer relative
+ * position biases, gates, windows, QK norm, parallel sub-layers, scaled results. */
 static const char *const MODELS[] = {"gradients",
                                      "gradients-bart",
                                      "gradients-t5",
@@ -52,7 +51,7 @@ static tfm_trainer_options dropping(bool recompute) {
     return o;
 }
 
-/* The parameters after two updates on two batches each, and the losses. */
+/* The parameters after two updates of two batches each, and the losses. */
 static float *train(const char *dir, const tfm_trainer_options *o, size_t *count, double *losses) {
     tfm_model *model;
     tfm_trainer *trainer;
@@ -115,7 +114,7 @@ static void test_activation_checkpointing_is_bit_identical(void **state) {
     }
 }
 
-/* Of a block that is frozen, of which the gradient passes through or of which none is wanted. */
+/* A frozen block, with the gradient passing through or not needed. */
 static void test_activation_checkpointing_of_frozen_blocks(void **state) {
     (void)state;
     static const char *const PARTS[] = {"model.encoder.*", "model.decoder.*", "model.shared.weight,model.encoder.*"};
@@ -144,7 +143,7 @@ static const tfm_model_shape DEEP = {.width = 64,
 
 enum { DEEP_ROWS = 48, DEEP_WIDTH = 30 };
 
-/* An update in a context of its own, of which the most that it held is returned. */
+/* Peak memory of an update in a separate context. */
 static uint64_t update_deep(bool recompute, uint64_t limit, double *loss) {
     static int32_t ids[DEEP_ROWS * DEEP_WIDTH], lengths[DEEP_ROWS];
     tfm_context *ctx;
@@ -165,10 +164,10 @@ static uint64_t update_deep(bool recompute, uint64_t limit, double *loss) {
     harness_ok(tfm_trainer_update(trainer, &report, &batch, 1));
     *loss = report.loss;
     const uint64_t most = tfm_context_peak_memory(ctx);
-    print_message("# %s: %.1f MB, and %.1f by the estimate\n", recompute ? "run again" : "kept", (double)most / 1e6,
+    print_message("# %s: %.1f MB, estimated %.1f MB\n", recompute ? "recomputed" : "saved", (double)most / 1e6,
                   (double)estimate / 1e6);
     if (!limit && !(estimate > 0.97 * most && estimate < 1.25 * most))
-        fail_msg("the estimate is %.2f times what the pool came to", (double)estimate / (double)most);
+        fail_msg("the estimate is %.2f times the pool's peak", (double)estimate / (double)most);
     assert_int_equal(trainer->micro_batch_tokens != 0, limit != 0);
     tfm_trainer_free(&trainer);
     tfm_model_free(&model);
@@ -184,12 +183,12 @@ static void test_activation_checkpointing_saves_memory(void **state) {
     const uint64_t kept = update_deep(false, 0, &want), again = update_deep(true, 0, &got);
     assert_true(want == got);
     assert_true(again < kept / 2);
-    /* Where not even that fits, the batch is cut: memory that ran out within a block that was run again. */
+    /* If even that does not fit, the batch is split: memory ran out within a recomputed block. */
     update_deep(true, again - (again >> 3), &got);
     assert_true(want / got < 1.0001 && got / want < 1.0001);
 }
 
-/* ---- The tape itself ---- */
+/* ---- The autograd tape ---- */
 
 static tfm_status never(tfm_context *ctx, const tfm__record *record, tfm_tensor *out) {
     (void)record;
@@ -197,7 +196,7 @@ static tfm_status never(tfm_context *ctx, const tfm__record *record, tfm_tensor 
     return tfm__op_error(ctx, "never", "it is run again");
 }
 
-/* An op that has made gradients already would make them twice. */
+/* An op that has already computed gradients would compute them twice. */
 static void test_op_with_ready_gradients_cannot_be_recomputed(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();

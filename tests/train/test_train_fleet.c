@@ -1,5 +1,5 @@
-/* Trainers of a model on several devices: the same as on one with all of the batches, whatever they are. Contexts on
- * the test's device stand for devices. */
+/* Data-parallel training on several devices: equal to one device with all batches. Contexts on the test's device stand
+ * for devices. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ typedef struct made {
 static made make(size_t devices, const tfm_trainer_options *options) {
     made m = {.devices = devices};
     tfm_model_shape shape = SMALL;
-    shape.activation = TFM_GELU; /* where ReLU bends, rounding decides which side a number is on */
+    shape.activation = TFM_GELU; /* at ReLU's kink, rounding decides the side */
     for (size_t i = 0; i < devices || i == 0; i++)
         harness_ok(tfm_context_open(&m.contexts[i], NULL));
     if (devices > 0)
@@ -43,19 +43,19 @@ static void drop(made *m) {
         tfm_context_free(&m->contexts[i]);
 }
 
-/* Everything is dropped that can be, and gradients are clipped. */
+/* All dropouts are on, and gradients are clipped. */
 static tfm_trainer_options dropping(void) {
     tfm_trainer_options o = plain_options();
     o.dropout = 0.2f;
     o.attention_dropout = 0.1f;
     o.activation_dropout = 0.1f;
-    o.epsilon = 1e-3; /* or Adam makes a full step of a gradient that is but rounding */
+    o.epsilon = 1e-3; /* or Adam makes a full step of a gradient that is only rounding error */
     o.max_grad_norm = 0.5;
     o.weight_decay = 0.01;
     return o;
 }
 
-/* Updates number `from` to below `to` of so many batches each. */
+/* Updates `from` to below `to`, of so many batches each. */
 static tfm_status update(made *m, int from, int to, size_t batches, tfm_update_report *report) {
     tfm_status status = TFM_OK;
     for (int u = from; u < to && status == TFM_OK; u++) {
@@ -77,7 +77,7 @@ static float *values_of(made *m, size_t who) {
     return values;
 }
 
-/* All devices have the same parameters, to the bit; returns them. */
+/* Checks that all devices have bit-identical parameters; returns them. */
 static float *common_values(made *m) {
     float *first = values_of(m, 0);
     for (size_t i = 1; i < tfm__trainer_replica_count(m->trainer); i++) {
@@ -93,7 +93,7 @@ static void check_close(const float *a, const float *b, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         most = fmax(most, fabs((double)a[i] - (double)b[i]));
     if (!(most < 1e-5) && !harness_poses())
-        fail_msg("the parameters are %g apart", most);
+        fail_msg("the parameters differ by %g", most);
 }
 
 /* Runs all updates, and returns the parameters. */
@@ -115,7 +115,7 @@ static void test_devices_accumulate_as_one_device(void **state) {
         for (size_t batches = 1; batches <= BATCHES; batches += harness_brief() ? BATCHES - 1 : 1) {
             tfm_update_report alone, together, again;
             if (harness_brief() && (devices == 2) != (batches == 1))
-                continue; /* the fewest to two, and the most to three */
+                continue; /* the least work to two, the most to three */
             float *one = run(0, batches, &o, &alone), *many = run(devices, batches, &o, &together),
                   *more = run(devices, batches, &o, &again);
             made m = make(0, &o);
@@ -134,7 +134,7 @@ static void test_devices_accumulate_as_one_device(void **state) {
         }
 }
 
-/* A fleet of one device is that device, to the bit. */
+/* A fleet of one device is bit-identical to that device. */
 static void test_fleet_of_one_device_is_bit_identical(void **state) {
     (void)state;
     const tfm_trainer_options o = dropping();
@@ -149,7 +149,7 @@ static void test_fleet_of_one_device_is_bit_identical(void **state) {
     free(b);
 }
 
-/* Each device with its own part of the moments: the same bits, and checkpoints of both kinds for both, and for one. */
+/* Sharded optimizer state: bit-identical, with both checkpoint kinds loadable by either, and by one device. */
 static void test_sharded_and_whole_checkpoints_are_exchangeable(void **state) {
     (void)state;
     const char *path = scratch_path("fleet.safetensors");
@@ -179,7 +179,7 @@ static void test_sharded_and_whole_checkpoints_are_exchangeable(void **state) {
     free(want);
 }
 
-/* An average is that of all devices, and so is what is updated after it. */
+/* An average is applied on all devices, and later updates start from it. */
 static void test_snapshot_average_reaches_all_devices(void **state) {
     (void)state;
     const char *a = scratch_path("a.safetensors"), *b = scratch_path("b.safetensors");
@@ -192,12 +192,12 @@ static void test_snapshot_average_reaches_all_devices(void **state) {
     harness_ok(tfm_trainer_average(m.trainer, (const char *const[]){a, b}, 2));
     free(common_values(&m));
     for (size_t i = 0; i < 2; i++)
-        tfm__trainer_replica(m.trainer, i)->state_compared = false; /* that they are the same is seen at once */
+        tfm__trainer_replica(m.trainer, i)->state_compared = false; /* equality is checked at once */
     harness_ok(update(&m, 2, 3, 2, NULL));
     drop(&m);
 }
 
-/* Meanwhile the model is the first device's, and afterwards it is that of all of them again. */
+/* Meanwhile the first device owns the model; afterwards all do again. */
 static void test_model_runs_on_first_device_between_updates(void **state) {
     (void)state;
     const tfm_trainer_options o = dropping();
@@ -219,7 +219,8 @@ static void test_model_runs_on_first_device_between_updates(void **state) {
     drop(&m);
 }
 
-/* One device fails before the step: the update fails on all, changes nothing, and the sentence has the device. */
+/* A failure of one device before the step: the update fails on all, changes nothing, and the message names the device.
+ * */
 static void test_failure_of_one_device_changes_nothing(void **state) {
     (void)state;
     const tfm_trainer_options o = dropping();
@@ -239,8 +240,8 @@ static void test_failure_of_one_device_changes_nothing(void **state) {
     free(after);
 }
 
-/* Dealt in shares, which cut batches: the updates of one device with all of them, and the same bits again, also where a
- * run goes on. Where rows are dropped out, it is by other numbers. */
+/* Load balancing, which splits batches: equal to the updates of one device, and bit-identical when repeated, also after
+ * a resume. Dropout masks differ. */
 static void test_load_balancing_matches_one_device(void **state) {
     (void)state;
     static const double SHARES[][MOST] = {{3, 1, 0}, {1, 5, 2}};
@@ -251,7 +252,7 @@ static void test_load_balancing_matches_one_device(void **state) {
         for (size_t batches = 1; batches <= BATCHES; batches += BATCHES - 1) {
             const double *shares = SHARES[devices - 2];
             if (harness_brief() && (devices == 2) == (batches == 1))
-                continue; /* the most to two, and the fewest to three */
+                continue; /* the most work to two, the least to three */
             tfm_update_report alone, together;
             float *one = run(0, batches, &o, &alone);
             made m = make(devices, &o), again = make(devices, &o);

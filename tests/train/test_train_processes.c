@@ -1,5 +1,5 @@
-/* Trainers that share updates, as threads with a context each: the same as one trainer with all of the batches,
- * whatever of their state is cut among them, and however that is saved and loaded. */
+/* Data-parallel trainers as threads with a context each: equal to one trainer with all batches, for any sharding of
+ * their state, and any save and load. */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,16 +11,16 @@
 #include "tfm/tfm.h"
 
 enum { RANKS = 2, MOST_RANKS = 4, UPDATES = 4, MOST_BATCHES = 4, TOKENS = 8 * 9 };
-/* Numbers of a bucket, so that the small model has some. */
+/* Bucket size in numbers, so that the small model has several buckets. */
 enum { BUCKET = 8 * TFM__PARAM_ALIGN };
 
-/* ---- How threads talk ---- */
+/* ---- Communication between threads ---- */
 
 typedef struct room {
     pthread_barrier_t barrier;
     const char *out[MOST_RANKS];
     int world;
-    bool cut; /* nobody hears anybody */
+    bool cut; /* communication fails */
 } room;
 
 typedef struct seat {
@@ -52,28 +52,28 @@ static bool gather(void *user, void *all, const void *own, size_t bytes) {
 
 /* ---- Runs ---- */
 
-/* What is done, by one trainer or by one of several. */
+/* The task of one trainer, alone or in a group. */
 typedef struct job {
     tfm_trainer_options options;
     int batches;    /* in an update, of all ranks */
     int64_t pieces; /* the most tokens in a piece, or 0 */
-    int failing;    /* the update in which this rank has no batches to give; 0 for none */
+    int failing;    /* the update in which this rank has no batches; 0 for none */
     uint64_t seed;  /* of the model */
-    seat seat;      /* with a room, or none */
+    seat seat;      /* the communicator, or none */
     bool world_of_one;
-    int64_t bucket;         /* or 0 for the usual one */
+    int64_t bucket;         /* or 0 for the default */
     const char *from, *to;  /* checkpoints, or NULL */
-    int64_t moments, early; /* how many they are; buckets of the last update that were begun before its end */
+    int64_t moments, early; /* number of checkpoints; buckets of the last update sent before its end */
     int64_t decayed;
     tfm_comm_stats wire;
-    float *values; /* what came of it */
+    float *values; /* the result */
     int64_t count;
     tfm_status statuses[UPDATES];
     char sentence[512]; /* of the last failure */
     tfm_update_report report;
 } job;
 
-/* The batches of an update, all of them. */
+/* The micro-batches of one update. */
 static void draw(tfm_batch *batches, int32_t (*ids)[TOKENS], int32_t (*lengths)[8], int count, harness_random *random) {
     for (int i = 0; i < count; i++)
         batches[i] = copy_batch(random, ids[i], lengths[i]);
@@ -102,7 +102,7 @@ static void open_trainer(job *j, tfm_trainer **trainer, tfm_model *model) {
     j->options.process_group = j->options.shard_optimizer ? &ranks : NULL;
     if (tfm_trainer_new(trainer, model, &j->options) != TFM_OK ||
         (j->bucket && tfm__trainer_set_bucket_size(*trainer, j->bucket) != TFM_OK)) {
-        fprintf(stderr, "%s\n", tfm_error_message()); /* the others wait for ever: there is nothing to test here */
+        fprintf(stderr, "%s\n", tfm_error_message()); /* the others wait forever: nothing can be tested */
         exit(1);
     }
     (*trainer)->micro_batch_tokens = j->pieces;
@@ -120,7 +120,7 @@ static void *run(void *user) {
     tfm_model_shape shape = SMALL;
     harness_random random = {5};
     shape.seed = j->seed;
-    /* Where ReLU bends, rounding decides which side a number is on, and with it what all before it learn. */
+    /* At ReLU's kink rounding decides the side, and changes all gradients before it. */
     shape.activation = TFM_GELU;
     if (tfm_context_open(&ctx, NULL) != TFM_OK || tfm_model_new(&model, ctx, &shape) != TFM_OK) {
         fprintf(stderr, "%s\n", tfm_error_message());
@@ -147,7 +147,7 @@ static void *run(void *user) {
     return NULL;
 }
 
-/* Runs the jobs as ranks, a thread each. */
+/* Runs the jobs as ranks, one thread each. */
 static void run_world(job *jobs, int world, bool cut) {
     room shared = {.cut = cut, .world = world};
     pthread_t threads[MOST_RANKS];
@@ -170,13 +170,13 @@ static void free_values(job *jobs, int count) {
         free(jobs[i].values);
 }
 
-/* Everything is dropped that can be, and gradients are clipped. */
+/* All dropouts are on, and gradients are clipped. */
 static job dropping(int batches) {
     job j = {.options = plain_options(), .batches = batches, .seed = 3};
     j.options.dropout = 0.2f;
     j.options.attention_dropout = 0.1f;
     j.options.activation_dropout = 0.1f;
-    j.options.epsilon = 1e-3; /* or Adam makes a full step of a gradient that is but rounding */
+    j.options.epsilon = 1e-3; /* or Adam makes a full step of a gradient that is only rounding error */
     j.options.max_grad_norm = 0.5;
     j.options.weight_decay = 0.01;
     return j;
@@ -194,7 +194,7 @@ static void check_close(const job *a, const job *b) {
     for (int64_t i = 0; i < a->count; i++)
         most = fmax(most, fabs((double)a->values[i] - (double)b->values[i]));
     if (!(most < 1e-5) && !harness_poses())
-        fail_msg("the parameters are %g apart", most);
+        fail_msg("the parameters differ by %g", most);
     assert_int_equal(a->report.target_tokens, b->report.target_tokens);
     assert_int_equal(a->report.source_tokens, b->report.source_tokens);
     assert_true(fabs(a->report.loss / b->report.loss - 1) < 1e-5);
@@ -209,7 +209,7 @@ static void check_same(const job *a, const job *b) {
 
 /* ---- Tests ---- */
 
-/* One batch, of which the second rank has none; as many as ranks; and one more. */
+/* One batch, so that the second rank has none; as many as ranks; and one more. */
 static void test_ranks_accumulate_as_one_trainer(void **state) {
     (void)state;
     for (int batches = 1; batches <= MOST_BATCHES; batches++) {
@@ -245,7 +245,7 @@ static void test_one_rank_is_bit_identical(void **state) {
     free_values(&one, 1);
 }
 
-/* A rank without room for a whole batch. What pieces drop is not what the batch does, so nothing is dropped. */
+/* A rank without memory for a whole batch. Parts have other dropout masks than the batch, so dropout is off. */
 static void test_rank_with_split_batch_matches_whole(void **state) {
     (void)state;
     job alone = dropping(2);
@@ -260,7 +260,7 @@ static void test_rank_with_split_batch_matches_whole(void **state) {
     free_values(ranks, RANKS);
 }
 
-/* An update that fails on one rank fails on both and changes nothing; the other updates are made. */
+/* An update that fails on one rank fails on both and changes nothing; other updates succeed. */
 static void test_failed_update_of_one_rank_changes_nothing(void **state) {
     (void)state;
     job ranks[RANKS] = {dropping(2), dropping(2)}, twice[RANKS] = {dropping(2), dropping(2)};
@@ -280,7 +280,7 @@ static void test_failed_update_of_one_rank_changes_nothing(void **state) {
     free_values(twice, RANKS);
 }
 
-/* Ranks that did not begin alike, and ranks that hear nothing. */
+/* Ranks with different initial states, and ranks without communication. */
 static void test_ranks_with_different_setup_are_rejected(void **state) {
     (void)state;
     job ranks[RANKS] = {dropping(2), dropping(2)}, rates[RANKS] = {dropping(2), dropping(2)},
@@ -341,7 +341,7 @@ static void fill_jobs(job *jobs, int world, job like) {
 }
 
 static void check_ranks(const job *jobs, int world) {
-    for (int i = 0; i < world; i++) /* rather the failure than what others say of it */
+    for (int i = 0; i < world; i++) /* the rank's own failure rather than the others' report */
         for (int u = 0; u < UPDATES; u++)
             if (jobs[i].statuses[u] != TFM_OK && jobs[i].statuses[u] != TFM_ERROR_CANCELLED)
                 fail_msg("rank %d, update %d: %s", i, u + 1, jobs[i].sentence);
@@ -351,8 +351,8 @@ static void check_ranks(const job *jobs, int world) {
     }
 }
 
-/* All buckets are on their way before the host has enqueued the rest of the backward pass, and the sum is the same as
- * in one bucket. */
+/* All buckets are sent before the host has enqueued the rest of the backward pass, and the sum equals that of a single
+ * bucket. */
 static void test_allreduce_overlaps_the_backward_pass(void **state) {
     (void)state;
     job one[RANKS], many[RANKS], like = dropping(2);
@@ -368,7 +368,7 @@ static void test_allreduce_overlaps_the_backward_pass(void **state) {
     free_values(many, RANKS);
 }
 
-/* ---- Shards ---- */
+/* ---- Sharded optimizer state ---- */
 
 static void test_sharded_optimizer_state_is_bit_identical(void **state) {
     (void)state;
@@ -389,14 +389,13 @@ static void test_sharded_optimizer_state_is_bit_identical(void **state) {
             sum += shards[i].moments;
         }
         assert_int_equal(sum, whole[0].count);
-        assert_true(shards[0].moments < whole[0].count * 3 / (2 * world)); /* blocks are not all of one size */
+        assert_true(shards[0].moments < whole[0].count * 3 / (2 * world)); /* blocks differ in size */
         free_values(whole, world);
         free_values(shards, world);
     }
 }
 
-/* Blocks that the backward pass runs again: parts of the gradient are on their way while it does, and none too early.
- */
+/* Recomputed blocks: buckets are sent during recomputation, none too early. */
 static void test_allreduce_overlaps_recomputation(void **state) {
     (void)state;
     job kept[RANKS], again[RANKS], like = dropping(2);
@@ -413,7 +412,7 @@ static void test_allreduce_overlaps_recomputation(void **state) {
     free_values(again, RANKS);
 }
 
-/* Four ranks, two, then four: whole, sharded, and now the one and now the other. */
+/* Four ranks, two, then four: whole, sharded, and alternating. */
 static void test_resuming_with_other_ranks_is_bit_identical(void **state) {
     (void)state;
     static const bool plans[][3] = {
@@ -452,7 +451,7 @@ static size_t count_files(const char *beginning) {
     return found;
 }
 
-/* Shards of an older checkpoint are removed once the next one is whole; one that is damaged or missing is named. */
+/* Shards of an older checkpoint are deleted once the next one is complete; a damaged or missing one is named. */
 static void test_old_checkpoint_shards_are_removed(void **state) {
     (void)state;
     job jobs[RANKS], like = dropping(2);
@@ -492,7 +491,7 @@ static void test_old_checkpoint_shards_are_removed(void **state) {
     tfm_model_free(&model);
 }
 
-/* One cannot write: neither can the others, and the older checkpoint is whole. */
+/* One rank cannot write: all fail, and the older checkpoint stays complete. */
 static void test_unwritable_shard_keeps_the_old_checkpoint(void **state) {
     (void)state;
     job jobs[RANKS], like = dropping(2);
@@ -514,7 +513,7 @@ static void test_unwritable_shard_keeps_the_old_checkpoint(void **state) {
     free_values(jobs, RANKS);
 }
 
-/* A quarter of the moments' memory, by the estimate too. */
+/* A quarter of the optimizer memory, also in the estimate. */
 static void test_sharded_optimizer_state_saves_memory(void **state) {
     (void)state;
     tfm_model *model;
@@ -531,13 +530,13 @@ static void test_sharded_optimizer_state_saves_memory(void **state) {
     const double saved = (double)(whole - tfm_trainer_estimate_memory(model, &options, 8));
     const double moments = 2 * 4.0 * (double)tfm_model_get_info(model)->parameters;
     if (!(saved > 0.6 * moments && saved < 0.9 * moments))
-        fail_msg("of %.0f bytes of moments %.0f are saved", moments, saved);
+        fail_msg("%.0f bytes of moments, and only %.0f less when sharded", moments, saved);
     tfm_model_free(&model);
 }
 
-/* ---- The wire ---- */
+/* ---- Communication dtype ---- */
 
-/* What a rank sends: of each bucket a block to each of the others, and its sum. */
+/* Traffic of a rank: of each bucket a block to each other rank, and its sum. */
 static uint64_t bytes_of_updates(const job *j, size_t number, size_t header) {
     const tfm__bucket_layout layout = {j->count, j->decayed, j->bucket, RANKS};
     uint64_t bytes = 0;
@@ -546,7 +545,7 @@ static uint64_t bytes_of_updates(const job *j, size_t number, size_t header) {
     return UPDATES * bytes;
 }
 
-/* Gradients of 16 bits: the same on all ranks, sharded or not, near those of 32, and half the bytes. */
+/* 16-bit gradients: equal on all ranks, sharded or not, close to fp32, and half the bytes. */
 static void test_half_precision_allreduce_is_near_fp32(void **state) {
     (void)state;
     static const struct {
@@ -575,7 +574,7 @@ static void test_half_precision_allreduce_is_near_fp32(void **state) {
         for (int64_t k = 0; k < jobs[0].count; k++)
             most = fmax(most, fabs((double)jobs[0].values[k] - (double)full[0].values[k]));
         if (!harness_poses() && (most > kinds[i].apart || (i > 0 && most == 0)))
-            fail_msg("%s: the parameters are %g apart", tfm_dtype_name(kinds[i].dtype), most);
+            fail_msg("%s: the parameters differ by %g", tfm_dtype_name(kinds[i].dtype), most);
         assert_true(fabs(jobs[0].report.loss / full[0].report.loss - 1) < 1e-3);
         free_values(shards, RANKS);
         if (i > 0)

@@ -1,4 +1,4 @@
-/* The trainer: a whole model's gradients against PyTorch's, repeatable updates, and what it refuses. */
+/* The trainer: gradients of whole models against PyTorch's, reproducible updates, and errors. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 /* ---- PyTorch's gradients: tests/golden/make_gradients.py ---- */
 
-enum { PAIRS = 3, MOST = 3 * 16 }; /* a language model's have no sources */
+enum { PAIRS = 3, MOST = 3 * 16 }; /* a language model has no sources */
 
 typedef struct golden {
     int32_t sources[MOST], targets[MOST], source_lengths[PAIRS], target_lengths[PAIRS];
@@ -53,7 +53,7 @@ typedef struct comparison {
     const tfm_trainer *trainer;
     const float *m; /* half of the gradients: Adam's first moment after one step with beta1 = 1/2 */
     const tfm__weights *file;
-    double most; /* how far each number may be off */
+    double most; /* tolerance per number */
     int count;
 } comparison;
 
@@ -69,15 +69,15 @@ static tfm_status compare(void *user, const tfm__parameter *p) {
         const int64_t row = p->first + i / columns, column = i % columns;
         float value;
         memcpy(&value, stored->data + 4 * (p->transposed ? column * p->total + row : row * columns + column), 4);
-        want[i] = 10 * (double)value; /* the gradients are of the size of 0.1 */
+        want[i] = 10 * (double)value; /* gradients are of order 0.1 */
         got[i] = 20 * c->m[p->param->value.offset + (size_t)i];
     }
     harness_close(got, want, (size_t)count, c->most, p->name);
-    c->count += p->first == 0; /* else it is a part of a tensor that has been counted */
+    c->count += p->first == 0; /* else part of a tensor already counted */
     return TFM_OK;
 }
 
-/* In one batch, and in two that are added up. */
+/* In one batch, and accumulated over two. */
 static void check_gradients(const char *folder, double most) {
     tfm_context *ctx = harness_context();
     char *dir = harness_source(folder), path[1024];
@@ -126,11 +126,11 @@ static void test_gradients_match_pytorch(void **state) {
     check_gradients("tests/golden/gradients", 1e-5);
 }
 
-/* Learned positions and a norm over them; sinusoids as fairseq has them, and norms before; biases by distance, root
- * mean square norms, gates, and a scaled output; a bias by distance in each layer. */
+/* Learned positions with a norm; fairseq sinusoids and pre-norms; relative position biases, RMS norms, gates, and a
+ * scaled output; a relative position bias per layer. */
 static void test_gradients_of_encoder_decoders_match_pytorch(void **state) {
     (void)state;
-    /* Gradients like those of UMT5 and mT5 are up to 6 and 1.5. Work-groups that share a row, as on GPUs, sum in
+    /* Gradients like those of UMT5 and mT5 are up to 6 and 1.5. Work-groups that split a row, as on GPUs, sum in
      * another order, and were off by up to 3.3e-5. */
     const double large = tfm__context_tuning(harness_context())->class == TFM__CLASS_CPU ? 2e-5 : 5e-5;
     check_gradients("tests/golden/gradients-bart", 1e-5);
@@ -142,9 +142,8 @@ static void test_gradients_of_encoder_decoders_match_pytorch(void **state) {
     check_gradients("tests/golden/gradients-mt5", large);
 }
 
-/* Learned positions, matrices the other way round and three in one; an embedding that is widened, a result that is
- * narrowed, and norms without parameters; rotation, root mean square norms, gates and fewer
- * heads of keys; norms of heads, and a window; norms around the sub-layers, and capped scores and logits. */
+/* Learned positions, transposed and fused matrices; projected embeddings and outputs, and norms without parameters;
+ * RoPE, RMS norms, gates and GQA; QK norm, and a window; sandwich norms, and capped scores and logits. */
 static void test_gradients_of_decoders_match_pytorch(void **state) {
     (void)state;
     check_gradients("tests/golden/gradients-gpt2", 1e-5);
@@ -154,7 +153,7 @@ static void test_gradients_of_decoders_match_pytorch(void **state) {
     check_gradients("tests/golden/gradients-gemma2", 1e-5);
 }
 
-/* ---- Models of our own ---- */
+/* ---- New models ----------- */
 
 static void test_training_is_deterministic_by_seed(void **state) {
     (void)state;
@@ -176,7 +175,7 @@ static void test_training_is_deterministic_by_seed(void **state) {
         float *a = train_ten(&shape, &o, &first, &last), *b = train_ten(&shape, &o, &first, &last);
         assert_memory_equal(a, b, 10000 * sizeof(float));
         assert_true(last < first - 0.3);
-        o.seed = 1; /* another draw, other parameters */
+        o.seed = 1; /* another seed, other parameters */
         float *c = train_ten(&shape, &o, &first, &last);
         assert_memory_not_equal(a, c, 10000 * sizeof(float));
         o.seed = 0;
@@ -186,7 +185,7 @@ static void test_training_is_deterministic_by_seed(void **state) {
     }
 }
 
-/* Each of the three rates does something of its own, and the same each time. */
+/* Each of the three dropout rates has an effect, reproducibly. */
 static void test_each_dropout_rate_has_its_own_effect(void **state) {
     (void)state;
     double first, last;
@@ -207,8 +206,7 @@ static void test_each_dropout_rate_has_its_own_effect(void **state) {
         free(trained[i]);
 }
 
-/* An evaluation drops nothing, changes nothing, and its perplexity is the update's without dropout and
- * smoothing. */
+/* An evaluation has no dropout and changes nothing; its perplexity is the update's without dropout and smoothing. */
 static void test_evaluation_changes_nothing(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -229,7 +227,7 @@ static void test_evaluation_changes_nothing(void **state) {
     assert_true(fabs(nll / (double)tokens - report.nll) < 1e-5 * report.nll);
     double again;
     harness_ok(tfm_trainer_evaluate(trainer, &again, &tokens, &batch));
-    assert_true(again < nll); /* it has learned from it */
+    assert_true(again < nll); /* it has been trained */
     tfm_trainer_free(&trainer);
     tfm_model_free(&model);
 }
@@ -240,7 +238,7 @@ static tfm_status update_or_look(tfm_trainer *trainer, const tfm_batch *batch, b
     return learn ? tfm_trainer_update(trainer, NULL, batch, 1) : tfm_trainer_evaluate(trainer, &nll, &tokens, batch);
 }
 
-/* What did not fit, and went well in pieces, is no failure of the call: the thread's sentence is the one before. */
+/* A batch that was split after memory ran out is no failure: the thread's error message is unchanged. */
 static void test_split_batch_leaves_no_error_message(void **state) {
     (void)state;
     enum { PARTS = 64 };
@@ -256,7 +254,7 @@ static void test_split_batch_leaves_no_error_message(void **state) {
     harness_ok(tfm_model_new(&model, ctx, &SMALL));
     harness_ok(tfm_trainer_new(&trainer, model, &o));
     for (int learn = 0; learn < 2; learn++) {
-        harness_ok(update_or_look(trainer, &batch, learn)); /* which makes what lasts */
+        harness_ok(update_or_look(trainer, &batch, learn)); /* which allocates the persistent state */
         tfm__pool_trim(ctx);
         const uint64_t held = ctx->pool_bytes;
         ctx->pool_bytes_peak = held;
@@ -277,7 +275,7 @@ static void test_split_batch_leaves_no_error_message(void **state) {
     tfm_model_free(&model);
 }
 
-/* Padding that is what ends a sentence is written, by a new model as by one that is opened. */
+/* If padding is also EOS it is generated, by a new model and by an opened one. */
 static void test_eos_used_as_padding_is_generated(void **state) {
     (void)state;
     tfm_model_shape shape = SMALL;
@@ -291,8 +289,8 @@ static void test_eos_used_as_padding_is_generated(void **state) {
     tfm_model_free(&model);
 }
 
-/* Training in two stages: the second trainer finds the parameters where the first has left them. Two at a time would
- * each have parameters of its own, and the first learn from passes through the other's. */
+/* Two-stage training: the second trainer continues with the first one's parameters. Two trainers at once would have
+ * separate parameters, and the first would learn from passes through the second's. */
 static void test_second_trainer_continues_with_the_parameters(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -321,7 +319,7 @@ static void test_second_trainer_continues_with_the_parameters(void **state) {
     tfm_model_free(&model);
 }
 
-/* All parameters of a model, one after another, and how many numbers of it are frozen. */
+/* All parameters of a model concatenated, and how many numbers are frozen. */
 typedef struct values {
     float *host;
     size_t count, frozen;
@@ -352,8 +350,8 @@ static values values_of(tfm_model *model) {
     return v;
 }
 
-/* What is frozen keeps its values and needs no memory for more, also where a trainer before has moved it into one block
- * with the rest; a trainer after learns it again. */
+/* Frozen parameters keep their values and need no optimizer memory, even after an earlier trainer moved all into one
+ * block; a later trainer trains them again. */
 static void test_frozen_parameters_keep_their_values(void **state) {
     (void)state;
     char *dir = harness_source("tests/golden/gradients-t5");
@@ -376,7 +374,7 @@ static void test_frozen_parameters_keep_their_values(void **state) {
             same += now.host[i] == last.host[i];
             same_frozen += now.stays[i] && now.host[i] == last.host[i];
         }
-        /* A word that no line has changes nowhere in any case. */
+        /* A word in no line never changes. */
         assert_true(run == 1 ? same_frozen == now.frozen && same < now.frozen + (now.count - now.frozen) / 10
                              : same < now.count / 10);
         assert_true(run == 1 ? tfm_trainer_estimate_memory(model, &o, 1) < whole
@@ -387,7 +385,7 @@ static void test_frozen_parameters_keep_their_values(void **state) {
     }
     free(last.host);
     free(last.stays);
-    /* Decay is for matrices: all of a kind may be frozen. T5's other parameters are the gammas of its norms. */
+    /* Weight decay is for matrices: all of a kind may be frozen. T5's other parameters are norm gammas. */
     static const char *const KINDS[] = {"*layer_norm.weight", "*.q.weight,*.k.weight,*.v.weight,*.o.weight,*.w*.weight,"
                                                               "*bias.weight,shared.weight"};
     for (size_t i = 0; i < 2; i++) {
@@ -410,8 +408,7 @@ static void test_frozen_parameters_keep_their_values(void **state) {
     free(dir);
 }
 
-/* A file that was saved without its head has names without a prefix: parameters are named by these, and by those that
- * they are saved with. */
+/* A file saved without its head has names without prefix: parameters are found by either name. */
 static void test_freeze_accepts_names_without_prefix(void **state) {
     (void)state;
     static const char FROM[] = "tests/golden/gradients-gpt2/", NAME[] = "\"transformer.", BASE[] = "            \"";
@@ -457,7 +454,7 @@ static void test_freeze_accepts_names_without_prefix(void **state) {
     scratch_teardown(NULL);
 }
 
-/* A loss that is not finite is told, and nothing is spoiled. */
+/* A non-finite loss is reported, and nothing changes. */
 static void test_non_finite_loss_changes_nothing(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -506,7 +503,7 @@ static void test_learning_rate_schedules_match_formulas(void **state) {
     assert_true(fabs(tfm_trainer_learning_rate(&o, 20) - 0.5) < 1e-12 &&
                 fabs(tfm_trainer_learning_rate(&o, 15) - 0.8535533906) < 1e-9);
     assert_true(tfm_trainer_learning_rate(&o, 30) == 0 && tfm_trainer_learning_rate(&o, 5) == 0.5);
-    o.warmup_steps = 30; /* no more than the warm-up */
+    o.warmup_steps = 30; /* at most the warm-up */
     assert_true(tfm_trainer_learning_rate(&o, 30) == 1);
     o.warmup_steps = 1;
     o.max_steps = 1;
@@ -516,7 +513,7 @@ static void test_learning_rate_schedules_match_formulas(void **state) {
     assert_true(tfm_trainer_learning_rate(&o, 1000) == 1);
 }
 
-/* What is no batch of a language model, and what is none of a translator. */
+/* Invalid batches for a language model and for a translation model. */
 static void test_batches_of_the_wrong_kind_are_rejected(void **state) {
     (void)state;
     char *dir = harness_source("tests/golden/gradients-gpt2");
@@ -530,7 +527,7 @@ static void test_batches_of_the_wrong_kind_are_rejected(void **state) {
     bad.source_width = 2;
     harness_refused(tfm_trainer_update(trainer, NULL, &bad, 1), TFM_ERROR_ARGUMENT, "with sources 2 wide");
     bad = g.pairs;
-    bad.target_width = 18; /* one more than the positions is learned */
+    bad.target_width = 18; /* one more than the trained positions */
     harness_refused(tfm_trainer_update(trainer, NULL, &bad, 1), TFM_ERROR_ARGUMENT, "from 2 to 17");
     bad = g.pairs;
     g.target_lengths[1] = 1;
@@ -542,7 +539,7 @@ static void test_batches_of_the_wrong_kind_are_rejected(void **state) {
     free(dir);
 }
 
-/* New models of each family that makes them: they learn, are saved, and say the same when they are opened again. */
+/* New models of each trainable family: they learn, save, and give the same results when reopened. */
 static void test_new_decoder_models_learn_and_are_saved(void **state) {
     (void)state;
     static const char *const FAMILIES[] = {"gpt2",    "llama", "mistral", "qwen2",  "qwen3",

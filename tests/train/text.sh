@@ -1,4 +1,4 @@
-# tfm train: text and vocabularies of other kinds.
+# tfm train: other text and vocabulary formats.
 . "$(dirname "$0")/common.sh"
 
 begin tsv --tsv text.tsv --valid-tsv valid.tsv --max-steps 4 --eval-steps 2
@@ -20,7 +20,7 @@ run translate -m separate -i valid.de
 check "train --separate-vocab writes a model that translates" [ "$code" = 0 -a "$(wc -l <out)" = 10 ]
 begin given $files --max-steps 1 --vocab separate
 check "train --vocab accepts two vocabularies" [ "$code" = 0 ] && cmp separate/target.spm given/target.spm
-for vocabulary in two/vocab.json separate/target_vocab.json; do # written by others: what pads is in the configuration
+for vocabulary in two/vocab.json separate/target_vocab.json; do # written by other programs: the padding token is in the configuration
     cp -r ${vocabulary%/*} padless
     sed 's/"<pad>"/"<none>"/' $vocabulary >padless/${vocabulary#*/}
     begin given $files --max-steps 1 --vocab padless

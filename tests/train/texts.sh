@@ -21,7 +21,7 @@ assert ppl[-1] < 0.7 * ppl[0], ppl
 recipe, config = json.load(open("gpt/recipe.json")), json.load(open("gpt/config.json"))
 assert recipe["text"] == ["../text.en"] and recipe["max-positions"] == 16 and recipe["label-smoothing"] == 0, recipe
 assert config["architectures"] == ["GPT2LMHeadModel"] and config["n_positions"] == 16, config'
-if draws gpt; then
+if renders gpt; then
     check "train --text renders loss curves" grep -q '</svg>' gpt/curves.svg
 else
     skip "train --text renders loss curves" "$(cat err)"
@@ -56,7 +56,7 @@ resume llama --max-steps 13 --text moved.en
 check "train --resume accepts a --text file at another path" [ "$code" = 0 ] && grep -q '"../moved.en"' llama/recipe.json
 mv moved.en text.en
 
-# ---- What opens it
+# ---- Opening the model
 for model in gpt llama; do
     run generate -m $model --min-new-tokens 4 --max-new-tokens 5 "one two"
     check "generate opens the $model model of train --text" [ "$code" = 0 -a "$(wc -w <out)" -gt 1 ]
@@ -79,7 +79,7 @@ check "score of pairs refuses a decoder-only model" one_sentence 1 'has no encod
 run score -m gpt --text text.en --tgt text.en
 check "score with --text and pairs is a usage error" one_sentence 2 'not both'
 
-# ---- Going on
+# ---- Resuming
 run train -o tuned --init-from llama --text text.en $plan --max-steps 4 --seq-len 8 --batch-tokens 128 --freeze 'model.embed_tokens.*'
 check "train --text --init-from fine-tunes a decoder-only model" both 0 says out '^tuned: 4 updates'
 run generate -m tuned --min-new-tokens 2 --max-new-tokens 3 "one"
@@ -101,7 +101,7 @@ begin unigram --text text.en --unigram --vocab-size 60 --max-steps 2 --average 0
 run generate -m unigram --max-new-tokens 3 "one two"
 check "train --text --unigram builds a unigram vocabulary" [ "$code" = 0 ]
 
-# ---- Refusals
+# ---- Errors
 for wrong in 'src text.de' 'valid-src text.de' 'tsv text.tsv' 'max-length 9' 'encoder-layers 2' 'source-lang de' 'subword-alpha 0.1' \
     'valid-beam-size 2'; do
     begin wrong --text text.en --$wrong

@@ -1,4 +1,4 @@
-# tfm train: wrong command lines, and that help and manual page have the same options.
+# tfm train: usage errors; help and manual page have the same options.
 . "$(dirname "$0")/common.sh"
 
 run train

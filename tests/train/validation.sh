@@ -1,7 +1,7 @@
-# tfm train: validation that comes later, or is another one than before, or has no finite figures.
+# tfm train: validation added later, changed, or with non-finite results.
 . "$(dirname "$0")/common.sh"
 
-# Validation may come to a run that had none, and be another one: the best so far is scored by it.
+# Validation can be added or changed on resume: the best model so far is measured again.
 # shellcheck disable=SC2086
 begin plain $files --hold-out 0 --max-steps 4 --eval-steps 2 --average 0
 resume plain --max-steps 8 --valid-src valid.de --valid-tgt valid.en --best-metric ppl --patience 2

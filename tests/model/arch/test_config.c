@@ -35,7 +35,7 @@ static const char BASE[] = "{\n"
                            " \"torch_dtype\": \"float32\"\n"
                            "}";
 
-/* Writes config.json as BASE has it, but for the keys of `changes`; a null takes a key out. */
+/* Writes config.json like BASE with the keys of `changes`; a null removes a key. */
 static void change(const char *changes) {
     json_t *config = json_loads(BASE, 0, NULL), *with = json_loads(changes, 0, NULL), *value;
     assert_non_null(config);
@@ -118,7 +118,7 @@ static void test_config_of_demo_is_read(void **state) {
     json_decref(config);
 }
 
-/* What Hugging Face's MarianConfig says when the file says nothing. */
+/* Defaults of Hugging Face's MarianConfig. */
 static void test_config_defaults_are_those_of_marian(void **state) {
     (void)state;
     said c;
@@ -152,13 +152,13 @@ static void test_config_keys_set_architecture(void **state) {
                 c.arch.encoder.feed_forward == 512);
     assert_true(c.arch.encoder.layers == 1 && c.arch.decoder.layers == 4);
 
-    /* An integer of any size elsewhere makes those that count no less integers. */
+    /* A huge integer in an unused key does not affect the used keys. */
     scratch_text("config.json", "{\"model_type\": \"marian\", \"unknown\": [1000000000000000019884624838656],"
                                 " \"encoder_layers\": 2, \"bad_words_ids\": [[5]]}");
     harness_ok(load_dir(&c, scratch_root));
     assert_true(c.arch.encoder.layers == 2 && c.rules.suppress_id_count == 1 && c.rules.suppress_ids[0] == 5);
 
-    /* A decoder's own vocabulary counts only where there is a table of its own. */
+    /* A separate decoder vocabulary requires a separate embedding table. */
     harness_ok(load(&c, "{\"decoder_vocab_size\": 7000}"));
     assert_int_equal(c.arch.decoder.vocabulary, 6001);
     harness_ok(load(&c, "{\"decoder_vocab_size\": 7000, \"share_encoder_decoder_embeddings\": false}"));
@@ -205,7 +205,7 @@ static void test_generation_config_precedes_config(void **state) {
     assert_true(c.rules.bad_word_count == 1 && c.rules.bad_words[1] == 2 && c.rules.bad_word_ids[0] == 1 &&
                 c.rules.bad_word_ids[1] == 2);
 
-    /* The forced end is generation_config.json's alone, where there is one. */
+    /* forced_eos_token_id comes from generation_config.json alone, if it exists. */
     harness_ok(load(&c, "{\"forced_eos_token_id\": 3}"));
     assert_int_equal(c.rules.forced_eos_id, -1);
     scratch_text("generation_config.json", "{\"forced_eos_token_id\": 4}");
@@ -214,14 +214,14 @@ static void test_generation_config_precedes_config(void **state) {
     assert_int_equal(remove(scratch_path("generation_config.json")), 0);
     harness_ok(load(&c, "{\"forced_eos_token_id\": 3}"));
     assert_int_equal(c.rules.forced_eos_id, 3);
-    /* Where neither file says it, or one says null, there is none. */
+    /* If neither file has it, or one has null, there is none. */
     scratch_text("config.json", "{\"model_type\": \"marian\", \"eos_token_id\": 5}");
     harness_ok(load_dir(&c, scratch_path(".")));
     assert_int_equal(c.rules.forced_eos_id, -1);
     scratch_text("config.json", "{\"model_type\": \"marian\", \"forced_eos_token_id\": null}");
     harness_ok(load_dir(&c, scratch_path(".")));
     assert_int_equal(c.rules.forced_eos_id, -1);
-    /* An id that is overridden must be one all the same: whoever reads config.json alone would take it. */
+    /* An overridden id must still be valid, since other readers may use config.json alone. */
     scratch_text("generation_config.json", "{\"decoder_start_token_id\": 6000}");
     harness_ok(load(&c, "{\"decoder_start_token_id\": 7}"));
     assert_int_equal(c.rules.start_id, 6000);
@@ -234,7 +234,7 @@ static void test_generation_config_precedes_config(void **state) {
     scratch_refused(load(&c, "{}"), TFM_ERROR_FORMAT, "generation_config.json: `num_beams` is \"six\"");
     scratch_text("generation_config.json", "");
     scratch_refused(load(&c, "{}"), TFM_ERROR_FORMAT, "generation_config.json is empty");
-    /* What the search does is generation_config.json's alone, where there is one, as in transformers. */
+    /* Search options come from generation_config.json alone, if it exists, as in transformers. */
     static const char search[] = "{\"length_penalty\": 2, \"num_beams\": 3, \"bad_words_ids\": [[5]], "
                                  "\"suppress_tokens\": [6], \"no_repeat_ngram_size\": 2, "
                                  "\"forced_bos_token_id\": 9, \"min_length\": 4}";
@@ -247,7 +247,7 @@ static void test_generation_config_precedes_config(void **state) {
     assert_true(c.rules.has_length_penalty && c.rules.length_penalty > 1.9 && c.rules.num_beams == 3 &&
                 c.rules.suppress_id_count == 2 && c.rules.no_repeat_ngram == 2 && c.rules.forced_bos_id == 9 &&
                 c.rules.sampling.min_new_tokens == 3);
-    /* Positions of M2M-100 begin after the padding of the network, not of the search. */
+    /* M2M-100 positions start after the network's padding id, not the search's. */
     scratch_text("generation_config.json", "{\"pad_token_id\": 7}");
     scratch_text("config.json", "{\"model_type\": \"m2m_100\", \"pad_token_id\": 3}");
     harness_ok(load_dir(&c, scratch_root));
@@ -267,7 +267,7 @@ static void count_words(void *user, tfm_log_level level, const char *line) {
     warnings += strstr(line, "too many words: the search may write 3 of them, the first is [7,8]") != NULL;
 }
 
-/* Words that there is no room for are counted in one sentence. */
+/* Bad words beyond the limit are counted in one message. */
 static void test_surplus_bad_words_give_one_warning(void **state) {
     (void)state;
     said c;
@@ -286,8 +286,8 @@ static void test_surplus_bad_words_give_one_warning(void **state) {
     json_decref(root);
 }
 
-/* What the search does not know is said, if it asks for anything. */
-/* The first models of Gemma say "gelu" and mean its approximation; other names for the exact one are what they say. */
+/* Unsupported search options are reported if they have an effect. */
+/* Early Gemma models say "gelu" and mean the tanh approximation; other names of the exact one are taken literally. */
 static void test_gelu_of_gemma_is_the_tanh_approximation(void **state) {
     (void)state;
     static const struct {
@@ -312,8 +312,8 @@ static void test_unsupported_generation_keys_give_warnings(void **state) {
                  "{\"penalty_alpha\": 0.5, \"guidance_scale\": 1.0, \"do_sample\": false, \"force_words_ids\": "
                  "[], \"num_beam_groups\": null}");
     harness_ok(load(&c, "{\"penalty_alpha\": 1.2, \"do_sample\": true, \"dola_layers\": \"high\"}"));
-    assert_int_equal(warnings, 1); /* config.json is not asked where there is a generation_config.json */
-    /* What a translation obeys, and a text that goes on does not. */
+    assert_int_equal(warnings, 1); /* config.json is ignored next to a generation_config.json */
+    /* Rules that apply to translation, but not to text generation. */
     warnings = 0;
     scratch_text("generation_config.json",
                  "{\"forced_bos_token_id\": 3, \"forced_eos_token_id\": 4, \"stop_strings\": [\"a\"]}");
@@ -344,7 +344,7 @@ static void test_unsupported_generation_keys_give_warnings(void **state) {
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
 }
 
-/* What transformers' search obeys besides beams and their penalty. */
+/* Search options of transformers other than beams and length penalty. */
 static void test_generation_config_keys_set_search(void **state) {
     (void)state;
     said c;
@@ -370,7 +370,7 @@ static void test_generation_config_keys_set_search(void **state) {
     assert_true(c.rules.sequence_bias_count == 2 && c.rules.sequence_bias_starts[2] == 3 &&
                 c.rules.sequence_bias_ids[2] == 7);
     assert_true(c.rules.bias[0] == 1.5f && c.rules.bias[1] == -2.0f);
-    /* What is saved says the same. */
+    /* The saved file has the same values. */
     json_t *saved = tfm__write_generation_rules(&c.rules, 512);
     assert_int_equal(json_dump_file(saved, scratch_path("generation_config.json"), 0), 0);
     json_decref(saved);
@@ -384,7 +384,7 @@ static void test_generation_config_keys_set_search(void **state) {
     scratch_refused(load(&c, "{}"), TFM_ERROR_FORMAT, "`exponential_decay_length_penalty` is [1.5,2]; a list of");
     scratch_text("generation_config.json", "{\"forced_eos_token_id\": [9, 3]}");
     scratch_refused(load(&c, "{}"), TFM_ERROR_UNSUPPORTED, "`forced_eos_token_id` is [9,3], and with beams");
-    /* A text that goes on has its prompt counted. */
+    /* In text generation the prompt counts. */
     scratch_text("config.json", "{\"model_type\": \"gpt2\"}");
     scratch_text("generation_config.json", "{\"min_length\": 12, \"forced_eos_token_id\": 4}");
     harness_ok(load_dir(&c, scratch_root));
@@ -393,7 +393,7 @@ static void test_generation_config_keys_set_search(void **state) {
     assert_int_equal(remove(scratch_path("generation_config.json")), 0);
 }
 
-/* Sizes by the names that all configurations of transformers have in common, which count where both are there. */
+/* Size keys common to all transformers configurations take precedence over others. */
 static void test_common_size_names_precede_own_names(void **state) {
     (void)state;
     said c;
@@ -408,7 +408,7 @@ static void test_common_size_names_precede_own_names(void **state) {
     assert_true(c.arch.encoder.head_width == 7 && c.arch.decoder.heads == 5);
 }
 
-/* T5's feed-forward layers: what follows from one key stands beside it, and counts. */
+/* T5's feed-forward layers: explicit keys override what the combined key implies. */
 static void test_t5_feed_forward_proj_sets_activation_and_gate(void **state) {
     (void)state;
     static const struct {
@@ -532,7 +532,7 @@ static void test_invalid_config_is_rejected(void **state) {
     scratch_refused(load_dir(&c, scratch_root), TFM_ERROR_IO, "config.json: there is no such file; give the folder");
 }
 
-/* Whatever is in the file, what is accepted is something that can be computed with. */
+/* For any file content, an accepted configuration is usable. */
 static void test_damaged_config_is_rejected_or_computable(void **state) {
     (void)state;
     const size_t length = strlen(BASE);

@@ -1,4 +1,4 @@
-/* Model directories that are well-formed and wrong: each must end in a sentence, never in plausible text. */
+/* Well-formed but wrong model directories: each must give an error message, never plausible text. */
 #include "support/demo.h"
 #include "support/harness.h"
 #include "support/scratch.h"
@@ -10,7 +10,7 @@ static tfm_model *opened(void) {
     return model;
 }
 
-/* Opening the folder and asking what it holds are refused in the same words. */
+/* Opening and describing the folder fail with the same message. */
 static void refused_as(tfm_status want, const char *part) {
     tfm_model *model = NULL;
     tfm_model_info info;
@@ -48,7 +48,7 @@ static bool on_reject(void *user, size_t line, const char *message) {
     return strstr(message, "its prefix: ") != NULL;
 }
 
-/* One norm's weights are not numbers, as after a torn download. */
+/* The weights of one norm are NaN, as after a truncated download. */
 static void test_nan_weights_are_reported(void **state) {
     (void)state;
     scratch_model("tests/golden/prenorm-embedding-norm");
@@ -67,7 +67,7 @@ static void test_nan_weights_are_reported(void **state) {
     tfm_model_free(&model);
 }
 
-/* Puts a number into a file of the folder in place of the one that is there. */
+/* Replaces a number in a file of the folder. */
 static void set_number(const char *name, const char *key, int old, int value) {
     char from[128], to[128];
     snprintf(from, sizeof(from), "\"%s\": %d", key, old);
@@ -93,7 +93,7 @@ static void test_config_that_does_not_fit_weights_is_rejected(void **state) {
 
 static const char LFS[] = "version https://git-lfs.github.com/spec/v1\noid sha256:01\nsize 9\n";
 
-/* A file of the folder that is missing (NULL), or has something else in it. */
+/* A file of the folder that is missing (NULL) or has other content. */
 static const struct {
     const char *name, *text, *part;
     tfm_status status;
@@ -144,14 +144,14 @@ static void note_adapter(void *user, tfm_log_level level, const char *message) {
         level == TFM_LOG_WARNING && strstr(message, "has an adapter (adapter_config.json) beside the model");
 }
 
-/* What lies in the place of a file that is missing says what the directory is. */
+/* If a file is missing, the files present identify the kind of directory. */
 static void test_directory_without_weights_says_what_it_holds(void **state) {
     (void)state;
     static const char *const AWAY[] = {"config.json", "model.safetensors"};
     static const struct {
         const char *name, *part;
         tfm_status status;
-        bool without_config; /* it is known without one, too */
+        bool without_config; /* it is recognised without one, too */
     } cases[] = {
         {"adapter_config.json", "has an adapter (adapter_config.json)", TFM_ERROR_UNSUPPORTED, true},
         {"model-q4.gguf", "has its weights in model-q4.gguf, and GGUF is not read", TFM_ERROR_UNSUPPORTED, true},
@@ -173,7 +173,7 @@ static void test_directory_without_weights_says_what_it_holds(void **state) {
         }
         assert_int_equal(remove(scratch_path(cases[i].name)), 0);
     }
-    /* Beside a model, it is told. */
+    /* Next to a model it is a warning. */
     int told = 0;
     tfm_model_info info;
     scratch_model("tests/golden/prenorm-embedding-norm");
@@ -186,7 +186,7 @@ static void test_directory_without_weights_says_what_it_holds(void **state) {
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
 }
 
-/* Weights that were cut, and those of another shape or without a layer; and a directory for ids alone. */
+/* Truncated weights, other shapes, a missing layer; and a directory without tokenizer. */
 static void test_truncated_or_misshaped_weights_are_rejected(void **state) {
     (void)state;
     static const char FROM[] = "tests/golden/prenorm-embedding-norm";
@@ -218,7 +218,7 @@ static void test_truncated_or_misshaped_weights_are_rejected(void **state) {
     refused_as(TFM_ERROR_IO, "vocab.json");
 }
 
-/* What the model in the folder makes of a line. */
+/* The model's translation of a line. */
 static const char *translated(const char *line) {
     tfm_model *model = opened();
     harness_ok(tfm_translate(model, &line, 1, NULL, on_text, NULL));
@@ -242,7 +242,7 @@ static void test_vocabulary_that_does_not_fit_is_rejected(void **state) {
     set_number("generation_config.json", "pad_token_id", pad, 5);
     snprintf(text, sizeof(text), "<pad> is id %d", pad);
     refused(text);
-    /* The target's own vocabulary may have it elsewhere. */
+    /* The target vocabulary may have another id for it. */
     scratch_model("tests/golden/untied-gelu-bf16");
     scratch_copy("tests/golden/untied-gelu-bf16/target_vocab.json", "target_vocab.json");
     scratch_edit("target_vocab.json", "\"<pad>\": 61", "\"l\": 61");
@@ -250,7 +250,7 @@ static void test_vocabulary_that_does_not_fit_is_rejected(void **state) {
     assert_true(*translated("the bird"));
 }
 
-/* A model that was saved without its head: the same names with nothing in front, those of stored positions too. */
+/* A model saved without its head: the same names without prefix, also for stored positions. */
 static void test_weights_without_model_prefix_load(void **state) {
     (void)state;
     static const char NAME[] = "\"model.", BARE[] = "      \"";
@@ -268,7 +268,7 @@ static void test_weights_without_model_prefix_load(void **state) {
     free(want);
 }
 
-/* The same weights from PyTorch's files give the same text. */
+/* The same weights in PyTorch files give the same text. */
 static void test_torch_weights_give_the_same_translation(void **state) {
     (void)state;
     static const char *const FILES[] = {"pytorch_model.bin.index.json", "pytorch_model-00001-of-00002.bin",
@@ -311,7 +311,7 @@ static void test_translate_and_score_reject_bad_arguments(void **state) {
     free(source);
 }
 
-/* The directory's own first token is forced, in front of the caller's prefix. */
+/* The directory's forced first token comes before the caller's prefix. */
 static void test_forced_bos_precedes_the_prefix(void **state) {
     (void)state;
     scratch_model("apps/demo");

@@ -1,10 +1,10 @@
-/* Configurations of decoders alone: every spelling of a key, defaults, what is refused; and models on disk and back. */
+/* Configurations of decoder-only models: every key spelling, defaults, rejected values; and save round trips. */
 #include <dirent.h>
 #include <math.h>
 #include "base/json.h"
 #include "support/decoder_models.h"
 
-/* What transformers' configuration classes say where config.json says nothing. */
+/* Defaults of transformers' configuration classes. */
 static void test_decoder_defaults_are_those_of_transformers(void **state) {
     (void)state;
     static const struct {
@@ -54,7 +54,7 @@ static void test_decoder_defaults_are_those_of_transformers(void **state) {
     free(c);
 }
 
-/* Two spellings of one thing. */
+/* Two spellings of one key. */
 static void test_alternative_config_spellings_are_equal(void **state) {
     (void)state;
     static const char *const PAIRS[][2] = {
@@ -70,7 +70,7 @@ static void test_alternative_config_spellings_are_equal(void **state) {
          "\"linear\", \"factor\": 8, \"rope_theta\": 900000}, \"sliding_attention\": {\"rope_type\": \"default\", "
          "\"rope_theta\": 7000}}, \"layer_types\": [\"sliding_attention\", \"full_attention\", "
          "\"sliding_attention\"]}"},
-        /* Of two objects the older one's keys come over the other's; and a type is `rope_type` then. */
+        /* Of two objects the older one's keys override the other's; the type key is then `rope_type`. */
         {"{\"model_type\": \"gemma3_text\", " DECODER_SIZES
          ", \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 4.0}, \"rope_parameters\": {\"full_attention\": "
          "{\"rope_type\": \"default\", \"rope_theta\": 900}, \"sliding_attention\": {\"rope_theta\": 60}}}",
@@ -98,7 +98,7 @@ static void test_alternative_config_spellings_are_equal(void **state) {
         {"{\"model_type\": \"smollm3\", " DECODER_SIZES ", \"no_rope_layers\": [1, 0, 1]}",
          "{\"model_type\": \"smollm3\", " DECODER_SIZES ", \"no_rope_layers\": [1, 0, 1, 0, 1], "
          "\"layer_types\": [\"attention\", \"full_attention\", \"attention\"]}"},
-        /* Heads turn whole there, and of several rotations each has its own length of training. */
+        /* Full RoPE there; of several RoPE settings each has its own training length. */
         {"{\"model_type\": \"qwen2\", " DECODER_SIZES "}",
          "{\"model_type\": \"qwen2\", " DECODER_SIZES ", \"partial_rotary_factor\": 0.5}"},
         {"{\"model_type\": \"gemma3_text\", " DECODER_SIZES
@@ -133,13 +133,13 @@ static void test_alternative_config_spellings_are_equal(void **state) {
     }
     assert_int_equal(b->rules.eos_id_count, 2);
     assert_true(b->rules.eos_ids[0] == 2 && b->rules.eos_ids[1] == 5 && b->rules.eos_id == 2);
-    /* Of all tokens some files say so. */
+    /* Some files give the ratio over all tokens. */
     harness_ok(load(b, "{\"model_type\": \"llama\", \"top_k\": -1}"));
     assert_int_equal(b->rules.sampling.top_k, 0);
-    /* A dynamic rotation is for texts of any length. */
+    /* Dynamic RoPE scaling supports any length. */
     harness_ok(load(b, "{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.0}}"));
     assert_true(b->arch.decoder.rotary.switch_length == 2048 && b->arch.decoder.max_positions == 1 << 20);
-    /* transformers reads this key of Gemma 3 and caps nothing. */
+    /* transformers reads this key of Gemma 3, but caps nothing. */
     harness_ok(load(b, "{\"model_type\": \"gemma3_text\", \"attn_logit_softcapping\": 50.0, "
                        "\"final_logit_softcapping\": 30.0}"));
     assert_true(b->arch.decoder.score_cap == 0 && b->arch.logit_cap == 30);
@@ -147,14 +147,13 @@ static void test_alternative_config_spellings_are_equal(void **state) {
     free(b);
 }
 
-/* Which files say the ids: each of these is what transformers 5.23 makes of such a directory. generation_config.json is
- * taken as it is; where there is none, config.json is, of a wrapper with what its text's has besides. Defaults of
- * configuration classes are of no account. */
+/* The source of special ids, as in transformers 5.23: generation_config.json as it is; without it config.json, for a
+ * wrapper with the text configuration's keys added. Class defaults are ignored. */
 static void test_special_ids_come_from_the_right_file(void **state) {
     (void)state;
     static const struct {
-        const char *config, *generation; /* NULL: there is no such file */
-        int ends[3], pad, start;         /* ends: how many, and those */
+        const char *config, *generation; /* NULL: the file is missing */
+        int ends[3], pad, start;         /* number of end ids, and the ids */
     } CASES[] = {
         {"\"llama\", \"eos_token_id\": 9", NULL, {1, 9}, -1, -1},
         {"\"llama\"", NULL, {0}, -1, -1},
@@ -196,7 +195,7 @@ static void test_special_ids_come_from_the_right_file(void **state) {
                      CASES[i].generation ? CASES[i].generation : "no file", c->rules.eos_id_count, c->rules.eos_id,
                      c->rules.pad_id, c->rules.start_id);
     }
-    /* So are the rules of a search: of the whole, else of the text. */
+    /* The same for search rules: from the whole configuration, else the text's. */
     remove(scratch_path("generation_config.json"));
     harness_ok(load(c, "{\"model_type\": \"llava\", \"num_beams\": 3, \"text_config\": {\"num_beams\": 2, "
                        "\"no_repeat_ngram_size\": 4}}"));
@@ -281,7 +280,7 @@ static void test_invalid_decoder_config_is_rejected(void **state) {
     said *c = malloc(sizeof(*c));
     for (size_t i = 0; i < TFM__COUNT(CASES); i++)
         scratch_refused(load(c, CASES[i].config), CASES[i].status, CASES[i].part);
-    /* What changes nothing is no reason. */
+    /* A key without effect is accepted. */
     harness_ok(load(c, "{\"model_type\": \"llama\", \"sliding_window\": 2048, \"is_causal\": true, "
                        "\"attention_chunk_size\": null, \"per_layer_config\": {}}"));
     harness_ok(load(c, "{\"model_type\": \"bert\", \"sliding_window\": 4, \"is_causal\": false}"));
@@ -293,7 +292,7 @@ static void test_invalid_decoder_config_is_rejected(void **state) {
     free(c);
 }
 
-/* What `tfm info` says of a directory. */
+/* The line of `tfm info` for a directory. */
 static void check_info(const tfm_model_info *opened, const tfm__stack_arch *s) {
     char dir[4200];
     tfm_model_info info;
@@ -314,7 +313,7 @@ static void check_info(const tfm_model_info *opened, const tfm__stack_arch *s) {
     assert_int_equal(info.parameters, opened->parameters);
 }
 
-/* Saved and opened again, a model gives the same logits, to the bit. */
+/* A saved and reopened model gives bit-identical logits. */
 static void test_saved_decoder_gives_the_same_logits(void **state) {
     (void)state;
     int number = 0;
@@ -329,7 +328,7 @@ static void test_saved_decoder_gives_the_same_logits(void **state) {
         harness_ok(tfm_model_open(&again, harness_context(), dir, &(tfm_model_options){.no_tokenizer = true}));
         got = decoder_logits(again, 2, 9);
         if (memcmp(got, want, sizeof(*got) * 2 * 9 * DECODER_VOCABULARY) != 0)
-            fail_msg("%s: other logits than before it was saved", DECODERS[k].name);
+            fail_msg("%s: logits differ after saving", DECODERS[k].name);
         assert_true(again->rules.eos_id_count == model->rules.eos_id_count &&
                     again->rules.start_id == model->rules.start_id && again->rules.pad_id == model->rules.pad_id);
         assert_int_equal(again->arch.tied_embeddings, model->arch.tied_embeddings);
@@ -341,7 +340,7 @@ static void test_saved_decoder_gives_the_same_logits(void **state) {
     }
 }
 
-/* Gammas that a family stores less 1 are stored so. */
+/* Gammas that a family stores minus 1 are saved so. */
 static void test_norm_weights_stored_minus_one_are_saved_so(void **state) {
     (void)state;
     tfm_model *model = decoder_make(DECODERS[TFM__COUNT(DECODERS) - 1].config);
@@ -361,7 +360,7 @@ static void test_norm_weights_stored_minus_one_are_saved_so(void **state) {
     tfm_model_free(&model);
 }
 
-/* Hidden states of an OPT model with projections are as wide as its embedding. */
+/* Hidden states of an OPT model with projections have the embedding's width. */
 static void test_projected_opt_hidden_states_have_embedding_width(void **state) {
     (void)state;
     tfm_model *model = decoder_make(DECODERS[2].config);
@@ -374,7 +373,7 @@ static void test_projected_opt_hidden_states_have_embedding_width(void **state) 
     tfm_model_free(&model);
 }
 
-/* A model that was saved without its head has no logits. */
+/* A model saved without its head has no logits. */
 static void test_model_without_head_has_no_logits(void **state) {
     (void)state;
     tfm_model *model =

@@ -1,8 +1,8 @@
-/* Models of every family against what transformers computes for them (tests/golden/make_families.py).
+/* Models of every family against transformers (tests/golden/make_families.py).
  *
  *     test_families FAMILY|FOLDER...
  *
- * takes the cases of these families in tests/golden/families, or the folder of a case, or all cases of a folder. */
+ * runs the cases of the families in tests/golden/families, or the case in a folder, or all cases in a folder. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ typedef struct golden {
     json_t *json;
     tfm__weights *tensors;
     tfm_model *model;
-    bool encoder, decoder; /* which stacks it has */
+    bool encoder, decoder; /* the stacks it has */
 } golden;
 
 static char *within(const char *dir, const char *name) {
@@ -51,7 +51,7 @@ static const tfm__stored_tensor *stored(const golden *g, int i, const char *what
 
 /* ---- Tensors ------------------------------------------------------------------------------------------ */
 
-/* Some rows of ids as a padded batch. What pads is any id. */
+/* Some rows of ids as a padded batch. Padding is a random id. */
 typedef struct rows {
     tfm_tensor ids, lengths;
     int64_t count, width;
@@ -94,7 +94,7 @@ static double distance(const golden *g, tfm_tensor got, int first, int count, co
             float number;
             memcpy(&number, want->data + k * sizeof(number), sizeof(number));
             const double off = fabs((double)host[(size_t)i * row + k] - number);
-            error = off <= error ? error : off; /* NaN stays */
+            error = off <= error ? error : off; /* NaN propagates */
             largest = fmax(largest, fabs((double)number));
         }
         worst = error / largest <= worst ? worst : error / largest;
@@ -103,7 +103,7 @@ static double distance(const golden *g, tfm_tensor got, int first, int count, co
     return worst;
 }
 
-/* Encoder output and logits, of a head too, of some of the folder's rows, as one batch. */
+/* Encoder output and logits, also of heads, for some of the folder's rows, as one batch. */
 static double check_batch(const golden *g, int first, int count) {
     tfm_context *ctx = harness_context();
     tfm_tensor encoded = {0}, logits = {0};
@@ -182,7 +182,7 @@ static bool equal_ids(const tfm_hypothesis *got, const json_t *want) {
 static tfm_hypotheses write_after(const golden *g, const prompts *p, int beam) {
     tfm_hypotheses found;
     const int most = (int)json_integer_value(json_object_get(g->json, "new_tokens"));
-    const bool ruled = json_is_true(json_object_get(g->json, "rules")); /* the folder says the penalty */
+    const bool ruled = json_is_true(json_object_get(g->json, "rules")); /* the folder has the penalty */
     const tfm_search_options search = {.beam_size = beam,
                                        .length_norm = TFM_LENGTH_NORM_HF,
                                        .has_length_penalty = !ruled,
@@ -197,7 +197,7 @@ static tfm_hypotheses write_after(const golden *g, const prompts *p, int beam) {
     return found;
 }
 
-/* A beam search of Marian's ends by the rule of its own models, not by transformers' (generation_rules.h). */
+/* Marian's beam search stops by Marian's rule, not by transformers' (generation_rules.h). */
 static void check_search(const golden *g, const prompts *p, int beam) {
     if (beam > 1 && g->encoder && !g->model->rules.hf_search)
         return;
@@ -205,7 +205,7 @@ static void check_search(const golden *g, const prompts *p, int beam) {
     size_t same = 0, padded = 0;
     for (size_t i = 0; i < p->count; i++) {
         const json_t *prompt = json_array_get(p->list, i);
-        if (json_is_true(json_object_get(prompt, "pad"))) { /* transformers may write padding, tfm does not */
+        if (json_is_true(json_object_get(prompt, "pad"))) { /* transformers may generate padding, tfm does not */
             padded++;
             continue;
         }
@@ -215,15 +215,14 @@ static void check_search(const golden *g, const prompts *p, int beam) {
         same += equal;
     }
     tfm_hypotheses_free(&found);
-    print_message("# beam %d: %zu of %zu as transformers has them, %zu with padding left out\n", beam, same, p->count,
-                  padded);
+    print_message("# beam %d: %zu of %zu equal to transformers, %zu without padding\n", beam, same, p->count, padded);
     assert_int_equal(same + padded, p->count);
     assert_true(2 * padded < p->count);
 }
 
 /* ---- Cases -------------------------------------------------------------------------------------------- */
 
-/* Whether the library knows the family. */
+/* Whether the library supports the family. */
 static bool open_golden(golden *g, const char *dir) {
     char *path = within(dir, "golden.json");
     *g = (golden){.dir = dir};
@@ -269,7 +268,7 @@ static void test_model_matches_transformers(void **state) {
     close_golden(&g);
 }
 
-/* After a case that has failed the next one has another context: a failure stays with one. */
+/* A new context after a failed case: a failure is sticky. */
 static int renew(void **state) {
     if (tfm_context_status(harness_context()) == TFM_OK)
         return 0;
@@ -277,7 +276,7 @@ static int renew(void **state) {
     return harness_setup(state);
 }
 
-/* The cases of a folder whose names begin with `start`. */
+/* The cases of a folder with this name prefix. */
 static size_t find_cases(struct CMUnitTest *tests, size_t count, const char *dir, const char *start) {
     struct dirent **entries;
     const int found = scandir(dir, &entries, NULL, alphasort);

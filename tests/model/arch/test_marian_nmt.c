@@ -1,5 +1,5 @@
-/* Models as Marian itself keeps them: numbers, searches with and without a shortlist, text, and what is refused.
- * tests/golden/make_marian_nmt.py made the models and what they compute. */
+/* Models in Marian's format: logits, searches with and without a shortlist, text, and errors. Models and goldens are by
+ * tests/golden/make_marian_nmt.py. */
 #include <math.h>
 #include "support/marian_files.h"
 #include "model/weights/weight_file.h"
@@ -40,7 +40,7 @@ static size_t ids_of(int32_t ids[16], const char *model, const char *what) {
     return x->count;
 }
 
-/* Empties the folder, and puts a model there. */
+/* Clears the folder, and copies a model into it. */
 static void place(const char *model, bool shortlist) {
     char from[128];
     char **names;
@@ -75,7 +75,7 @@ static void close_to(tfm_tensor got, const tfm__stored_tensor *want, const char 
     free(wide);
 }
 
-/* The decoder reads ids, of which -1 is the model's start. */
+/* The decoder reads ids; -1 is the start of the model. */
 static tfm_tensor target_tensor(const tfm_model *model, const int32_t *ids, size_t count) {
     int32_t read[16];
     for (size_t i = 0; i < count; i++)
@@ -99,7 +99,7 @@ static void check_numbers(tfm_model *model, const char *name) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-/* The same sentence twice, and a part of it, which has another shortlist: a batch changes nothing. */
+/* The same sentence twice, and a part of it with another shortlist: batching changes nothing. */
 static void check_search(tfm_model *model, const char *name, const char *what) {
     int32_t source[16], want[16], batch[48];
     const size_t s = ids_of(source, name, "source"), count = ids_of(want, name, what);
@@ -108,7 +108,7 @@ static void check_search(tfm_model *model, const char *name, const char *what) {
     memcpy(batch, source, s * 4);
     memcpy(batch + s, source + s - 2, 8);
     memcpy(batch + s + 2, source, s * 4);
-    /* Nor does one whose beginning is given, which may have all words. */
+    /* Nor does a forced prefix, which may use the whole vocabulary. */
     const int32_t beginning = 2;
     for (int given = 0; given < 2; given++) {
         harness_ok(tfm_search(model, &found, batch, (size_t[]){s, 2, s}, 3, given ? &beginning : NULL,
@@ -143,7 +143,7 @@ static void test_marian_nmt_logits_and_search_match_reference(void **state) {
     }
 }
 
-/* What a search says of its hypotheses is what the whole sequence gives: each step goes on from its parent's cells. */
+/* The scores of a search equal those of a full pass: each step continues from its parent's cells. */
 static double rescored(tfm_model *model, tfm_tensor encoded, const tfm_hypothesis *h) {
     int32_t read[16] = {-1};
     tfm_tensor logits = {0}, none = {0};
@@ -204,16 +204,16 @@ static void test_marian_nmt_tokenizer_and_translation_work(void **state) {
     assert_string_equal(text, "kanta toxigo");
     tfm_text_free(&text);
     tfm_ids_free(&ids);
-    /* A code is no token of its own where SentencePiece has none: Marian gives it the whole line. */
+    /* A language code unknown to SentencePiece is no token: Marian encodes the whole line. */
     harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, ">>ka<<", 6));
     assert_true(count > 2);
     tfm_ids_free(&ids);
     tfm_model_free(&model);
 }
 
-/* ---- The binary format, and files that lie ---- */
+/* ---- The binary format, and inconsistent files ---- */
 
-/* Writes the model of the folder in the binary format, with its configuration as given. */
+/* Writes the model of the folder in the binary format, with the given configuration. */
 static void write_binary(const char *name, const char *config) {
     tfm__weights *weights;
     marian_item items[128] = {0};
@@ -306,7 +306,7 @@ static void test_unsupported_marian_nmt_config_is_rejected(void **state) {
     free(config);
 }
 
-/* Which files are taken. */
+/* The selection of files. */
 static void test_marian_nmt_config_selects_its_files(void **state) {
     (void)state;
     static const struct {
@@ -340,14 +340,14 @@ static void test_marian_nmt_config_selects_its_files(void **state) {
     assert_int_equal(remove(scratch_path("decoder.yml")), 0);
     harness_ok(tfm_model_read_info(&info, scratch_root, NULL));
     assert_string_equal(info.weight_format, "NumPy .npz");
-    scratch_copy(FOLDER "ssru.npz", "model.best.npz"); /* model.npz is meant */
+    scratch_copy(FOLDER "ssru.npz", "model.best.npz"); /* model.npz is intended */
     harness_ok(tfm_model_read_info(&info, scratch_root, NULL));
     scratch_copy(FOLDER "ssru.npz", "model.other.npz");
     assert_int_equal(remove(scratch_path("model.npz")), 0);
     refused(TFM_ERROR_FORMAT, "has both model.best.npz and model.other.npz");
     scratch_copy(FOLDER "golden.npz", "model.npz");
     refused(TFM_ERROR_FORMAT, "has no special:model.yml");
-    scratch_text("config.json", "{}"); /* then it is Hugging Face's */
+    scratch_text("config.json", "{}"); /* then it is a Hugging Face model */
     refused(TFM_ERROR_FORMAT, "`model_type` is nothing");
     tfm_tokenizer *tokenizer;
     place("ssru", false);

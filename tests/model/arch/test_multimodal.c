@@ -1,5 +1,4 @@
-/* Models of pictures and text, of which the text is run: what their configurations say, and their files. What they
- * compute is compared in test_families.c. */
+/* The text part of multimodal models: configurations and files. test_families.c compares the results. */
 #include <unistd.h>
 #include "base/json.h"
 #include "support/decoder_models.h"
@@ -9,7 +8,7 @@
 static void test_text_config_of_multimodal_model_is_read(void **state) {
     (void)state;
     said *c = malloc(sizeof(*c));
-    /* As google/gemma-3-4b-it has it: nothing that the class has by itself. */
+    /* As google/gemma-3-4b-it: without the class defaults. */
     harness_ok(load(c,
                     "{\"architectures\": [\"Gemma3ForConditionalGeneration\"], \"eos_token_id\": [1, 106], "
                     "\"image_token_index\": 262144, \"model_type\": \"gemma3\", \"text_config\": {\"hidden_size\": "
@@ -27,7 +26,7 @@ static void test_text_config_of_multimodal_model_is_read(void **state) {
     assert_true(s->layer[4] == TFM__LOCAL_LAYER && s->layer[5] == 0 && s->score_scale == 1 / 16.0f);
     assert_true(c->arch.tied_embeddings && !c->arch.headless && c->rules.eos_id_count == 2 &&
                 c->rules.eos_ids[1] == 106);
-    /* As Qwen/Qwen2-VL-7B-Instruct has it: the text's keys beside the others. */
+    /* As Qwen/Qwen2-VL-7B-Instruct: the text's keys next to the others. */
     harness_ok(
         load(c, "{\"architectures\": [\"Qwen2VLForConditionalGeneration\"], \"eos_token_id\": 151645, \"hidden_size\": "
                 "3584, \"intermediate_size\": 18944, \"max_window_layers\": 28, \"model_type\": \"qwen2_vl\", "
@@ -45,7 +44,7 @@ static void test_text_config_of_multimodal_model_is_read(void **state) {
                        "\"mrope\", \"rope_theta\": 70.0}}}"));
     assert_true(s->width == 8192 && s->feed_forward == 29568 && s->layers == 80 && s->heads == 64 && s->kv_heads == 8 &&
                 s->max_positions == 32768 && s->epsilon == 1e-5f && s->rotary.config.theta == 70);
-    /* The cap of logits is read, and capped is nothing; no `text_config` at all is the class's own. */
+    /* The logit cap is read, but transformers does not apply it; without `text_config` the class defaults apply. */
     harness_ok(load(c, "{\"model_type\": \"gemma3\", \"text_config\": {\"final_logit_softcapping\": 30.0, "
                        "\"model_type\": \"another\"}}"));
     assert_true(c->arch.logit_cap == 0);
@@ -59,7 +58,7 @@ static void test_text_config_of_multimodal_model_is_read(void **state) {
     free(c);
 }
 
-/* Who says that the output is tied. */
+/* The source of tie_word_embeddings. */
 static void test_tied_output_of_multimodal_config_is_resolved(void **state) {
     (void)state;
     said *c = malloc(sizeof(*c));
@@ -89,7 +88,7 @@ static void test_tied_output_of_multimodal_config_is_resolved(void **state) {
     free(c);
 }
 
-/* A Mistral that is a part is none of the kind that a list of layers makes of one by itself. */
+/* A Mistral text part does not become another family by a list of layer types. */
 static void test_mistral_text_config_ignores_layer_types(void **state) {
     (void)state;
     said *c = malloc(sizeof(*c));
@@ -151,7 +150,7 @@ static tfm_status open_dir(tfm_model **out, const char *dir) {
     return tfm_model_open(out, harness_context(), dir, &(tfm_model_options){.no_tokenizer = true});
 }
 
-/* One line says at opening what is left aside, and `tfm info` has a word of it. */
+/* One line at opening reports the ignored parts, and `tfm info` mentions them. */
 static void test_vision_part_left_out_is_logged_once(void **state) {
     (void)state;
     char *dir = harness_source(GOLDEN);
@@ -175,7 +174,7 @@ static void test_vision_part_left_out_is_logged_once(void **state) {
     free(dir);
 }
 
-/* What is saved is a model of the text alone, and computes the same to the bit. */
+/* The saved model is text-only, with bit-identical logits. */
 static void test_saved_multimodal_model_is_text_only_and_equal(void **state) {
     (void)state;
     char *dir = harness_source(GOLDEN);
@@ -194,7 +193,7 @@ static void test_saved_multimodal_model_is_text_only_and_equal(void **state) {
     free(dir);
 }
 
-/* What is quantised keeps the parts that see, as they are. */
+/* Quantization keeps the vision tower unchanged. */
 static void test_quantize_keeps_vision_tensors(void **state) {
     (void)state;
     char *dir = harness_source(GOLDEN);
@@ -219,7 +218,7 @@ static void test_quantize_keeps_vision_tensors(void **state) {
     free(dir);
 }
 
-/* Puts the configuration of a golden with one key of its text changed, and its weights, into the scratch folder. */
+/* Copies the configuration of a golden, with one key of its text changed, and its weights into the scratch folder. */
 static void put_changed(const char *golden, const char *weights, const char *key, json_t *value) {
     char from[4200], *dir = harness_source(golden);
     json_t *config;
@@ -234,7 +233,7 @@ static void put_changed(const char *golden, const char *weights, const char *key
     free(dir);
 }
 
-/* A layer of the text that the configuration does not know is refused, and so is a single tensor of one. */
+/* A text layer that the configuration lacks is rejected, and so is a single tensor of it. */
 static void test_tensors_of_unknown_text_layers_are_rejected(void **state) {
     (void)state;
     tfm_model *model;

@@ -1,5 +1,4 @@
-/* Batches that do not fit: run in pieces, with the result that the whole has; and what is too large even
- * alone. */
+/* Batches that exceed memory: run in parts, with the result of the whole; and one too large even alone. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +6,7 @@
 #include "dev/device/context_internal.h"
 #include "support/small_model.h"
 
-/* Pairs as wide as they are long, each side with lengths of its own. */
+/* Pairs as wide as they are long, with independent lengths on each side. */
 typedef struct batch {
     int32_t sources[24 * 20], targets[24 * 20], source_lengths[24], target_lengths[24];
     tfm_batch pairs;
@@ -33,7 +32,7 @@ typedef struct run {
     tfm_context *ctx;
     tfm_model *model;
     tfm_trainer *trainer;
-    uint64_t most; /* the largest allocation, to be set back */
+    uint64_t most; /* the largest allocation, to be restored */
     int warnings;
 } run;
 
@@ -68,8 +67,8 @@ static double *doubles(const float *x, int64_t count) {
     return y;
 }
 
-/* Three updates, of one batch and of two together, and an evaluation, on a device whose largest allocation is
- * `most`; first moments, which are sums of gradients, after them. */
+/* Three updates, of one batch and of two, and an evaluation, on a device whose largest allocation is `most`; followed
+ * by the first moments, which are sums of gradients. */
 static float *train(run *r, uint64_t most, double *losses, batch *batches) {
     if (most)
         r->ctx->limits.max_alloc = most;
@@ -118,8 +117,8 @@ static void test_split_batches_train_to_the_same_parameters(void **state) {
     close_run(&whole);
 }
 
-/* Nothing fits: an error with the lengths of the pair, and the parameters as they were; and with memory
- * again, the update as if nothing had been. */
+/* Nothing fits: an error with the pair's lengths, and unchanged parameters; with more memory, the same update as
+ * without the error. */
 static void test_pair_beyond_memory_is_an_error_without_change(void **state) {
     (void)state;
     static batch b;
@@ -156,7 +155,7 @@ static void test_pair_beyond_memory_is_an_error_without_change(void **state) {
     close_run(&r);
 }
 
-/* What the caller did wrong before is not forgotten. */
+/* The caller's earlier error is kept. */
 static void test_trainer_rejects_a_context_that_failed_before(void **state) {
     (void)state;
     static batch b;

@@ -1,7 +1,6 @@
-/* Models against the frameworks that trained them: encoder output, logits, greedy and beam search, scores.
- *
- * The demo model and tests/golden are always there; the shared model, if it is, brings 500 lines. On an emulator fewer
- * lines are translated: the numbers are the same, only slower to come by. */
+/* Models against the frameworks that trained them: encoder output, logits, greedy and beam search, scores. Uses the
+ * demo model and tests/golden, and 500 lines of the shared model if present. Emulators translate fewer lines, for speed
+ * only. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +51,7 @@ static double distance(tfm_tensor got, const tfm__stored_tensor *want) {
     return sqrt(error / norm);
 }
 
-/* Encoder output and logits of every line that golden.safetensors has them for. */
+/* Encoder output and logits of every line in golden.safetensors. */
 static void check_tensors(tfm_model *model, const char *dir) {
     char path[512];
     tfm__weights *file = NULL;
@@ -114,7 +113,7 @@ static void text_free(text *t) {
     free(t->lines);
 }
 
-/* What a translation gives, to be held against the golden's text and scores. */
+/* A translation, to be compared with the golden's text and scores. */
 typedef struct collected {
     char *text[4096];
     double score[4096];
@@ -153,7 +152,7 @@ static void translate_with(tfm_model *model, const text *source, const tfm_text_
                                    collect_translation, &found));
 }
 
-/* How many lines of `found` are those of the file; where they are, their scores agree to 1e-3. */
+/* How many lines of `found` equal the file's; equal lines must have scores within 1e-3. */
 static size_t same_lines(const char *dir, const char *name, const char *scores_name) {
     text want = text_read(dir, name, found.count), scores = {0};
     if (scores_name)
@@ -201,7 +200,7 @@ static bool check_score(void *user, size_t line, double log_prob, size_t tokens)
     return true;
 }
 
-/* Everything that a golden directory of tests/golden has. */
+/* All data of a golden directory in tests/golden. */
 static void check_golden(const char *relative) {
     char *dir = harness_source(relative);
     tfm_model *model = open_model(dir);
@@ -261,8 +260,7 @@ static void test_shared_model_matches_original_framework(void **state) {
     size_t greedy = same_lines(dir, "greedy.en", NULL);
     translate(model, &source, &(tfm_search_options){.beam_size = 4});
     size_t beam = same_lines(dir, "beam4.en", "beam4.scores");
-    printf("%s: of %zu lines, greedy search gives %zu and beam 4 gives %zu as PyTorch does\n", dir, source.count,
-           greedy, beam);
+    printf("%s: of %zu lines, %zu by greedy search and %zu by beam 4 equal PyTorch\n", dir, source.count, greedy, beam);
     assert_true(greedy + 2 >= source.count);
     assert_true(beam + 5 >= source.count);
     text_free(&source);
@@ -278,7 +276,7 @@ static int32_t *encode(tfm_model *model, const char *line, size_t *count) {
     return ids;
 }
 
-/* logits (T, V) of one target under one source, the source padded to `width`, as row `row` of a batch of `rows`. */
+/* logits (T, V) of one target for one source, padded to `width`, as row `row` of a batch of `rows`. */
 static float *batched_logits(tfm_model *model, const int32_t *source, size_t count, int64_t width, int64_t rows,
                              int64_t row, const int32_t *target, int64_t steps, double *norm) {
     tfm_context *ctx = harness_context();
@@ -352,7 +350,7 @@ static void test_batching_does_not_change_translations(void **state) {
     free(dir);
 }
 
-/* Search's sum of log p, from the cache step by step, is the full forward's of the same text. */
+/* The incremental sum of log p of a search equals the full forward pass's. */
 static void test_search_score_equals_uncached_forward(void **state) {
     (void)state;
     char *dir = harness_source("apps/demo");
@@ -389,7 +387,7 @@ static void test_search_score_equals_uncached_forward(void **state) {
     free(dir);
 }
 
-/* A forced prefix begins the translation, and forcing the search's own result changes nothing. */
+/* A forced prefix begins the translation, and forcing the search's result changes nothing. */
 static void test_forced_prefix_begins_the_translation(void **state) {
     (void)state;
     char *dir = harness_source("apps/demo");
@@ -405,7 +403,7 @@ static void test_forced_prefix_begins_the_translation(void **state) {
     assert_true(fabs(found.score[1] - score) < 1e-4);
     assert_int_equal(strncmp(found.text[2], "Today we ask", 12), 0);
     free(own);
-    /* The first id takes a place of the limit, which may leave none after the prefix. */
+    /* The first id counts against the limit, which may leave no room after the prefix. */
     int32_t *ids = NULL;
     size_t count;
     harness_ok(tfm_tokenizer_encode(tfm_model_tokenizer(model), &ids, &count, TFM_TARGET, prefixes[2], 12));
@@ -435,12 +433,11 @@ static bool some_progress(void *user, uint64_t done, uint64_t total) {
 
 static bool no_score(void *user, size_t line, double log_prob, size_t tokens) {
     (void)user, (void)line, (void)log_prob, (void)tokens;
-    fail_msg("a call that was stopped scores a line");
+    fail_msg("a stopped call returns a score");
     return false;
 }
 
-/* Stopped at the first batch, in the middle of its search, and at the next one; then the model does what it
- * did. */
+/* Stopped at the first batch, during its search, and at the next one; then the model works as before. */
 static void test_cancelled_search_leaves_the_model_usable(void **state) {
     (void)state;
     char *dir = harness_source("apps/demo");
@@ -461,7 +458,7 @@ static void test_cancelled_search_leaves_the_model_usable(void **state) {
         left = stop;
         harness_refused(tfm_translate_lines(model, lines, 2, &one_by_one, &options, collect_translation, &found),
                         TFM_ERROR_CANCELLED, "stopped");
-        assert_true(found.count < 2); /* the first line may have been done */
+        assert_true(found.count < 2); /* the first line may be done */
         if (found.count == 1)
             assert_string_equal(found.text[0], own[0]);
         collected_free(&found);
@@ -480,7 +477,7 @@ static void test_cancelled_search_leaves_the_model_usable(void **state) {
     free(dir);
 }
 
-/* How many lines had been translated when each was emitted. */
+/* Lines translated by the time each was emitted. */
 typedef struct arrivals {
     tfm_search_stats stats;
     uint64_t sentences[32];
@@ -494,7 +491,7 @@ static bool arrive(void *user, const tfm_translation *translation) {
     return true;
 }
 
-/* Lines come out in order, and none waits for one that follows it and is translated later. */
+/* Lines are emitted in order, and none waits for a later line that is translated later. */
 static void test_translations_arrive_in_order_without_delay(void **state) {
     (void)state;
     char *dir = harness_source("apps/demo");
@@ -507,14 +504,14 @@ static void test_translations_arrive_in_order_without_delay(void **state) {
     const uint64_t longest_first[] = {0, 1, 3, 3, 3};
     assert_int_equal(a.count, 5);
     assert_memory_equal(a.sentences, longest_first, sizeof(longest_first));
-    /* Fewer are sorted together at first: the third line does not wait for the fourth, which is longer. */
+    /* Fewer are sorted together at first: the third line does not wait for the longer fourth. */
     a = (arrivals){0};
     options.batch_tokens = 2;
     harness_ok(tfm_translate_lines(model, lines, 5, &options, &greedy, arrive, &a));
     const uint64_t sooner[] = {0, 1, 2, 3, 3};
     assert_memory_equal(a.sentences, sooner, sizeof(sooner));
 
-    if (harness_slow()) { /* what follows is the host's doing */
+    if (harness_slow()) { /* the rest runs on the host */
         tfm_model_free(&model);
         free(dir);
         return;

@@ -1,4 +1,4 @@
-/* A model on disk and back. */
+/* Save round trips. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static void remove_dir(const char *dir) {
     rmdir(dir);
 }
 
-/* The model, saved and opened again, gives the same logits: to the bit from F32, nearly from halves. */
+/* A saved and reopened model gives the same logits: bit-identical from F32, close from 16 bits. */
 static void check(tfm_model *model, int vocabulary, tfm_dtype dtype) {
     char root[] = "/tmp/tfm-test-save-XXXXXX", dir[64];
     tfm_model *again;
@@ -92,8 +92,8 @@ static void test_new_model_is_saved_and_opened(void **state) {
     }
 }
 
-/* Models of other makers: separate vocabularies, stored positions, a bias, norms after the embeddings; and of families
- * with other names and orders. */
+/* Other architectures: separate vocabularies, stored positions, a bias, norms after the embeddings; other tensor names
+ * and orders. */
 static void test_opened_models_are_saved_and_opened(void **state) {
     (void)state;
     static const char *const names[] = {"prenorm-silu-f16",
@@ -141,7 +141,7 @@ static void test_opened_models_are_saved_and_opened(void **state) {
     }
 }
 
-/* With an output projection of its own, BART's transformers ties no table to another: either side's is in the file. */
+/* With a separate output projection, BART in transformers ties no table: both sides' tables are in the file. */
 static void test_untied_bart_saves_both_embedding_tables(void **state) {
     (void)state;
     char root[] = "/tmp/tfm-test-save-XXXXXX", path[64], *dir = harness_source("tests/golden/families/bart-untied-f32");
@@ -184,7 +184,7 @@ static bool append(void *user, size_t line, int best, const char *translation, d
     return true;
 }
 
-/* Saving changes nothing in the model: what it translates, and what is saved once more, are the same. */
+/* Saving does not change the model: its translations, and a second save, are the same. */
 static void test_saving_does_not_change_the_model(void **state) {
     (void)state;
     static const char *const names[] = {"prenorm-silu-f16", "untied-gelu-bf16", "postnorm-relu-bias",
@@ -216,7 +216,7 @@ static void test_saving_does_not_change_the_model(void **state) {
     }
 }
 
-/* ---- What other families' files look like ---------------------------------------------------------------------- */
+/* ---- File formats of other families ---------------------------------------------------------------------------- */
 
 static tfm_model *small_model(void) {
     tfm_model *model = NULL;
@@ -233,7 +233,7 @@ static tfm_model *small_model(void) {
     return model;
 }
 
-/* One tensor of what tfm_model_save writes of a model, on the host. */
+/* One tensor from the output of tfm_model_save, on the host. */
 static float *saved_tensor(tfm_model *model, const char *name, int64_t rows, int64_t columns) {
     char dir[] = "/tmp/tfm-test-save-XXXXXX", path[64];
     tfm__weights *file = NULL;
@@ -250,28 +250,27 @@ static float *saved_tensor(tfm_model *model, const char *name, int64_t rows, int
     return values;
 }
 
-/* Three matrices that files have in one tensor, one after another along the outputs, also where they are stored as
- * (inputs, outputs). */
+/* Three matrices fused in one tensor along the outputs, also if stored as (inputs, outputs). */
 static void test_fused_qkv_tensor_is_split_and_joined(void **state) {
     (void)state;
     enum { WIDTH = 8 };
-    for (int turned = 0; turned < 2; turned++) {
+    for (int transposed = 0; transposed < 2; transposed++) {
         tfm_model *model = small_model();
         tfm__naming encoder[TFM__ROLES];
         memcpy(encoder, model->family->encoder, sizeof(encoder));
         for (tfm__role role = TFM__SELF_QUERY; role <= TFM__SELF_VALUE; role++)
-            encoder[role] = (tfm__naming){"layers.#.qkv.weight", "layers.#.qkv.bias", turned};
+            encoder[role] = (tfm__naming){"layers.#.qkv.weight", "layers.#.qkv.bias", transposed};
         tfm__family family = *model->family;
         family.encoder = encoder;
         model->family = &family;
         tfm_multi_head *a = &model->encoder.blocks[0].attention;
         float *parts[] = {harness_floats(a->query.weight.value), harness_floats(a->key.weight.value),
                           harness_floats(a->value.weight.value)};
-        float *got = turned ? saved_tensor(model, "layers.0.qkv.weight", WIDTH, 3 * WIDTH)
-                            : saved_tensor(model, "layers.0.qkv.weight", 3 * WIDTH, WIDTH);
+        float *got = transposed ? saved_tensor(model, "layers.0.qkv.weight", WIDTH, 3 * WIDTH)
+                                : saved_tensor(model, "layers.0.qkv.weight", 3 * WIDTH, WIDTH);
         for (int row = 0; row < 3 * WIDTH; row++)
             for (int column = 0; column < WIDTH; column++)
-                assert_true(got[turned ? column * 3 * WIDTH + row : row * WIDTH + column] ==
+                assert_true(got[transposed ? column * 3 * WIDTH + row : row * WIDTH + column] ==
                             parts[row / WIDTH][row % WIDTH * WIDTH + column]);
         free(got);
         for (int i = 0; i < 3; i++)
@@ -280,7 +279,7 @@ static void test_fused_qkv_tensor_is_split_and_joined(void **state) {
     }
 }
 
-/* A learned table of positions that begins with rows before position 0 is saved with them, as it was read. */
+/* A learned position table with rows before position 0 is saved with them. */
 static void test_position_table_offset_is_saved(void **state) {
     (void)state;
     enum { ROWS = 6, OFFSET = 2, WIDTH = 8 };
@@ -308,7 +307,7 @@ static void test_position_table_offset_is_saved(void **state) {
     tfm_model_free(&model);
 }
 
-/* The generation_config.json of a model that is opened with this one, and saved; it has `words`. */
+/* The saved generation_config.json of a model opened with this one; it has `words`. */
 static json_t *saved_rules(const char *from, const char *rules, bool chosen, const char *words) {
     char root[] = "/tmp/tfm-test-save-XXXXXX", path[128], *text;
     size_t bytes_read;
@@ -341,7 +340,7 @@ static json_t *saved_rules(const char *from, const char *rules, bool chosen, con
     return saved;
 }
 
-#define DRAWN                                                                                                          \
+#define SAMPLING                                                                                                       \
     "\"do_sample\": true, \"temperature\": 0.6, \"top_k\": 0, \"typical_p\": 0.9, \"stop_strings\": [\"x\"], "         \
     "\"use_cache\": false, \"cache_implementation\": \"static\", \"of_later\": {\"a\": [1]}, \"min_length\": null, "   \
     "\"suppress_tokens\": [3, 4], \"bad_words_ids\": [[5], [6, 7]], \"eos_token_id\": [1, 2], \"max_length\": 20, "    \
@@ -349,16 +348,16 @@ static json_t *saved_rules(const char *from, const char *rules, bool chosen, con
 #define BEAMS                                                                                                          \
     "\"do_sample\": true, \"of_later\": 0.30000000000000004, \"length_penalty\": 0.5, \"forced_eos_token_id\": 4, "
 
-/* What a directory's generation_config.json says is written along: what tfm does not know, and what it does not do. */
+/* A directory's generation_config.json is preserved: also unknown and unsupported keys. */
 static void test_unknown_generation_config_keys_are_saved(void **state) {
     (void)state;
     static const struct {
-        const char *from, *rules, *want, *words; /* numbers as they were written, and none changed by that */
+        const char *from, *rules, *want, *words; /* numbers keep their text and value */
         bool chosen;
     } cases[] = {
-        {"tests/golden/gradients-llama", "{\"_from_model_config\": true, " DRAWN "}",
-         "{" DRAWN ", \"bos_token_id\": null, \"pad_token_id\": null}", "\"temperature\": 0.6,", false},
-        /* Ids that config.json has, and a first one that was chosen since. */
+        {"tests/golden/gradients-llama", "{\"_from_model_config\": true, " SAMPLING "}",
+         "{" SAMPLING ", \"bos_token_id\": null, \"pad_token_id\": null}", "\"temperature\": 0.6,", false},
+        /* Ids from config.json, and a first id chosen later. */
         {"tests/golden/postnorm-relu-bias", "{" BEAMS "\"forced_bos_token_id\": 3}",
          "{" BEAMS "\"forced_bos_token_id\": 7, \"decoder_start_token_id\": 5, \"eos_token_id\": 5, "
          "\"pad_token_id\": 0}",

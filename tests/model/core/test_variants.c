@@ -1,5 +1,5 @@
-/* Models that differ from a golden one in a way that must not show, or in one that must: what the golden
- * directories leave untold because all of them agree. Each is a golden directory, copied and edited. */
+/* Variations of golden models that must not show, or that must: properties which all golden directories share and thus
+ * do not test. Each is an edited copy of a golden directory. */
 #include <math.h>
 #include "support/harness.h"
 #include "model/tasks/batch.h"
@@ -37,7 +37,7 @@ static const tfm__stored_tensor *golden_ids(const tfm__weights *file, size_t lin
     return found;
 }
 
-/* Greedy search of the golden sources, `most` ids of each line at most. */
+/* Greedy search of the golden sources, `most` ids per line at most. */
 static tfm_hypotheses search(tfm_model *model, const tfm__weights *golden, size_t most,
                              const tfm_search_options *options) {
     int32_t ids[MOST * 64];
@@ -69,7 +69,7 @@ static void check_greedy(tfm_model *model) {
 
 /* ---- Other weights --------------------------------------------------------------------------------- */
 
-/* The golden's sinusoid as a table (front + P, E), F32, after `front` rows that must not be used. */
+/* The golden's sinusoid as a table (front + P, E), F32, after `front` rows that must stay unused. */
 static float *position_table(int front) {
     float *table = malloc((size_t)(front + POSITIONS) * WIDTH * sizeof(*table));
     assert_non_null(table);
@@ -85,7 +85,7 @@ static float *position_table(int front) {
     return table;
 }
 
-/* One tensor's line of the header, and its bytes, are appended to what is there. */
+/* Appends a tensor's line to the header, and its bytes to the data. */
 static void add_tensor(char *header, char *data, size_t *end, const char *name, const char *dtype, int rank,
                        const int64_t *dims, const void *bytes, size_t size) {
     char *to = header + strlen(header);
@@ -108,8 +108,8 @@ static void add_positions(char *header, char *data, size_t *end, int front) {
 
 enum { NO_TABLES = -1 };
 
-/* The golden's weights as model.safetensors of the copy, with tables of positions after `front` rows, and
- * with `pad_bias`, if it is not 0, as the bias of PAD, which is id 0. */
+/* The golden's weights as model.safetensors of the copy, with position tables after `front` rows, and with `pad_bias`,
+ * if not 0, as the bias of PAD (id 0). */
 static void store_weights(int front, float pad_bias) {
     enum { HEADER = 1 << 15, DATA = 1 << 18 };
     tfm__weights *golden = golden_file("model.safetensors");
@@ -140,8 +140,7 @@ static void store_weights(int front, float pad_bias) {
     free(file);
 }
 
-/* PAD is never generated, whether or not the directory lists it among its bad words: here it would always be.
- */
+/* PAD is never generated, listed among the bad words or not: here it would always win. */
 static void test_padding_token_is_never_generated(void **state) {
     (void)state;
     scratch_model(GOLDEN);
@@ -162,7 +161,7 @@ static tfm_model *opened_short(void) {
     return opened();
 }
 
-/* A limit above the positions is brought down to them: the search ends there as with that limit. */
+/* A limit above the positions is reduced to them: the search ends as with that limit. */
 static void test_max_length_is_clamped_to_positions(void **state) {
     (void)state;
     tfm__weights *golden = golden_file("golden.safetensors");
@@ -214,7 +213,7 @@ static void split_lines(const char **lines, char *text, size_t count) {
     }
 }
 
-/* A line that is cut still ends with EOS: it is translated as its first tokens and EOS are. */
+/* A truncated line still ends with EOS: it is translated as its first tokens and EOS. */
 static void test_truncated_line_ends_with_eos(void **state) {
     (void)state;
     static emitted got;
@@ -267,8 +266,8 @@ static tfm_model *opened_with_positions(const char *settings, int front) {
     return opened();
 }
 
-/* Learned positions with the sinusoid's numbers translate as the sinusoid does, with rows in front of them
- * and without, and count as parameters; a stored sinusoid does not. */
+/* Learned positions equal to the sinusoid translate as the sinusoid does, with and without rows in front, and count as
+ * parameters; a stored sinusoid does not. */
 static void test_stored_positions_translate_as_sinusoid(void **state) {
     (void)state;
     static const struct {
@@ -294,8 +293,7 @@ static void test_stored_positions_translate_as_sinusoid(void **state) {
     }
 }
 
-/* A table that is neither the positions nor the positions after the rows that it should have in front, and
- * none. */
+/* A table of a wrong number of rows, and none. */
 static void test_misshaped_position_table_is_rejected(void **state) {
     (void)state;
     tfm_model *model = NULL;
@@ -306,9 +304,9 @@ static void test_misshaped_position_table_is_rejected(void **state) {
     harness_refused(tfm_model_open(&model, harness_context(), scratch_root, NULL), TFM_ERROR_FORMAT, "embed_positions");
 }
 
-/* ---- How large a batch may be ---------------------------------------------------------------------- */
+/* ---- Batch size limits ----------------------------------------------------------------------------- */
 
-/* Logits of one step, (lines * beam, V) F32, stay within 256 MiB and within what one allocation may take. */
+/* Logits of one step, (lines * beam, V) F32, stay within 256 MiB and the largest allocation. */
 static void check_limits(tfm_model *model, uint64_t most) {
     static const int vocabularies[] = {1, 6001, 65536, 1 << 20}, beams[] = {1, 4, 64};
     for (size_t i = 0; i < sizeof(vocabularies) / sizeof(vocabularies[0]); i++)
@@ -329,7 +327,7 @@ static void test_batch_limit_follows_max_allocation(void **state) {
     (void)state;
     tfm_model model = {.ctx = harness_context()};
     tfm__limits *limits = (tfm__limits *)(uintptr_t)tfm__context_limits(model.ctx), own = *limits;
-    limits->max_alloc = UINT64_C(1) << 40; /* a device that takes more than 256 MiB, and one that takes less */
+    limits->max_alloc = UINT64_C(1) << 40; /* a device that allows more than 256 MiB, and one that allows less */
     check_limits(&model, 256 << 20);
     limits->max_alloc = 12345678;
     check_limits(&model, 12345678);

@@ -1,5 +1,5 @@
-/* Beam search against one on the host, in double precision, that gives nothing up: the rule of the paper's search as
- * the README has it, over distributions that are made up. So it is seen that rows which are left out change nothing. */
+/* Beam search against a host oracle in double precision without pruning: the rule of the paper's search as in the
+ * README, over synthetic distributions. Shows that dropped rows change nothing. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,14 +13,14 @@ enum { VOCABULARY = 61, END = 3, MOST_BEAM = 24, MOST_TOKENS = 40, MOST_SENTENCE
 /* One search. */
 typedef struct setting {
     int width, n_best, sentences;
-    int shortest, longest; /* the limits of sentences */
+    int shortest, longest; /* length limits of the sentences */
     double alpha;
-    double end;       /* how likely an end is */
-    float sharp;      /* logits are so many times as far apart; 0: once */
-    bool huggingface; /* lp(n) is n^alpha, and what is forced has the probability 1 */
+    double end;       /* likelihood of an end */
+    float sharp;      /* scale of the logits; 0: 1 */
+    bool huggingface; /* lp(n) is n^alpha, and forced tokens have probability 1 */
     bool forced_end, prefixes;
-    bool early; /* the distributions of `early_logits`, which the others say nothing of */
-    int places; /* sentences at a time, where the others join as some end; 0: all are there from the beginning */
+    bool early; /* the distributions of `early_logits`, which ignore the other fields */
+    int places; /* sentences at a time; others are admitted as some end; 0: all from the start */
 } setting;
 
 /* ---- Distributions ---------------------------------------------------------------------------------------------- */
@@ -33,9 +33,8 @@ static uint64_t mixed(uint64_t x) {
     return x ^ x >> 33;
 }
 
-/* A short text, and a better one that is longer by a token; between them an end of the least likely row, by which the
- * rule is over too early where alpha is negative: 10, 11 and 12 are x, y and z, and the ends are after nothing, y, and
- * xz. */
+/* A short text, and a better one that is longer by a token; between them an end of the least likely row, which stops
+ * the rule too early for negative alpha: 10, 11 and 12 are x, y and z, and the ends are after nothing, y, and xz. */
 static void early_logits(float *out, const int32_t *tokens, int count) {
     const double likely[][3] = {{0.497, 0.301, 0.05}, {0.95, 0.04, 0}, {0, 0.905, 0}, {0, 0.98, 0}};
     const int which = count == 0 ? 0 : count == 1 && tokens[0] == 10 ? 1 : count == 1 && tokens[0] == 11 ? 2 : 3;
@@ -47,7 +46,7 @@ static void early_logits(float *out, const int32_t *tokens, int count) {
             out[ids[which][i]] = (float)log(likely[which][i]);
 }
 
-/* The logits after `count` tokens of a sentence: 0 to 4, but for an end's, which grows. */
+/* Logits after `count` tokens of a sentence: 0 to 4, except an end's, which grows. */
 static void logits_of(float *out, const setting *s, int sentence, const int32_t *tokens, int count) {
     uint64_t state = mixed((uint64_t)sentence + 77);
     if (s->early) {
@@ -94,7 +93,7 @@ typedef struct line {
 typedef struct oracle {
     line live[MOST_BEAM], done[MOST_BEAM];
     int alive, finished;
-    double gap; /* the least difference that something was decided by: rounding may decide otherwise */
+    double gap; /* the smallest difference behind a decision: rounding may decide otherwise */
 } oracle;
 
 static void differ(oracle *o, double a, double b) {
@@ -133,7 +132,7 @@ static int larger_score(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* All continuations of the live lines, the best first. Returns how many. */
+/* All continuations of the live lines, best first. Returns how many. */
 static int continuations(line *out, const oracle *o, const setting *s, int sentence, int step) {
     const bool last = s->forced_end && step + 1 >= limit_of(s, sentence);
     const int forced = last ? END : step < prefix_of(s, sentence) ? 5 + step : -1;
@@ -175,17 +174,16 @@ static void search(oracle *o, const setting *s, int sentence) {
             break;
     }
     qsort(o->done, (size_t)o->finished, sizeof(*o->done), larger_score);
-    /* Those that the limit cuts come after all that finished. */
+    /* Sentences cut by the limit rank after all finished ones. */
     for (int i = o->finished; i < s->width && i - o->finished < o->alive; i++) {
         o->done[i] = o->live[i - o->finished];
         o->done[i].score = o->done[i].sum / penalty_of(s, limit);
     }
 }
 
-/* ---- The device's ------------------------------------------------------------------------------------------------ */
+/* ---- Device search ----------------------------------------------------------------------------------------------- */
 
-/* The logits of all rows of a step, each by its own past. `at` says which sentence is at each place; NULL: the one of
- * the same number. */
+/* Logits of all rows of a step, each by its past. `at`: sentence in each slot; NULL: the one of the same number. */
 static tfm_tensor row_logits(const tfm__beam *beam, const setting *s, const int *at) {
     tfm_tensor logits = {0}, slots = {0};
     const int64_t dims[] = {beam->rows, VOCABULARY}, columns = beam->block_table.dims[1];
@@ -225,14 +223,14 @@ static void step_all(tfm__beam *beam, const setting *s) {
     }
 }
 
-/* ---- Sentences that join ----------------------------------------------------------------------------------------- */
+/* ---- Continuous batching ----------------------------------------------------------------------------------------- */
 
 typedef struct joining {
     const setting *s;
     tfm_hypothesis *out;
-    int at[MOST_SENTENCES];          /* which sentence is at each place */
+    int at[MOST_SENTENCES];          /* the sentence in each slot */
     int32_t present[MOST_SENTENCES]; /* the beam's */
-    int next;                        /* the next one that joins */
+    int next;                        /* the next sentence to admit */
     harness_random random;
     tfm_kv_cache cache;
     const float *penalty;
@@ -240,7 +238,7 @@ typedef struct joining {
     int tidied, joined;
 } joining;
 
-/* What the model would write of each row: its token. */
+/* The predicted token of each row. */
 static void write_keys(joining *j, const tfm__beam *beam) {
     tfm_tensor keys = {0}, values = {0};
     float *host = calloc((size_t)beam->rows, sizeof(*host));
@@ -285,7 +283,7 @@ static void tidy(joining *j, tfm__beam *beam) {
     j->tidied += beam->slot < slot;
 }
 
-/* What has been there before and is not now, is over. */
+/* Sentences no longer present are finished. */
 static void take_over(joining *j, tfm__beam *beam, const int32_t *before, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         bool live = false;
@@ -326,7 +324,7 @@ static void let_in(joining *j, tfm__beam *beam) {
                                                               .longest = j->longest}));
 }
 
-/* Steps until all are over that have come in time; those that have not are a search of their own. */
+/* Steps until all admitted sentences are finished; late ones get a separate search. */
 static int64_t run_joining(joining *j, const tfm__beam_setup *setup) {
     tfm_context *ctx = harness_context();
     tfm__beam beam;
@@ -380,7 +378,7 @@ static int64_t run_all_joining(tfm_hypothesis *out, const setting *s, const tfm_
     return steps;
 }
 
-/* Returns how many rows the steps had; of sentences that join, how many steps there were. */
+/* Returns the rows of the steps; with continuous batching, the number of steps. */
 static int64_t run(tfm_hypothesis *out, const setting *s) {
     tfm_context *ctx = harness_context();
     int32_t limits[MOST_SENTENCES], prefixes[MOST_SENTENCES * 2], counts[MOST_SENTENCES];
@@ -400,7 +398,7 @@ static int64_t run(tfm_hypothesis *out, const setting *s) {
         penalty[n] = (float)penalty_of(s, n);
     tfm__beam beam;
     const int64_t least = tfm__context_tuning(ctx)->search_ragged_rows;
-    const bool ragged = least > 0 && s->sentences * s->width >= least; /* as search.c has it */
+    const bool ragged = least > 0 && s->sentences * s->width >= least; /* as in search.c */
     const tfm__beam_setup setup = {.width = s->width,
                                    .vocabulary = VOCABULARY,
                                    .sentences = s->sentences,
@@ -428,7 +426,7 @@ static int64_t run(tfm_hypothesis *out, const setting *s) {
 
 /* ---- Comparison -------------------------------------------------------------------------------------------------- */
 
-/* What is told of a hypothesis is what its tokens have. */
+/* The reported scores of a hypothesis match its tokens. */
 static void check_own(const tfm_hypothesis *h, const setting *s, int sentence) {
     const bool cut = h->count == (size_t)h->tokens;
     double sum = 0;
@@ -506,7 +504,7 @@ static void test_beam_search_matches_host_search(void **state) {
         {.width = 3, .n_best = 2, .sentences = 5, .shortest = 8, .longest = 40, .alpha = -3, .sharp = 4, .end = 8},
         {.width = 3, .n_best = 1, .sentences = 33, .shortest = 1, .longest = 12, .alpha = 0.6, .prefixes = true},
         {.width = 1, .n_best = 1, .sentences = 40, .shortest = 1, .longest = 20, .end = 2, .prefixes = true},
-        /* The log of slots, which begins with 16 steps, is full after the last one. */
+        /* The slot table, which begins with 16 steps, is full after the last one. */
         {.width = 1, .n_best = 1, .sentences = 40, .shortest = 16, .longest = 16, .end = -30},
         {.width = 4, .n_best = 1, .sentences = 40, .shortest = 17, .longest = 17, .alpha = 0.6, .end = -30},
         {.width = 24, .n_best = 5, .sentences = 6, .shortest = 5, .longest = 12, .alpha = 0.6, .end = 1},
@@ -528,7 +526,7 @@ static void test_beam_search_matches_host_search(void **state) {
             check(&settings[i]);
 }
 
-/* Sentences that begin at any step, in the places of others, are searched for as they are by themselves. */
+/* Sentences admitted at any step, in freed slots, give the results of a separate search. */
 static void test_beam_search_of_admitted_sentences_equals_alone(void **state) {
     (void)state;
     static const setting settings[] = {
@@ -579,16 +577,16 @@ static void test_beam_search_of_admitted_sentences_equals_alone(void **state) {
          .places = 10},
     };
     if (harness_poses())
-        skip(); /* who is live hangs on what is computed */
+        skip(); /* the live rows depend on the results */
     for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
         check(&settings[i]);
 }
 
-/* Who asks for one hypothesis has fewer rows than who asks for all, and rows that are over leave at once. */
+/* A search for one hypothesis has fewer rows than one for all, and finished rows leave at once. */
 static void test_finished_beam_rows_leave_the_batch(void **state) {
     (void)state;
     if (tfm__context_tuning(harness_context())->search_ragged_rows == 0 || harness_poses())
-        skip(); /* this device does not wait for how many rows there are */
+        skip(); /* this device does not wait for the number of rows */
     setting s = {.width = 4, .n_best = 4, .sentences = 40, .shortest = 30, .longest = 40, .alpha = 0.6, .end = 2};
     const int64_t all = check(&s);
     s.n_best = 1;

@@ -1,6 +1,5 @@
-/* Going on with prompts: greedy and beam search beside the definition, over passes that have no cache; prompts of any
- * lengths in one batch; what is drawn, against the exact chances; what ends a text, forbids tokens, and penalizes them.
- */
+/* Text generation: greedy and beam search against reference implementations without KV cache; prompts of mixed lengths
+ * in one batch; sampling against exact probabilities; stopping, forbidden tokens, and penalties. */
 #include <stdio.h>
 #include "support/toy_decoder.h"
 
@@ -32,9 +31,9 @@ static const int32_t *prompt_at(const prompts *p, size_t i) {
     return at;
 }
 
-/* ---- The definition of greedy ---------------------------------------------------------------------------------- */
+/* ---- Greedy reference ------------------------------------------------------------------------------------------ */
 
-/* How the next token is chosen, besides by its logit. */
+/* Rules that choose the next token from the logits. */
 typedef struct manner {
     float penalty; /* 0: none */
     int min_new;
@@ -50,7 +49,7 @@ static double lse(const float *x) {
     return most + log(sum);
 }
 
-/* x gets what the manner makes of it, as transformers' processors do. */
+/* Applies the rules to x, as transformers' logits processors do. */
 static void apply(double *x, const tfm_model *model, const int32_t *ids, size_t count, size_t fresh, const manner *m) {
     bool seen[TOY_VOCABULARY] = {false};
     for (size_t i = 0; i < count && m->penalty != 0; i++)
@@ -65,8 +64,8 @@ static void apply(double *x, const tfm_model *model, const int32_t *ids, size_t 
             x[b[1]] = -INFINITY;
 }
 
-/* Greedy texts of `most` tokens at most. Returns how many; fewer where two tokens are as good as equal. *same: that it
- * is so. */
+/* Greedy texts of `most` tokens at most. Returns how many; fewer if two tokens are nearly equal. *same: whether they
+ * match. */
 static int greedy(tfm_model *model, int32_t *out, double *log_probs, const int32_t *prompt, size_t count, int most,
                   const manner *m, bool *same) {
     static int32_t ids[ROOM];
@@ -144,7 +143,7 @@ static void test_greedy_generation_matches_uncached_passes(void **state) {
     }
 }
 
-/* A prompt of several pieces, among shorter ones; and one that fills all positions. */
+/* A prompt of several prefill chunks, among shorter ones; and one that fills all positions. */
 static void test_chunked_prefill_of_long_prompts_matches_uncached(void **state) {
     (void)state;
     const size_t counts[] = {3, 530, 513, 20}, full = TOY_POSITIONS;
@@ -156,13 +155,13 @@ static void test_chunked_prefill_of_long_prompts_matches_uncached(void **state) 
         tfm_hypotheses found;
         check_greedy(model, &p, &(tfm_generate_options){.max_new_tokens = 4}, &PLAIN);
         harness_ok(tfm_generate_ids(model, &found, q.ids, q.counts, 1, &(tfm_generate_options){.max_new_tokens = 4}));
-        assert_int_equal(found.items[0].tokens, 1); /* there are no positions for more */
+        assert_int_equal(found.items[0].tokens, 1); /* no positions are left */
         tfm_hypotheses_free(&found);
         tfm_model_free(&model);
     }
 }
 
-/* ---- What is forbidden, penalized, and what ends --------------------------------------------------------------- */
+/* ---- Forbidden tokens, penalties and ends ---------------------------------------------------------------------- */
 
 static void test_min_length_bans_and_penalties_match_definition(void **state) {
     (void)state;
@@ -178,7 +177,7 @@ static void test_min_length_bans_and_penalties_match_definition(void **state) {
     check_greedy(model, &p,
                  &(tfm_generate_options){.max_new_tokens = 16, .repetition_penalty = 0.8f, .min_new_tokens = 16},
                  &(manner){.penalty = 0.8f, .min_new = 16});
-    /* What greedy writes first must not follow what the prompt ends with: the prompt counts as past. */
+    /* The first greedy token must not follow the prompt's last one: the prompt counts as past. */
     tfm_hypotheses found;
     harness_ok(tfm_generate_ids(model, &found, p.ids, p.counts, 4, &(tfm_generate_options){.max_new_tokens = 3}));
     int banned[2 * 4 + 2];
@@ -195,9 +194,9 @@ static void test_min_length_bans_and_penalties_match_definition(void **state) {
     tfm_model_free(&model);
 }
 
-/* ---- The definition of beam search ----------------------------------------------------------------------------- */
+/* ---- Beam search reference ------------------------------------------------------------------------------------- */
 
-/* transformers' _beam_search for one prompt, by its words. */
+/* transformers' _beam_search for one prompt, transcribed. */
 enum { K = 4, LONGEST = 16 };
 typedef struct hypothesis {
     int32_t ids[LONGEST];
@@ -210,7 +209,7 @@ static int better(const void *a, const void *b) {
     return x->score > y->score ? -1 : x->score < y->score;
 }
 
-/* Keeps the best `most` of what is there and one more. */
+/* Keeps the best `most` of the list plus one more. */
 static int keep_best(hypothesis *all, int count, int most, hypothesis more) {
     all[count] = more;
     qsort(all, (size_t)count + 1, sizeof(*all), better);
@@ -284,7 +283,7 @@ static int check_beam(tfm_model *model, const prompts *p, double alpha, int ends
                 fail_msg("prompt %zu, hypothesis %d: score %g, not %g", i, b, h->score, want[b].score);
             if ((b > 0 && want[b - 1].score - want[b].score < 2e-3) ||
                 (b + 1 < n && want[b].score - want[b + 1].score < 2e-3))
-                continue; /* they may change places */
+                continue; /* they may swap ranks */
             assert_int_equal(h->tokens, want[b].count);
             assert_memory_equal(h->ids, want[b].ids, (size_t)h->tokens * sizeof(*h->ids));
             compared++;
@@ -294,7 +293,7 @@ static int check_beam(tfm_model *model, const prompts *p, double alpha, int ends
     return compared;
 }
 
-/* Makes the ends so much likelier that most texts have one, in the middle of a beam or at its edge. */
+/* Raises the probability of ends so that most texts have one, in the middle of a beam or at its edge. */
 static void end_soon(tfm_model *model, float by) {
     float bias[TOY_VOCABULARY] = {0};
     bias[TOY_EOS] = bias[TOY_OTHER_EOS] = by;
@@ -320,20 +319,20 @@ static void test_beam_generation_matches_uncached_search(void **state) {
     tfm_model_free(&model);
     for (int kind = 0; kind < TOY_KINDS; kind++) {
         model = toy_decoder((toy_kind)kind, 2);
-        /* Where it is brief each kind has two of the four beams, and the next kind the other two. */
+        /* Brief runs alternate: each kind tests two of the four beam sizes. */
         for (int more = harness_brief() ? kind % 2 : 0; more < 4; more += harness_brief() ? 2 : 1) {
             end_soon(model, 1.5f + (float)more);
             compared += check_beam(model, &many, more, 2, &PLAIN);
         }
         tfm_model_free(&model);
     }
-    printf("%d hypotheses are those of the definition\n", compared);
+    printf("%d hypotheses equal the reference\n", compared);
     assert_true(compared > (harness_brief() ? 100 : 150));
 }
 
-/* ---- Drawing --------------------------------------------------------------------------------------------------- */
+/* ---- Sampling -------------------------------------------------------------------------------------------------- */
 
-/* The chances after these ids: softmax within top k, top p and min p. */
+/* Probabilities after these ids: softmax within top k, top p and min p. */
 static void chances(tfm_model *model, double *out, const int32_t *ids, size_t count, const tfm_generate_options *o) {
     float logits[TOY_VOCABULARY];
     int order[TOY_VOCABULARY];
@@ -367,12 +366,12 @@ static void chances(tfm_model *model, double *out, const int32_t *ids, size_t co
         out[v] /= total;
 }
 
-/* Pearson's chi-square of how often each was drawn, the rare ones together, against its mean and five deviations. */
-static void check_frequencies(const int *counts, int draws, const double *chance) {
+/* Pearson's chi-square of the sample counts, with rare tokens merged, against its mean plus five deviations. */
+static void check_frequencies(const int *counts, int samples, const double *chance) {
     double sum = 0, rare = 0;
     int degrees = 0, rare_count = 0;
     for (int v = 0; v < TOY_VOCABULARY; v++) {
-        const double expected = chance[v] * draws;
+        const double expected = chance[v] * samples;
         if (chance[v] == 0)
             assert_int_equal(counts[v], 0);
         if (expected < 8) {
@@ -389,12 +388,12 @@ static void check_frequencies(const int *counts, int draws, const double *chance
     }
     degrees -= degrees > 1;
     if (sum > degrees + 5 * sqrt(2.0 * degrees))
-        fail_msg("%d draws: chi-square is %g at %d degrees of freedom", draws, sum, degrees);
+        fail_msg("%d samples: chi-square is %g at %d degrees of freedom", samples, sum, degrees);
 }
 
 static void test_sampled_tokens_have_the_exact_distribution(void **state) {
     (void)state;
-    enum { DRAWS = 4000 };
+    enum { SAMPLES = 4000 };
     const size_t count = 6;
     const prompts p = make_prompts(&count, 1);
     const tfm_generate_options ways[] = {{.seed = 1},
@@ -413,22 +412,22 @@ static void test_sampled_tokens_have_the_exact_distribution(void **state) {
         tfm_hypotheses found;
         o.sample = true;
         o.max_new_tokens = 2;
-        o.n_best = DRAWS;
+        o.n_best = SAMPLES;
         harness_ok(tfm_generate_ids(model, &found, p.ids, p.counts, 1, &o));
-        for (int i = 0; i < DRAWS; i++)
+        for (int i = 0; i < SAMPLES; i++)
             counts[found.items[i].ids[0]]++;
         chances(model, chance, p.ids, count, &o);
-        check_frequencies(counts, DRAWS, chance);
-        for (int v = 0; v < TOY_VOCABULARY; v++) /* what follows the most frequent one, unless that is the end */
+        check_frequencies(counts, SAMPLES, chance);
+        for (int v = 0; v < TOY_VOCABULARY; v++) /* after the most frequent token, unless that is the end */
             first = v != TOY_EOS && counts[v] > counts[first] ? v : first;
-        for (int i = 0; i < DRAWS; i++)
+        for (int i = 0; i < SAMPLES; i++)
             if (found.items[i].ids[0] == first)
                 after[found.items[i].ids[1]]++;
         memcpy(ids, p.ids, count * sizeof(*ids));
         ids[count] = first;
         chances(model, chance, ids, count + 1, &o);
         check_frequencies(after, counts[first], chance);
-        float logits[TOY_VOCABULARY]; /* log p is the model's own, whatever the manner of drawing */
+        float logits[TOY_VOCABULARY]; /* log p is the model's, before sampling filters */
         toy_logits(model, logits, p.ids, count);
         const tfm_hypothesis *h = &found.items[5];
         assert_true(fabs((double)h->log_probs[0] - ((double)logits[h->ids[0]] - lse(logits))) < 2e-4);
@@ -437,7 +436,7 @@ static void test_sampled_tokens_have_the_exact_distribution(void **state) {
     tfm_model_free(&model);
 }
 
-/* One seed gives one text for a prompt, whatever batch it is in. */
+/* One seed gives one text per prompt, whatever the batch. */
 static void test_seed_gives_one_text_in_any_batch(void **state) {
     (void)state;
     const size_t counts[] = {5, 1, 9, 9, 2};
@@ -469,11 +468,11 @@ static void test_seed_gives_one_text_in_any_batch(void **state) {
     tfm_model_free(&model);
 }
 
-/* ---- Who watches ----------------------------------------------------------------------------------------------- */
+/* ---- Step callbacks -------------------------------------------------------------------------------------------- */
 
 typedef struct told {
     int32_t ids[MOST][ROOM];
-    int count[MOST], most[MOST]; /* most: where to end; 0: never */
+    int count[MOST], most[MOST]; /* most: step at which to stop; 0: never */
     int steps, last_step;
 } told;
 
@@ -523,7 +522,7 @@ static void test_generation_callbacks_see_tokens_and_cancel(void **state) {
     assert_true(stats.prompts == 8 && stats.prompt_tokens == 35 && stats.new_tokens == written);
     assert_true(stats.prefill_seconds > 0 && stats.decode_seconds > 0);
     tfm_hypotheses_free(&found);
-    t = (told){.most = {1, 1, 1, 1, 1, 1, 1, 1}}; /* all end at once: there are no further steps to speak of */
+    t = (told){.most = {1, 1, 1, 1, 1, 1, 1, 1}}; /* all end at once: there are no later steps */
     o.should_continue = on_step;
     o.should_continue_user = &t;
     harness_ok(tfm_generate_ids(model, &found, p.ids, p.counts, 8, &o));
@@ -542,7 +541,7 @@ static bool fail_once(void *user) {
     return true;
 }
 
-/* Where texts cannot share a batch, each is a search of its own; what is begun anew after some of them counts once. */
+/* Texts that cannot share a batch get separate searches; tokens generated again after a restart count once. */
 static void test_restarted_generation_counts_tokens_once(void **state) {
     (void)state;
     enum { PROMPTS = 3, NEW = 4 };
@@ -566,9 +565,9 @@ static void test_restarted_generation_counts_tokens_once(void **state) {
     tfm_model_free(&model);
 }
 
-/* ---- Nothing left ---------------------------------------------------------------------------------------------- */
+/* ---- Exhausted vocabularies ------------------------------------------------------------------------------------ */
 
-/* The whole vocabulary, all of it but three tokens, and two short ones. */
+/* The whole vocabulary, all but three tokens of it, and two short ones. */
 static prompts exhausting_prompts(void) {
     static const size_t counts[] = {TOY_VOCABULARY, TOY_VOCABULARY - 3, 2, 1};
     prompts p = {.count = 4};
@@ -579,8 +578,8 @@ static prompts exhausting_prompts(void) {
     return p;
 }
 
-/* With no_repeat_ngram_size 1 a text ends when its prompt and it have every token of the vocabulary: each has as many
- * tokens as were left, none of them twice. The others of the batch go on. */
+/* With no_repeat_ngram_size 1 a text ends when prompt and text contain the whole vocabulary: each has the remaining
+ * number of distinct tokens. Other texts of the batch continue. */
 static void test_exhausted_vocabulary_ends_the_text(void **state) {
     (void)state;
     const prompts p = exhausting_prompts();
@@ -607,7 +606,7 @@ static void test_exhausted_vocabulary_ends_the_text(void **state) {
             const tfm_hypothesis *h = &found.items[i];
             const int left = TOY_VOCABULARY - (int)p.counts[i / each];
             bool seen[TOY_VOCABULARY] = {false};
-            if (i % each > 0 && left == 0) { /* one text alone has nothing after its prompt */
+            if (i % each > 0 && left == 0) { /* a text alone has no tokens left after its prompt */
                 assert_true(isinf(h->score));
                 continue;
             }
@@ -621,7 +620,7 @@ static void test_exhausted_vocabulary_ends_the_text(void **state) {
         }
         tfm_hypotheses_free(&found);
     }
-    /* Without such a rule a model that gives no token a probability is damaged. */
+    /* Without such a rule a model with no probable token is damaged. */
     float nowhere[TOY_VOCABULARY];
     for (int v = 0; v < TOY_VOCABULARY; v++)
         nowhere[v] = NAN;
@@ -636,7 +635,7 @@ static void test_exhausted_vocabulary_ends_the_text(void **state) {
     tfm_model_free(&model);
 }
 
-/* ---- Doors ----------------------------------------------------------------------------------------------------- */
+/* ---- Argument checks ------------------------------------------------------------------------------------------- */
 
 static bool ignore(void *user, const tfm_generation *g) {
     (void)g;
@@ -690,7 +689,7 @@ static void test_generate_rejects_bad_arguments(void **state) {
 
 /* ---- Text ------------------------------------------------------------------------------------------------------ */
 
-/* A toy that says its ids with the pieces of another model's vocabulary. */
+/* A toy model with the pieces of another model's vocabulary. */
 static tfm_model *talking_toy(void) {
     tfm_model *model = toy_decoder(TOY_ROTARY, 0);
     char *dir = harness_source("apps/demo");
@@ -701,7 +700,7 @@ static tfm_model *talking_toy(void) {
 
 typedef struct heard {
     char pieces[MOST][4096], text[MOST][4096];
-    int tokens[MOST], said, last; /* last: the piece after which the text is ended; 0: none */
+    int tokens[MOST], said, last; /* last: the piece after which the text is stopped; 0: none */
     tfm_finish_reason end[MOST];
 } heard;
 
@@ -735,7 +734,7 @@ static void generate_text(tfm_model *model, heard *h, const prompts *p, const ch
                             on_text, h));
 }
 
-/* Pieces make up the text, which is that of all tokens after the prompt, and ends before a stop. */
+/* Pieces concatenate to the text: all tokens after the prompt, up to a stop. */
 static void test_generated_text_ends_before_stop_string(void **state) {
     (void)state;
     const size_t counts[] = {5, 1, 9, 3};
@@ -759,7 +758,7 @@ static void test_generated_text_ends_before_stop_string(void **state) {
         tfm_text_free(&whole);
     }
     tfm_hypotheses_free(&found);
-    /* A stop that begins within one token and ends within another, and one that never comes. */
+    /* A stop string that begins within one token and ends within another, and one that never occurs. */
     for (size_t at = 3; at < 12; at++) {
         char stop[8] = {0};
         memcpy(stop, plain.text[0] + at, 6);
@@ -775,7 +774,7 @@ static void test_generated_text_ends_before_stop_string(void **state) {
         assert_true(cut.end[0] == TFM_FINISH_STOP && cut.tokens[0] < 30);
     }
     const prompts one = make_prompts(counts, 1);
-    generate_text(model, &cut, &one, NULL, 0, 3); /* ended by who hears it */
+    generate_text(model, &cut, &one, NULL, 0, 3); /* stopped by the callback */
     assert_true(cut.end[0] == TFM_FINISH_STOP && cut.said == 3 && cut.tokens[0] < 30);
     assert_string_equal(cut.text[0], cut.pieces[0]);
     tfm_model_free(&model);
@@ -811,7 +810,7 @@ static bool on_reject(void *user, size_t prompt, const char *message) {
     return true;
 }
 
-/* tfm_generate: in the order of the prompts, in small batches of like lengths, one of them bad, and none of one. */
+/* tfm_generate: in prompt order, in small batches of similar lengths, with a bad prompt, and with none. */
 static void test_many_prompts_keep_order_and_report_bad_ones(void **state) {
     (void)state;
     static int32_t ids[PROMPTS][TOY_POSITIONS + 1], joined[PROMPTS * 40];

@@ -1,4 +1,5 @@
-/* What generation_config.json forces and forbids, beside transformers' beam search (tests/golden/make_rules.py). */
+/* Forced and forbidden tokens of generation_config.json against transformers' beam search (tests/golden/make_rules.py).
+ * */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -43,7 +44,7 @@ static tfm_hypotheses search(tfm_model *model, const json_t *sources, const tfm_
     return found;
 }
 
-/* The ids, and what each adds to the sum of log p, which they add up to. */
+/* The ids, and the log p of each, which add up to the sum. */
 static void same(const tfm_hypothesis *got, const json_t *want) {
     const json_t *ids = json_object_get(want, "ids"), *log_probs = json_object_get(want, "log_probs");
     double sum = 0;
@@ -86,8 +87,7 @@ static void test_generation_rules_match_transformers(void **state) {
     json_decref(root);
 }
 
-/* In the paper's scoring a forced end counts with the probability that the model gives it, and with it the hypothesis
- * is one that has ended. */
+/* In the paper's scoring a forced end counts with the model's probability, and the hypothesis is finished by it. */
 static void test_forced_eos_counts_in_paper_length_norm(void **state) {
     (void)state;
     json_t *root = goldens(), *of = json_array_get(root, 0), *want;
@@ -114,7 +114,7 @@ static bool holds(const tfm_hypothesis *h, int from, int to, int32_t id) {
     return false;
 }
 
-/* Whether an id is there twice. */
+/* Whether an id occurs twice. */
 static bool repeats(const tfm_hypothesis *h) {
     for (int i = 0; i < h->tokens; i++)
         if (holds(h, 0, i, h->ids[i]))
@@ -122,7 +122,7 @@ static bool repeats(const tfm_hypothesis *h) {
     return false;
 }
 
-/* What else a directory forbids is not written, in either form and with any beam; without it, it is. */
+/* Other forbidden tokens are not generated, in either form and with any beam; without the rule they are. */
 static void test_suppressed_tokens_are_never_generated(void **state) {
     (void)state;
     json_t *root = goldens(), *of = json_array_get(root, 0);
@@ -138,7 +138,7 @@ static void test_suppressed_tokens_are_never_generated(void **state) {
         tfm_hypotheses free_ones = search(plain, sources, &o);
         const int32_t *first = free_ones.items[0].ids, eos = tfm_model_get_info(plain)->eos_id;
         assert_true(free_ones.items[0].tokens < 24 && repeats(&free_ones.items[0]));
-        /* After the penalty and the bias what was written first is not. */
+        /* With penalty and bias the first greedy token changes. */
         json_t *const cases[] = {json_pack("{s:i}", "no_repeat_ngram_size", 1),
                                  json_pack("{s:i}", "min_length", 25),
                                  json_pack("{s:[i]}", "suppress_tokens", first[0]),
@@ -155,7 +155,7 @@ static void test_suppressed_tokens_are_never_generated(void **state) {
             assert_true(i != 0 || !repeats(h));
             assert_true(i != 6 || o.beam_size > 1 || !repeats(h));
             assert_true(i != 1 || (h->tokens == 24 && !holds(h, 0, 23, eos)));
-            /* An end that is forced at the limit comes there, though min_length would have it later. */
+            /* A forced end at the limit is generated even before min_length. */
             assert_true(i != 7 || (h->tokens == 24 && holds(h, 23, 24, eos) && !holds(h, 0, 23, eos)));
             assert_true((i != 2 && i != 4) || !holds(h, 0, 24, first[0]));
             assert_true((i != 3 && i != 5) || h->ids[0] != first[0]);
@@ -169,7 +169,7 @@ static void test_suppressed_tokens_are_never_generated(void **state) {
     json_decref(root);
 }
 
-/* Where the rules leave no token, not even the end, a translation is what it has by then, with any beam. */
+/* If the rules exclude all tokens including the end, a translation stops there, with any beam. */
 static void test_exhausted_vocabulary_ends_the_translation(void **state) {
     (void)state;
     json_t *root = goldens(), *of = json_array_get(root, 0);
@@ -194,7 +194,7 @@ static void test_exhausted_vocabulary_ends_the_translation(void **state) {
     json_decref(root);
 }
 
-/* What is forced comes, though it has been there before, or is in the source: a beginning, and the end at the limit. */
+/* Forced tokens are generated even if repeated or in the source: a first token, and the end at the limit. */
 static void test_forced_tokens_override_suppression(void **state) {
     (void)state;
     json_t *root = goldens(), *of = json_array_get(root, 0);
@@ -225,7 +225,7 @@ static void test_forced_tokens_override_suppression(void **state) {
     json_decref(root);
 }
 
-/* A forbidden word of several tokens is no beginning, nor is what completes one with the start token. */
+/* A forbidden sequence is not generated at the start either, nor completed with the start token. */
 static void test_prefix_that_completes_a_bad_word_is_rejected(void **state) {
     (void)state;
     const tfm__generation_rules rules = {.pad_id = 0,
@@ -249,7 +249,7 @@ static void test_prefix_that_completes_a_bad_word_is_rejected(void **state) {
     }
 }
 
-/* What is read is written again. */
+/* Rules are saved as they were read. */
 static void test_generation_rules_are_saved_as_read(void **state) {
     (void)state;
     tfm__generation_rules rules = {.pad_id = 0,
@@ -278,7 +278,7 @@ static void test_generation_rules_are_saved_as_read(void **state) {
 
 /* ---- Texts ---------------------------------------------------------------------------------------------------- */
 
-/* What was written of the one line. */
+/* The generated text of the one line. */
 typedef struct written_line {
     int32_t ids[64];
     size_t count;
@@ -294,8 +294,8 @@ static bool keep_line(void *user, const tfm_translation *t) {
     return true;
 }
 
-/* An end that is a word as any other is part of the text, as in transformers, whose decoding leaves out special tokens
- * alone; </s> is not. */
+/* An end that is an ordinary token is part of the text, as in transformers, which skips special tokens alone; </s> is
+ * not. */
 static void test_eos_that_is_a_word_stays_in_the_text(void **state) {
     (void)state;
     static const char *const line = ">>rev<< a heavy door hears a summer again.";

@@ -1,10 +1,10 @@
-/* Trained weights: a GPT-2 that sorts letters, with what PyTorch computed of it, and a LLaMA that tells stories, with
- * what another program told. They lie in the folder `shared` beside the checkout. */
+/* Trained weights: a GPT-2 that sorts letters, against PyTorch, and a LLaMA that tells stories, against llama2.c. They
+ * are in the folder `shared` next to the checkout. */
 #include <math.h>
 #include "base/json.h"
 #include "support/decoder_models.h"
 
-/* Opens a model whose parameters `fill` finds by their names. */
+/* Opens a model with parameters from `fill`, by name. */
 static tfm_model *make(const char *config, tfm__parameter_fn fill, void *user) {
     const tfm__family *family;
     tfm__arch *arch = malloc(sizeof(*arch));
@@ -37,7 +37,7 @@ static int digit(char c) {
     return found && c ? (int)(found - DIGITS) : 0;
 }
 
-/* The numbers of a tensor in base 64; free with free(). */
+/* Decodes a base64 tensor; free with free(). */
 static float *numbers(const json_t *file, const char *name, size_t count) {
     const char *text = json_string_value(json_object_get(json_object_get(file, name), "data"));
     unsigned char *bytes = calloc(count + 1, 4);
@@ -52,7 +52,7 @@ static float *numbers(const json_t *file, const char *name, size_t count) {
     return (float *)(void *)bytes;
 }
 
-/* Its matrices are stored (outputs, inputs), as parameters are on the device, and not as GPT-2's. */
+/* Its matrices are (outputs, inputs), as parameters on the device, unlike GPT-2's. */
 static tfm_status from_json(void *user, const tfm__parameter *p) {
     const size_t columns = p->rank == 2 ? (size_t)p->dims[1] : 1;
     float *whole = numbers(user, p->name, (size_t)p->total * columns);
@@ -105,7 +105,7 @@ static void test_gpt2_activations_match_pytorch(void **state) {
     for (int i = 0; i < 99; i++)
         assert_true(fabs((double)got[i] - (double)want[i]) < 2e-5);
 
-    /* All words of six of the three letters, 81 at a time: what it writes after them is their letters in order. */
+    /* All words of six of the three letters, 81 at a time: the output is the letters in order. */
     enum { BATCH = 81, WORDS = 729, SIX = 6 };
     for (int first = 0; first < WORDS; first += harness_slow() ? 4 * BATCH : BATCH) {
         int32_t texts[BATCH][2 * SIX], known[BATCH * 2 * SIX];
@@ -146,7 +146,7 @@ static void test_gpt2_activations_match_pytorch(void **state) {
 
 enum { E = 64, F = 172, LAYERS = 5, HEADS = 8, KV_HEADS = 4, V = 512, LENGTH = 512, D = E / HEADS, KV = KV_HEADS * D };
 
-/* Where the numbers of a parameter begin in a file of llama2.c: all layers of one kind after each other. */
+/* Offset of a parameter in a file of llama2.c: all layers of one kind are contiguous. */
 static const float *place(const float *file, const tfm__parameter *p) {
     static const struct {
         tfm__role role;
@@ -166,23 +166,23 @@ static const float *place(const float *file, const tfm__parameter *p) {
             return file + at + (size_t)layer * ORDER[i].each;
         at += LAYERS * ORDER[i].each;
     }
-    return file + at; /* the norm at the end */
+    return file + at; /* the final norm */
 }
 
-/* There a head's pairs of columns lie side by side, here half a head apart. */
+/* llama2.c interleaves a head's pairs of columns; here they are half a head apart. */
 static tfm_status from_llama2(void *user, const tfm__parameter *p) {
     const float *values = place(user, p);
     if (p->role != TFM__SELF_QUERY && p->role != TFM__SELF_KEY)
         return put(p, values);
-    float turned[E * E];
+    float permuted[E * E];
     for (int row = 0; row < p->dims[0]; row++) {
         const int head = row / D, k = row % D, from = head * D + (k < D / 2 ? 2 * k : 2 * (k - D / 2) + 1);
-        memcpy(turned + row * E, values + from * E, E * sizeof(float));
+        memcpy(permuted + row * E, values + from * E, E * sizeof(float));
     }
-    return put(p, turned);
+    return put(p, permuted);
 }
 
-/* The pieces: their largest length, then for each its score, its length and its bytes. */
+/* The pieces: their maximum length, then score, length and bytes of each. */
 static void read_pieces(char pieces[V][32], const char *bytes, size_t size) {
     size_t at = 4;
     for (int i = 0; i < V; i++) {
@@ -196,7 +196,7 @@ static void read_pieces(char pieces[V][32], const char *bytes, size_t size) {
     }
 }
 
-/* The likeliest token after each, `count` times, a token at a time. */
+/* The most likely token after each, `count` times, one token at a time. */
 static void tell(char *text, tfm_model *model, char pieces[V][32], int count) {
     tfm_context *ctx = harness_context();
     tfm_kv_cache cache;
@@ -254,7 +254,7 @@ static void test_llama_greedy_text_matches_llama2c(void **state) {
     while (length > 0 && bytes[2][length - 1] == '\n')
         length--;
     if (strncmp(text, bytes[2], length) != 0 || length < 400)
-        fail_msg("it tells: %s", text);
+        fail_msg("wrong story: %s", text);
     tfm_model_free(&model);
     free(file);
     for (int i = 0; i < 3; i++)

@@ -1,5 +1,5 @@
-/* Real weights of decoders, made into directories as Hugging Face has them: a Llama of 260,000 parameters that tells
- * stories, as the program it was made for writes them; and a GPT-2 that sorts six letters. */
+/* Real decoder weights, converted to Hugging Face directories: a Llama of 260,000 parameters that tells stories,
+ * against llama2.c; and a GPT-2 that sorts six letters. */
 #include "support/scratch.h"
 #include "support/tensors_file.h"
 #include "tfm/model.h"
@@ -16,8 +16,8 @@ static tfm_model *open_scratch(void) {
 
 enum { TOKENS = 200, BOS = 1, LAYERS = 5 };
 
-/* Rows of heads whose pairs of columns lie side by side, as they are where the halves of a head turn together. */
-static float *by_halves(const float *from, int rows, int columns, int head_width) {
+/* Permutes rows of heads from interleaved pairs to rotate-half order. */
+static float *rotate_half_order(const float *from, int rows, int columns, int head_width) {
     float *out = malloc((size_t)rows * (size_t)columns * sizeof(*out));
     assert_non_null(out);
     for (int r = 0; r < rows; r++) {
@@ -28,7 +28,7 @@ static float *by_halves(const float *from, int rows, int columns, int head_width
     return out;
 }
 
-/* The file of llama2.c: seven numbers, then tensors, each of all layers. */
+/* The llama2.c format: seven numbers, then tensors, each of all layers. */
 static void make_story_teller(const char *bytes, size_t size) {
     static const char *const names[] = {"input_layernorm",  "self_attn.q_proj", "self_attn.k_proj",
                                         "self_attn.v_proj", "self_attn.o_proj", "post_attention_layernorm",
@@ -49,11 +49,11 @@ static void make_story_teller(const char *bytes, size_t size) {
     for (int k = 0; k < 9; k++)
         for (int layer = 0; layer < LAYERS; layer++) {
             char name[96];
-            float *turned = k == 1 || k == 2 ? by_halves(at, rows[k], columns[k], width / sizes[3]) : NULL;
+            float *permuted = k == 1 || k == 2 ? rotate_half_order(at, rows[k], columns[k], width / sizes[3]) : NULL;
             snprintf(name, sizeof(name), "model.layers.%d.%s.weight", layer, names[k]);
-            tensors_add(&w, name, turned ? turned : at, rows[k], columns[k], false);
+            tensors_add(&w, name, permuted ? permuted : at, rows[k], columns[k], false);
             at += (rows[k] ? rows[k] : 1) * columns[k];
-            free(turned);
+            free(permuted);
         }
     tensors_add(&w, "model.norm.weight", at, 0, width, false);
     char config[1024];
@@ -69,8 +69,8 @@ static void make_story_teller(const char *bytes, size_t size) {
     free(numbers);
 }
 
-/* What the ids say, by the tokenizer's own file: after its longest piece's length, a score, a length and the bytes of
- * each piece. Pieces such as <0x0A> are bytes; after the start, the blank before the first word is left out. */
+/* Decodes ids with llama2.c's tokenizer file: the maximum length, then score, length and bytes of each piece. Pieces
+ * such as <0x0A> are bytes; the blank after the start token is dropped. */
 static void say(char *out, const char *pieces, const int32_t *ids, size_t count) {
     *out = 0;
     for (size_t i = 0; i < count; i++) {
@@ -125,7 +125,7 @@ static void test_llama_directory_generates_the_reference_story(void **state) {
     if (tokens < TOKENS)
         want[strlen(text)] = 0;
     assert_string_equal(text, want);
-    /* Where it goes on with its own first half, the other half follows. */
+    /* Prompted with its own first half, it generates the other half. */
     int32_t half[TOKENS / 2 + 1] = {BOS};
     const size_t count = (size_t)tokens / 2 + 1;
     memcpy(half + 1, found.items[0].ids, (count - 1) * sizeof(*half));
@@ -171,12 +171,12 @@ static void make_sorter(const json_t *stored) {
         const int64_t first = json_integer_value(json_array_get(shape, 0));
         const int64_t second = matrix ? json_integer_value(json_array_get(shape, 1)) : 1;
         float *numbers = from_base64(json_string_value(json_object_get(tensor, "data")), (size_t)(first * second));
-        const bool turned = matrix && (strstr(name, ".c_attn") || strstr(name, ".c_proj") || strstr(name, ".c_fc"));
+        const bool transposed = matrix && (strstr(name, ".c_attn") || strstr(name, ".c_proj") || strstr(name, ".c_fc"));
         tensors_add(&w, name, numbers,
-                    !matrix  ? 0
-                    : turned ? second
-                             : first,
-                    !matrix || turned ? first : second, turned);
+                    !matrix      ? 0
+                    : transposed ? second
+                                 : first,
+                    !matrix || transposed ? first : second, transposed);
         free(numbers);
     }
     tensors_finish(

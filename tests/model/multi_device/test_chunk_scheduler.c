@@ -1,5 +1,4 @@
-/* Who of several devices gets which lines, with devices whose speed is made up and a clock that only this test moves.
- */
+/* Scheduling of lines over several devices, with simulated speeds and a simulated clock. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +7,7 @@
 
 enum { MEMBERS = 4, MOST_LINES = 4000 };
 
-/* A device that works on so many tokens a second, after so many seconds for each chunk, and fails at a time. */
+/* A device with a speed in tokens per second, an overhead in seconds per chunk, and a time of failure. */
 typedef struct simulated {
     double speed, latency, fails;
 } simulated;
@@ -20,7 +19,7 @@ typedef struct run {
     tfm__batch_limit limit;
     size_t lines, chunks[MEMBERS];
     double work[MEMBERS], until[MEMBERS], largest[MEMBERS], total, seconds;
-    size_t last; /* who was done last */
+    size_t last; /* the device that finished last */
 } run;
 
 static tfm__line lines[MOST_LINES];
@@ -40,7 +39,7 @@ static void make_lines(run *r, size_t count, uint64_t seed) {
     }
 }
 
-/* The next device that is done, or -1. */
+/* The next device to finish, or -1. */
 static int soonest(const run *r, const bool *busy) {
     int best = -1;
     for (size_t i = 0; i < r->members; i++)
@@ -49,7 +48,7 @@ static int soonest(const run *r, const bool *busy) {
     return best;
 }
 
-/* Gives each device that waits what it may have. */
+/* Gives each idle device a chunk, if it gets one. */
 static void give(run *r, tfm__chunk_scheduler *scheduler, bool *busy, double now) {
     for (size_t i = 0; i < r->members; i++) {
         tfm__line *const *batch;
@@ -61,7 +60,7 @@ static void give(run *r, tfm__chunk_scheduler *scheduler, bool *busy, double now
         for (size_t k = 0; k < n; k++) {
             work += (double)batch[k]->cost;
             assert_int_equal(times[batch[k]->index], 0);
-            times[batch[k]->index] = 1; /* until it is done or comes back */
+            times[batch[k]->index] = 1; /* until it is done or recovers */
         }
         assert_true(n == 1 || work <= (double)r->limit.tokens);
         busy[i] = true;
@@ -71,8 +70,8 @@ static void give(run *r, tfm__chunk_scheduler *scheduler, bool *busy, double now
     }
 }
 
-/* Deals all lines. A device that fails in the middle of a chunk gives it back. */
-static void deal_all(run *r) {
+/* Schedules all lines. A device that fails during a chunk returns it. */
+static void schedule_all(run *r) {
     tfm__chunk_scheduler scheduler;
     bool busy[MEMBERS] = {false};
     double now = 0;
@@ -119,12 +118,12 @@ static void test_equal_devices_share_evenly(void **state) {
     (void)state;
     run r = made(2, 1000, 1000, 0);
     make_lines(&r, 2000, 1);
-    deal_all(&r);
+    schedule_all(&r);
     assert_true(r.seconds < 1.1 * ideal(&r));
     assert_true(r.work[0] > 0.45 * r.total && r.work[1] > 0.45 * r.total);
 }
 
-/* Contexts on one device, whoever asks and however fast he was: the batches that one alone makes, in their order. */
+/* Contexts on one device, in any order and at any speed: the batches of one alone, in order. */
 static void test_scheduler_on_one_device_keeps_batches_and_order(void **state) {
     (void)state;
     const tfm__batch_limit limit = {.tokens = 512, .lines = 64, .ahead = 4};
@@ -153,7 +152,7 @@ static void test_scheduler_on_one_device_keeps_batches_and_order(void **state) {
     tfm__chunk_scheduler_free(&scheduler);
 }
 
-/* Ten and a hundred times slower, whichever stands first: small chunks, its share at most, and never the last one. */
+/* Ten and a hundred times slower, in either order: small chunks, its share at most, and never the last one. */
 static void test_slow_device_gets_small_chunks_and_never_the_last(void **state) {
     (void)state;
     for (int k = 0; k < 4; k++) {
@@ -162,7 +161,7 @@ static void test_slow_device_gets_small_chunks_and_never_the_last(void **state) 
         run r = which ? made(2, 1000, slow, 0) : made(2, slow, 1000, 0);
         for (uint64_t call = 0; call < 5; call++) {
             make_lines(&r, 1500, 7 + call);
-            deal_all(&r);
+            schedule_all(&r);
             assert_int_equal(r.last, 1 - which);
             assert_true(r.seconds < 1.15 * ideal(&r) + 0.2);
             assert_true(r.largest[which] < 0.4 * r.largest[1 - which] + 64);
@@ -171,19 +170,18 @@ static void test_slow_device_gets_small_chunks_and_never_the_last(void **state) 
     }
 }
 
-/* With the little that is left at the end, and where there is little from the beginning, the fast one is not kept
- * waiting. */
+/* Near the end, and with few lines, the fast one does not wait. */
 static void test_few_lines_do_not_wait_for_a_slow_device(void **state) {
     (void)state;
     for (size_t count = 1; count <= 12; count++) {
         run r = made(3, 500, 1000, 10);
         make_lines(&r, count, count);
-        deal_all(&r);
-        assert_int_equal(r.chunks[1] + r.chunks[2], 0); /* nothing is known: the first device, all of it */
+        schedule_all(&r);
+        assert_int_equal(r.chunks[1] + r.chunks[2], 0); /* no speeds known: the first device gets everything */
         make_lines(&r, 1500, 5);
-        deal_all(&r);
+        schedule_all(&r);
         make_lines(&r, count, count);
-        deal_all(&r);
+        schedule_all(&r);
         assert_int_equal(r.chunks[2], 0);
         assert_true(r.seconds <= r.total / 500 + 0.1);
     }
@@ -193,12 +191,12 @@ static void test_three_devices_share_by_speed(void **state) {
     (void)state;
     run r = made(3, 1000, 300, 40);
     make_lines(&r, MOST_LINES, 3);
-    deal_all(&r);
+    schedule_all(&r);
     assert_true(r.seconds < 1.15 * ideal(&r));
     assert_true(r.work[0] > r.work[1] && r.work[1] > r.work[2] && r.work[2] > 0);
 }
 
-/* What fails at any time is done by the others, once. */
+/* Work of a device that fails at any time is done by the others, once. */
 static void test_chunks_of_a_failed_device_are_done_once_by_others(void **state) {
     (void)state;
     for (int k = 0; k < 60; k++) {
@@ -207,21 +205,21 @@ static void test_chunks_of_a_failed_device_are_done_once_by_others(void **state)
         r.devices[k % 3].fails = 1e-6 + ideal(&r) * (k / 3) / 18;
         if (k % 2)
             r.devices[(k + 1) % 3].fails = ideal(&r) / 2;
-        deal_all(&r);
+        schedule_all(&r);
         assert_true(r.work[0] + r.work[1] + r.work[2] == r.total);
     }
 }
 
-/* Limits of memory hold for every chunk: harness lines of one token, few at a time. */
+/* Memory limits apply to every chunk: harness lines of one token, few at a time. */
 static void test_scheduler_keeps_batch_limits(void **state) {
     (void)state;
     run r = made(2, 1000, 900, 0);
     r.limit.lines = 3;
     make_lines(&r, 500, 2);
-    deal_all(&r);
+    schedule_all(&r);
     r.limit = (tfm__batch_limit){.tokens = 10, .lines = SIZE_MAX, .ahead = SIZE_MAX};
     make_lines(&r, 500, 4);
-    deal_all(&r);
+    schedule_all(&r);
 }
 
 int main(void) {

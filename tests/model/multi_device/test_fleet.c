@@ -1,5 +1,5 @@
-/* Fleets: what several devices make of a call together, beside what one makes of it. Two contexts on the test's device
- * stand for two devices; a third, which may hold hardly any memory, for one that fails. */
+/* Fleets: results of several devices against one. Two contexts on the test's device stand for two devices; a third with
+ * a low memory limit for one that fails. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static char *demo;
 static const char *lines[LINES];
 static char words[LINES][BYTES];
 
-/* Lines of unlike lengths, an empty one and a blank one among them. */
+/* Lines of mixed lengths, including an empty and a blank one. */
 static void make_lines(void) {
     static const char *const PARTS[] = {"Guten Morgen.", "Wo ist Tom?", "Ich habe das Auto gestern verkauft.",
                                         "Das ist ein Haus.", "Sie liest ein Buch."};
@@ -47,7 +47,7 @@ static void on_log(void *user, tfm_log_level level, const char *line) {
     }
 }
 
-/* A fleet of `good` contexts after one with `limit` bytes of memory, if that is not 0. */
+/* A fleet of `good` contexts after one with a memory limit of `limit` bytes, if not 0. */
 static tfm_fleet *open_fleet(size_t good, uint64_t limit) {
     tfm_context *contexts[4] = {NULL};
     tfm_fleet *fleet = NULL;
@@ -107,7 +107,7 @@ static void same(const kept *a, const kept *b) {
     }
 }
 
-/* What one device makes of it. */
+/* The result of one device. */
 static kept alone;
 static tfm_search_stats alone_stats;
 
@@ -132,7 +132,7 @@ static int teardown(void **state) {
     return harness_teardown(state) || scratch_drop_binaries();
 }
 
-/* The second call knows how fast both are. The model outlives the caller's hold on the fleet. */
+/* The second call knows both speeds. The model outlives the caller's fleet handle. */
 static void test_fleet_translation_equals_one_device(void **state) {
     (void)state;
     kept together = {0};
@@ -155,7 +155,7 @@ static void test_fleet_translation_equals_one_device(void **state) {
     tfm_model_free(&model);
 }
 
-/* Callbacks of the caller's end the call, whichever of them it is. */
+/* Any callback can stop the call. */
 static bool never(void *user) {
     ++*(int *)user;
     return false;
@@ -175,16 +175,16 @@ static void test_fleet_stops_when_a_callback_cancels(void **state) {
                               &(tfm_search_options){.should_continue = never, .should_continue_user = &asked}),
                     TFM_ERROR_CANCELLED, "should_continue");
     assert_int_equal(asked, 1);
-    harness_ok(translate(&together, model, NULL, NULL)); /* and nothing is the worse for it */
+    harness_ok(translate(&together, model, NULL, NULL)); /* the model stays usable */
     same(&together, &alone);
     assert_int_equal(warnings, 0);
     tfm_model_free(&model);
     tfm_fleet_free(&fleet);
 }
 
-/* ---- What fails ------------------------------------------------------------------------------------------------ */
+/* ---- Failures -------------------------------------------------------------------------------------------------- */
 
-/* What two contexts hold once the model is open on both, and a page more. */
+/* Memory of two contexts with the open model, plus a page. */
 static void find_limits(uint64_t limits[2]) {
     tfm_model *models[2] = {NULL};
     tfm_fleet *fleet = open_fleet(2, 0);
@@ -198,8 +198,8 @@ static void find_limits(uint64_t limits[2]) {
     tfm_fleet_free(&fleet);
 }
 
-/* Takes what room a context has left, so that no batch fits into it. The pool may have blocks that only opening has
- * used, as it does on llvmpipe: 2.3 MB of them. */
+/* Allocates the free memory of a context, so that no batch fits. The pool may keep blocks that only opening used, 2.3
+ * MB on llvmpipe. */
 static void fill_room(tfm_context *ctx) {
     for (int64_t bytes = (int64_t)1 << 26; bytes >= 256; bytes /= 2) {
         tfm_tensor taken;
@@ -210,7 +210,7 @@ static void fill_room(tfm_context *ctx) {
     }
 }
 
-/* Translates, and finds what one device gives; the first of the fleet is left out, with so many warnings until now. */
+/* Translates with the result of one device; the first of the fleet is left out, with so many warnings so far. */
 static void without_first(tfm_model *model, const tfm_fleet *fleet, int warned) {
     kept together = {0};
     harness_ok(translate(&together, model, NULL, NULL));
@@ -220,7 +220,7 @@ static void without_first(tfm_model *model, const tfm_fleet *fleet, int warned) 
     assert_true(tfm_fleet_get_member(fleet, 0)->reason[0] && !tfm_fleet_get_member(fleet, 1)->reason[0]);
 }
 
-/* A model of some 45 MB, whose room serves others when it is freed. */
+/* A model of some 45 MB; its memory is reused after it is freed. */
 static const tfm_model_shape TAKER = {.width = 256,
                                       .heads = 4,
                                       .ffn_dim = 1024,
@@ -230,8 +230,8 @@ static const tfm_model_shape TAKER = {.width = 256,
                                       .max_positions = 64,
                                       .start_id = 1};
 
-/* The first device has no room for the model, and is left out, once, for every later call; or for any batch, and is
- * tried again after one call, and after two, when it has room. */
+/* The first device lacks memory for the model and is left out of all later calls, with one warning; or it lacks memory
+ * for any batch and is retried after one call, and after two, once it has memory. */
 static void test_device_without_memory_is_left_out_or_retried(void **state) {
     (void)state;
     uint64_t limits[2];
@@ -269,13 +269,13 @@ static void on_build(void *user, int count, double seconds) {
     ++*(int *)user;
 }
 
-/* A context that outlives its fleet tells nobody of the kernels that it builds. */
+/* A context that outlives its fleet calls no build callback. */
 static void test_context_outliving_its_fleet_reports_no_builds(void **state) {
     (void)state;
     int heard = 0;
     tfm_fleet *fleet = NULL;
     char *cache = getenv("TFM_CACHE_DIR") ? strdup(getenv("TFM_CACHE_DIR")) : NULL;
-    setenv("TFM_CACHE_DIR", "off", 1); /* what a cache has is not built */
+    setenv("TFM_CACHE_DIR", "off", 1); /* cached programs are not built */
     harness_ok(tfm_fleet_open(&fleet, &(tfm_fleet_options){.on_build = on_build, .on_build_user = &heard}));
     tfm_context *ctx = tfm_context_retain(tfm_fleet_get_member(fleet, 0)->context);
     for (int i = 0; i < 2; i++) {
@@ -294,7 +294,7 @@ static void test_context_outliving_its_fleet_reports_no_builds(void **state) {
     free(cache);
 }
 
-/* The last one's failure is the call's, and not a warning. */
+/* The failure of the last device is the call's error, not a warning. */
 static void test_failure_of_last_device_is_the_calls_error(void **state) {
     (void)state;
     kept together = {0};
@@ -341,13 +341,13 @@ static void test_fleet_rejects_bad_arguments(void **state) {
     fleet = open_fleet(2, 0);
     harness_refused(tfm_fleet_open_model(&model, fleet, "no-such-folder", NULL), TFM_ERROR_IO, "no-such-folder");
     assert_null(model);
-    assert_int_equal(warnings, 0); /* it is no device's fault */
+    assert_int_equal(warnings, 0); /* not the fault of a device */
     harness_ok(tfm_fleet_open_model(&model, fleet, demo, NULL));
     tfm_model_free(&model);
     tfm_fleet_free(&fleet);
 }
 
-/* One word is a fleet too; a list takes each device once. */
+/* A single selector makes a fleet too; a list includes each device once. */
 static void test_device_list_opens_each_device_once(void **state) {
     (void)state;
     tfm_fleet *fleet = NULL;
@@ -367,9 +367,9 @@ static void test_device_list_opens_each_device_once(void **state) {
     tfm_fleet_free(&fleet);
 }
 
-/* ---- Workers on one device -------------------------------------------------------------------------------------- */
+/* ---- Replicas on one device ------------------------------------------------------------------------------------- */
 
-/* They have the batches that one would have, and so the same bits. */
+/* They run the batches of one context, bit-identically. */
 static void same_bits(const kept *a) {
     same(a, &alone);
     for (int i = 0; i < LINES; i++)
@@ -393,7 +393,8 @@ static void test_workers_equal_one_worker_to_the_bit(void **state) {
             same_bits(&together);
         }
         for (int i = 0; i < workers; i++) {
-            assert_true(lines_of(fleet, (size_t)i) > 0 || workers == 1); /* one is no fleet, and counts nothing */
+            assert_true(lines_of(fleet, (size_t)i) > 0 ||
+                        workers == 1); /* one context is no fleet, and reports nothing */
             done += lines_of(fleet, (size_t)i);
         }
         assert_int_equal(done, workers == 1 ? 0 : 2 * (LINES - 2));
@@ -406,7 +407,7 @@ static void test_workers_equal_one_worker_to_the_bit(void **state) {
     assert_null(fleet);
 }
 
-/* Whether this device gets a second worker: a CPU that is asked for vectors, and of more than one core. */
+/* Whether this device gets a second replica: a CPU that computes embeddings, with more than one core. */
 static bool has_spare(void) {
     const tfm_device_info *device = tfm_context_device(harness_context());
     return device->type == TFM_DEVICE_CPU && device->compute_units > 1 && !getenv("TFM_PROFILE") &&
@@ -418,7 +419,7 @@ static bool hear(void *user, size_t line, int best, const char *text, double sco
     return true;
 }
 
-/* A second one comes with much work, and has the language that the first was given. */
+/* Much work starts a second replica, with the language set on the first. */
 static void test_spare_worker_starts_under_load_with_same_language(void **state) {
     (void)state;
     kept together = {0};
@@ -432,7 +433,7 @@ static void test_spare_worker_starts_under_load_with_same_language(void **state)
     same_bits(&together);
     assert_int_equal(tfm_fleet_count(fleet), has_spare() ? 2 : 1);
     assert_true(!has_spare() || lines_of(fleet, 1) > 0);
-    /* Who came second had cores of its own at once, and both have all again. */
+    /* The second got its own cores at once, and both have all again. */
     bool apart = !has_spare() || !harness_context()->on_pocl;
     for (size_t i = 0; i < tfm_fleet_count(fleet); i++) {
         const tfm_context *ctx = tfm_fleet_get_member(fleet, i)->context;
@@ -448,7 +449,7 @@ static void test_spare_worker_starts_under_load_with_same_language(void **state)
     assert_int_equal(warnings, 0);
 }
 
-/* Files that were replaced under an open model are another one, of which no worker is made. */
+/* Files replaced under an open model are another model: no replica is made of them. */
 static void test_replaced_model_files_prevent_a_spare_worker(void **state) {
     (void)state;
     static const char *const FILES[] = {
@@ -486,7 +487,7 @@ static void test_replaced_model_files_prevent_a_spare_worker(void **state) {
     tfm_fleet_free(&fleet);
 }
 
-/* The first device fails another model, and the second has only that one: this one tries its own again. */
+/* The first device fails another model, and the second has only that one: this one retries its own. */
 static void test_last_device_of_a_model_is_retried(void **state) {
     (void)state;
     kept together = {0};
@@ -509,7 +510,7 @@ static void test_last_device_of_a_model_is_retried(void **state) {
     assert_int_equal(warnings, 0);
 }
 
-/* What is trained is on one alone: a second worker would have what the directory has. */
+/* A model in training stays on one context: a second replica would have the directory's parameters. */
 static void test_trained_model_gets_no_spare_worker(void **state) {
     (void)state;
     kept together = {0};
@@ -557,7 +558,7 @@ static void test_fleet_embeddings_equal_one_device(void **state) {
     (void)state;
     char *dir = harness_source("tests/golden/embedder");
     tfm_embedder *embedder = NULL, *single = NULL;
-    tfm_fleet *fleet = open_fleet(2, 4096 /* no room for it */);
+    tfm_fleet *fleet = open_fleet(2, 4096 /* no memory for it */);
     const tfm_embed_options options = {.batch_tokens = 64};
     harness_ok(tfm_fleet_open_embedder(&embedder, fleet, dir, NULL));
     assert_int_equal(warnings, 1);

@@ -1,5 +1,4 @@
-/* What a model's attention is shown to look at, against queries and keys multiplied on the host in double
- * precision; and the same for text. */
+/* Attention maps of models, against queries and keys multiplied on the host in double precision; and maps of text. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +42,7 @@ static double *project(const tfm_dense *layer, tfm_tensor x) {
     return y;
 }
 
-/* softmax(q k^T / sqrt(d)) over what each query sees: (B, H, rows, columns). */
+/* softmax(q k^T / sqrt(d)) over the visible keys of each query: (B, H, rows, columns). */
 static double *oracle(const tfm_multi_head *layer, tfm_tensor x, tfm_tensor memory, bool causal) {
     const int64_t rows = x.dims[1], columns = memory.dims[1], width = x.dims[2], heads = layer->heads;
     const int64_t head = width / heads;
@@ -66,7 +65,7 @@ static double *oracle(const tfm_multi_head *layer, tfm_tensor x, tfm_tensor memo
     return all;
 }
 
-/* The input of attention: x, or norm(x) where a block is pre-norm. */
+/* The input of attention: x, or norm(x) in a pre-norm block. */
 static tfm_tensor entrance(const tfm_norm *norm, tfm_tensor x, bool pre_norm) {
     tfm_tensor y = {0};
     if (pre_norm)
@@ -76,7 +75,7 @@ static tfm_tensor entrance(const tfm_norm *norm, tfm_tensor x, bool pre_norm) {
 
 /* ---- Tensors ------------------------------------------------------------------------------------------- */
 
-/* What was shown, on the host. */
+/* The observed map, on the host. */
 typedef struct shown {
     struct {
         tfm_attention_kind kind;
@@ -131,7 +130,7 @@ static void check_next(const shown *s, size_t *at, tfm_attention_kind kind, int 
     ++*at;
 }
 
-/* Walks the blocks one by one, and checks what each was shown to do. */
+/* Runs the blocks one by one, and checks the map of each. */
 static void check_encoder(tfm_model *model, const shown *s, size_t *at, tfm_tensor ids, tfm_tensor lengths) {
     tfm_context *ctx = harness_context();
     tfm_tensor x = {0};
@@ -175,7 +174,7 @@ static void check_decoder(tfm_model *model, const shown *s, size_t *at, tfm_tens
     }
 }
 
-/* A padded batch through each model: every map is its layer's. */
+/* A padded batch through each model: every map matches its layer. */
 static void test_attention_maps_match_host_softmax(void **state) {
     (void)state;
     static const char *const models[] = {"tests/golden/prenorm-silu-f16", "tests/golden/postnorm-relu-bias",
@@ -212,14 +211,13 @@ static void test_attention_maps_match_host_softmax(void **state) {
     }
 }
 
-/* Wants one layer of the decoder over the source. */
+/* Requests one layer of cross-attention. */
 static bool wants_one(void *user, tfm_attention_kind kind, int layer) {
     (void)user;
     return kind == TFM_DECODER_CROSS && layer == 0;
 }
 
-/* An observer that wants one layer's weights is shown just those, the same as if it wanted all; and no layer is run
- * once it has stopped. */
+/* An observer of one layer receives only its weights, equal to those of all; after it stops, no further layer runs. */
 static void test_observer_of_one_layer_stops_after_it(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -235,7 +233,7 @@ static void test_observer_of_one_layer_stops_after_it(void **state) {
     harness_ok(tfm__model_decode_hidden(model, &hidden, target, encoded, none, &observer));
     assert_int_equal(one.count, 1);
     assert_non_null(hidden.buffer);
-    const size_t at = (size_t)model->arch.encoder.layers + 1; /* after the decoder's first look at itself */
+    const size_t at = (size_t)model->arch.encoder.layers + 1; /* after the decoder's first self-attention */
     assert_memory_equal(one.maps[0].weights, all.maps[at].weights,
                         sizeof(float) * (size_t)model->arch.decoder.heads * T * S);
     drop(&one);
@@ -251,12 +249,12 @@ static void test_observer_of_one_layer_stops_after_it(void **state) {
 
 /* ---- Text ---------------------------------------------------------------------------------------------- */
 
-/* What tfm_attention_maps told: the axes as words, and sums. */
+/* Output of tfm_attention_maps: the axes as words, and sums. */
 typedef struct told {
     char rows[3][4096], columns[3][4096]; /* by kind */
     int32_t ids[512];                     /* the decoder's input */
     size_t id_count, maps, stop_after;
-    double worst; /* of the rows' sums, from 1 */
+    double worst; /* deviation of row sums from 1 */
 } told;
 
 static void join(char *out, const tfm_token_list *axis) {
@@ -282,7 +280,7 @@ static bool tell(void *user, const tfm_attention_map *map) {
     return ++t->maps != t->stop_after;
 }
 
-/* Fails unless an axis' tokens, end to end, are `before`, the line with its blanks as pieces have them, `after`. */
+/* Fails unless the tokens of an axis, joined, are `before`, the line with blanks as in pieces, `after`. */
 static void reads(const char *axis, const char *before, const char *line, const char *after) {
     char got[4096] = "", want[4096];
     size_t at = 0, end = (size_t)snprintf(want, sizeof(want), "%s▁", before);
@@ -325,7 +323,7 @@ static void test_attention_maps_of_text_have_pieces_as_axes(void **state) {
     assert_true(t.worst < 1e-5);
     t = (told){.id_count = 0};
     harness_ok(
-        tfm_attention_maps(model, "Ich liebe dich.", "", NULL, NULL, tell, &t)); /* what the first word is written by */
+        tfm_attention_maps(model, "Ich liebe dich.", "", NULL, NULL, tell, &t)); /* the query of the first word */
     assert_string_equal(t.rows[TFM_DECODER_SELF], "<pad> ");
     t = (told){.stop_after = 5};
     harness_refused(tfm_attention_maps(model, "Danke.", "Thanks.", NULL, NULL, tell, &t), TFM_ERROR_CANCELLED,

@@ -1,5 +1,5 @@
-/* Vectors, classes and masked words against transformers' (tests/golden/make_embedder.py), and directories that do not
- * go together. */
+/* Embeddings, classification and fill-mask against transformers (tests/golden/make_embedder.py), and inconsistent
+ * directories. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <jansson.h>
@@ -55,7 +55,7 @@ static tfm_embedder *open_golden(const tfm_embedder_options *options) {
     return e;
 }
 
-/* ---- Vectors ------------------------------------------------------------------------------------------ */
+/* ---- Embeddings --------------------------------------------------------------------------------------- */
 
 static void test_embeddings_match_sentence_transformers(void **state) {
     (void)state;
@@ -74,7 +74,7 @@ static void test_embeddings_match_sentence_transformers(void **state) {
     check_rows(vectors, json_object_get(golden, "vectors"), WIDTH, 2e-6);
     assert_int_equal(stats.lines, count);
     assert_int_equal(stats.truncated, json_integer_value(json_object_get(golden, "truncated")));
-    /* Small batches give the same. */
+    /* Small batches give the same embeddings. */
     harness_ok(tfm_embed(e, vectors, texts, count, &(tfm_embed_options){.batch_tokens = 20}));
     check_rows(vectors, json_object_get(golden, "vectors"), WIDTH, 2e-6);
     assert_null(tfm_embedder_prompt(e, NULL));
@@ -118,7 +118,7 @@ static double length_of(const float *x, size_t count) {
     return sqrt(sum);
 }
 
-/* The options of the caller stand above the directory's. */
+/* The caller's options override the directory's. */
 static void test_embedder_options_precede_the_directory(void **state) {
     (void)state;
     const char *const texts[] = {"the cat", "a dog plays in the garden"};
@@ -128,7 +128,7 @@ static void test_embedder_options_precede_the_directory(void **state) {
     harness_ok(tfm_embed(e, vectors, texts, 2, NULL));
     assert_true(fabs(length_of(vectors, WIDTH) - 1) > 0.1);
     tfm_embedder_free(&e);
-    /* Without modules.json the mean of the tokens, as they are. */
+    /* Without modules.json the mean of the tokens, not normalized. */
     char *dir = harness_source(GOLDEN "embedder/0_Transformer");
     harness_ok(tfm_embedder_open(&e, harness_context(), dir, NULL));
     assert_string_equal(tfm_embedder_get_info(e)->pooling, "mean");
@@ -143,7 +143,7 @@ static void test_embedder_options_precede_the_directory(void **state) {
     free(dir);
 }
 
-/* Ids alone need no tokenizer, and give what the text of them gives. */
+/* Ids need no tokenizer, and give the embedding of their text. */
 static void test_embeddings_of_ids_equal_those_of_text(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -302,8 +302,7 @@ static void copy_embedder(void) {
 
 #define MODULE(path, kind) "{\"path\": \"" path "\", \"type\": \"sentence_transformers.models." kind "\"}"
 
-/* What a directory says is told without a device, and as opening it tells it; also where its limits stand in a file of
- * old. */
+/* Directory info needs no device, and equals that of the open embedder; also with the older file for its limits. */
 static void test_embedder_info_without_device_equals_opened(void **state) {
     (void)state;
     tfm_embedder *e = NULL;
@@ -332,7 +331,7 @@ static void test_embedder_info_without_device_equals_opened(void **state) {
     assert_false(info.normalized);
 }
 
-/* With items of a group that the driver says a kernel takes; 0: it says the truth. */
+/* Simulated work-group limit of the driver per kernel; 0: the real one. */
 static size_t most_items;
 static unsigned asked;
 
@@ -348,7 +347,7 @@ cl_int clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel
     return code;
 }
 
-/* The numbers of a file of F32 as BF16, which a device turns into F32 by a kernel. */
+/* The numbers of an F32 file as BF16, which a device converts to F32 by a kernel. */
 static void make_bf16(const char *name) {
     char *file, text[8192], *type;
     size_t size;
@@ -379,7 +378,7 @@ static void make_bf16(const char *name) {
     free(file);
 }
 
-/* A driver that does not take a kernel's work-groups while an embedder is opened: it is opened with smaller ones. */
+/* A driver that rejects the kernel's work-group size while an embedder is opened: it opens with smaller ones. */
 static void test_embedder_opens_with_reduced_workgroups(void **state) {
     (void)state;
     const char *const texts[] = {"the cat sits"};
@@ -406,8 +405,8 @@ static void test_embedder_opens_with_reduced_workgroups(void **state) {
     tfm_context_free(&ctx);
 }
 
-/* White space around a line is left to the tokenizer, as sentence-transformers does from version 5.4 on: this one takes
- * a line as a word. */
+/* Leading and trailing white space is left to the tokenizer, as in sentence-transformers 5.4 and later: here a line is
+ * a word. */
 static void test_white_space_around_a_line_reaches_the_tokenizer(void **state) {
     (void)state;
     static const char *const lines[] = {"cat", " cat", "[UNK]"};
@@ -427,7 +426,7 @@ static void test_white_space_around_a_line_reaches_the_tokenizer(void **state) {
     tfm_embedder_free(&e);
 }
 
-/* The keys of newer versions; vectors of several poolings stand in the order of the list. */
+/* Keys of newer versions; several poolings are concatenated in list order. */
 static void test_newer_sentence_transformers_keys_are_read(void **state) {
     (void)state;
     tfm_embedder_info info;
@@ -454,11 +453,11 @@ static void test_newer_sentence_transformers_keys_are_read(void **state) {
     assert_string_equal(info.pooling, "cls");
 }
 
-/* ---- Modules after the pooling, against double precision ---- */
+/* ---- Modules after pooling, against double precision -------- */
 
 enum { POOLED = 16, DENSE = 10 };
 
-/* The embedder of these modules after its Transformer, on one line. */
+/* The embedder with these modules after its Transformer, for one line. */
 static void embed_with(float *vector, const char *modules) {
     char all[512];
     tfm_embedder *e = NULL;
@@ -469,7 +468,7 @@ static void embed_with(float *vector, const char *modules) {
     tfm_embedder_free(&e);
 }
 
-/* Writes a module's file of two tensors, with numbers of its own, which it leaves in `first` and `second`. */
+/* Writes a module's file of two random tensors, which it returns in `first` and `second`. */
 static void write_module(const char *folder, float *first, const char *const *names, int64_t rows, int64_t columns,
                          float *second, int64_t others) {
     tensors_file file = {.header = json_object()};
@@ -499,13 +498,13 @@ static void test_layer_norm_module_normalizes_the_pooled_vector(void **state) {
         const double want = ((double)pooled[i] - mean) / sqrt(variance + 1e-5) * (double)gamma[i] + (double)beta[i];
         assert_true(fabs((double)got[i] - want) < 1e-4 * (1 + fabs(want)));
     }
-    /* Dropout is for training: the vector stays as it is. */
+    /* Dropout is for training: the embedding is unchanged. */
     float same[POOLED];
     embed_with(same, "," MODULE("1_Pooling", "Pooling") "," MODULE("4_Dropout", "Dropout"));
     assert_memory_equal(same, pooled, sizeof(pooled));
 }
 
-/* torch.nn's activations as their documentation has them. */
+/* Activations as documented by torch.nn. */
 static double activated(const char *name, double x) {
     const double six = fmin(fmax(x + 3, 0), 6);
     return strcmp(name, "Tanh") == 0        ? tanh(x)
@@ -543,7 +542,7 @@ static void test_dense_module_has_each_activation_of_torch(void **state) {
                 sum += (double)weight[i * POOLED + k] * (double)pooled[k];
             const double want = activated(NAMES[n], sum);
             if (!(fabs((double)got[i] - want) < 1e-4 * (1 + fabs(want))))
-                fail_msg("%s of %g is %g for %g", NAMES[n], sum, (double)got[i], want);
+                fail_msg("%s of %g is %g, not %g", NAMES[n], sum, (double)got[i], want);
         }
     }
 }
@@ -575,7 +574,7 @@ static void test_invalid_embedder_directory_is_rejected(void **state) {
         {"1_Pooling/config.json", "{\"pooling_mode\": [\"mean\", \"cls\", \"mean\"]}", "each once",
          TFM_ERROR_UNSUPPORTED},
         {"1_Pooling/config.json", "{\"pooling_mode\": []}", "`pooling_mode` is []", TFM_ERROR_UNSUPPORTED},
-        {"1_Pooling/config.json", "{}", "must be 16", TFM_ERROR_FORMAT}, /* the mean alone is taken */
+        {"1_Pooling/config.json", "{}", "must be 16", TFM_ERROR_FORMAT}, /* only the mean is used */
         {"2_Dense/config.json", "{\"in_features\": 95, \"out_features\": 10}", "must be 96", TFM_ERROR_FORMAT},
         {"2_Dense/config.json", "{\"in_features\": 96, \"out_features\": 11}", "linear.weight", TFM_ERROR_FORMAT},
         {"2_Dense/config.json",

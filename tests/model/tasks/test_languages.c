@@ -1,4 +1,4 @@
-/* Models of several languages: how a call says which, by tokens of either side and by words before the source. */
+/* Multilingual models: language selection by tokens on either side and by words before the source. */
 #include <math.h>
 #include "support/harness.h"
 #include "model/core/model.h"
@@ -18,7 +18,7 @@ static void copy(const char *folder, const char *name) {
     free(bytes);
 }
 
-/* Words w5 to w19, and three pieces that say languages. */
+/* Words w5 to w19, and three language pieces. */
 static void write_tokenizer(const char *const *codes, const char *class) {
     static const char *const SPECIAL[] = {"<s>", "<pad>", "</s>", "<unk>", "<mask>"};
     char text[8192], config[512];
@@ -59,7 +59,7 @@ static tfm_model *open_model(const char *folder, const char *const *codes, const
     return model;
 }
 
-/* ---- What is asked and what comes ---- */
+/* ---- Expected inputs and outputs ----- */
 
 typedef struct seen {
     int32_t source[64], target[64];
@@ -101,7 +101,7 @@ static bool keep_score(void *user, size_t line, double log_prob, size_t tokens) 
     return true;
 }
 
-/* log p of the target's tokens after its start, from the logits. */
+/* log p of the target's tokens after the start token, from the logits. */
 static double by_hand(tfm_model *model, const int32_t *source, int64_t sources, const int32_t *target,
                       int64_t targets) {
     int32_t input[16] = {EOS};
@@ -134,7 +134,7 @@ static void test_language_tokens_surround_source_and_force_target(void **state) 
     assert_int_equal(s.target[0], GERMAN);
     assert_true(s.first == 0); /* it is forced */
     s = translate(model, &(tfm_text_options){.target_language = "fra_Latn", .source_prefix = "w5 w11 "});
-    check_source(&s, 7, (int32_t[]){ENGLISH, 5, 11, 7, 9, 6, EOS}); /* the tokenizer's own language */
+    check_source(&s, 7, (int32_t[]){ENGLISH, 5, 11, 7, 9, 6, EOS}); /* the tokenizer's default language */
     assert_int_equal(s.target[0], FRENCH);
     double got[2];
     harness_ok(tfm_score(model, (const char *[]){"w7 w9 w6"}, (const char *[]){"w5 w8"}, 1,
@@ -145,7 +145,7 @@ static void test_language_tokens_surround_source_and_force_target(void **state) 
     tfm_model_free(&model);
 }
 
-/* The last map of the decoder's attention to the source, as means over the heads, and what the decoder read first. */
+/* The decoder's last cross-attention map, averaged over heads, and the decoder's input. */
 static bool see_map(void *user, const tfm_attention_map *map) {
     seen *s = user;
     const size_t cells = map->rows.count * map->columns.count;
@@ -162,7 +162,7 @@ static bool see_map(void *user, const tfm_attention_map *map) {
     return true;
 }
 
-/* mBART's first models begin to write after the token of the language: so do the passes that look at attention. */
+/* The first mBART models start decoding with the language token, also for attention maps. */
 static void test_decoder_start_id_is_the_language_for_mbart(void **state) {
     (void)state;
     tfm_model *model = open_model("gradients-m2m100", NLLB, "NllbTokenizer");
@@ -181,7 +181,7 @@ static void test_decoder_start_id_is_the_language_for_mbart(void **state) {
     assert_int_equal(one.targets, other.targets);
     for (size_t i = 0; i < one.sources * one.targets; i++)
         assert_true(fabsf(one.alignment[i] - other.alignment[i]) < 1e-5f);
-    /* The same by a language, where the start token is one. */
+    /* The same with a language whose start token is set. */
     model->rules.start_id = GERMAN;
     const tfm_text_options french = {.alignments = true, .target_language = "fra_Latn"};
     seen spoken = {0};
@@ -193,7 +193,7 @@ static void test_decoder_start_id_is_the_language_for_mbart(void **state) {
     tfm_model_free(&model);
 }
 
-/* A source of nothing but blanks has no words, though a language stands before its end. */
+/* A blank source has no words, though its language token remains. */
 static void test_blank_source_with_language_token_is_rejected(void **state) {
     (void)state;
     tfm_model *model = open_model("gradients-m2m100", NLLB, "NllbTokenizer");

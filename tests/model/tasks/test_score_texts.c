@@ -1,4 +1,4 @@
-/* Texts that a language model scores, beside the definition: log p of each token by the logits of whole passes. */
+/* Text scoring by a language model, against log p of each token from the logits of full passes. */
 #include <math.h>
 #include "support/scratch.h"
 #include "tfm/train.h"
@@ -125,8 +125,8 @@ static void test_text_scores_equal_sum_of_log_probabilities(void **state) {
     }
 }
 
-/* With `add_bos` a model whose BOS is not the token that the tokenizer puts first is given it. Without, the text is
- * read as generation reads a prompt. */
+/* With `add_bos` a model whose BOS differs from the tokenizer's first token gets BOS. Without it, the text is read as a
+ * prompt. */
 static void test_bos_is_added_only_when_requested(void **state) {
     (void)state;
     tfm_model *model = make_model("gpt2", 2);

@@ -1,5 +1,5 @@
-/* Lines that come while others are translated: whenever they come, and whoever is there then, each is translated as
- * tfm_translate_lines does. */
+/* Streaming translation with continuous batching: whatever their order of arrival and batch, lines are translated as by
+ * tfm_translate_lines. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 enum { MOST = 160, BEST = 4 };
 
-/* What was said of a line. */
+/* The result of a line. */
 typedef struct answer {
     char *text[BEST];
     double score[BEST];
@@ -49,20 +49,20 @@ static bool keep_expected(void *user, const tfm_translation *t) {
     return true;
 }
 
-/* ---- The feed ---------------------------------------------------------------------------------------------------- */
+/* ---- Line source ------------------------------------------------------------------------------------------------- */
 
-/* Lines, and when they come: after a line none may come for a while. */
+/* Lines, and their arrival: a pause may follow a line. */
 typedef struct source {
     char **lines;
-    size_t count, given, base; /* `base` lines were given in calls before this one */
+    size_t count, given, base; /* `base` lines were given in earlier calls */
     harness_random random;
-    int gap, wait; /* the longest while, and how long it is still */
-    size_t late;   /* lines that were emitted before one that had come earlier */
+    int gap, wait; /* the longest pause, and the rest of the current one */
+    size_t late;   /* lines emitted before an earlier one */
     size_t highest;
     bool any;
-    int stop_after; /* lines that are emitted before the caller stops the call; 0: it does not */
+    int stop_after; /* lines to emit before the caller stops the call; 0: no stop */
     int rejected;
-    size_t last; /* the line that was emitted last */
+    size_t last; /* the last emitted line */
 } source;
 
 static bool more(void *user, const char **line, size_t *bytes) {
@@ -96,7 +96,7 @@ static bool reject(void *user, size_t line, const char *message) {
     return true;
 }
 
-/* Calls until all lines are given: a call ends where none comes in time. */
+/* Calls until all lines are given: a call ends if no line arrives in time. */
 static void feed_all(source *s, tfm_model *model, const tfm_text_options *text, const tfm_search_options *search) {
     while (s->given < s->count) {
         s->base = s->given;
@@ -120,7 +120,7 @@ static void compare(size_t count, int n_best) {
                 continue;
             }
             assert_non_null(have->text[best]);
-            /* Products of other sizes round otherwise: hypotheses that are as good as the same may change places. */
+            /* GEMMs of other sizes round differently: nearly equal hypotheses may swap ranks. */
             assert_true(fabs(have->score[best] - want->score[best]) < 2e-4 * (1 + fabs(want->score[best])) ||
                         (isinf(want->score[best]) && isinf(have->score[best])));
             if (best == 0 && n_best == 1) {
@@ -137,7 +137,7 @@ static tfm_model *model;
 static char *lines[MOST];
 static size_t line_count;
 
-/* Lines of the demo's test set, and what is left of them without their first words. */
+/* Lines of the demo's test set, and the same without their first words. */
 static int begin(void **state) {
     const int failed = harness_setup(state);
     char *dir = harness_source("apps/demo");
@@ -170,7 +170,7 @@ static void expect(const tfm_text_options *text, const tfm_search_options *searc
     harness_ok(tfm_translate_lines(model, (const char *const *)lines, line_count, text, search, keep_expected, NULL));
 }
 
-/* Returns how many lines overtook others. */
+/* Returns how many lines were emitted early. */
 static size_t check(const tfm_text_options *text, const tfm_search_options *search, int gap, uint64_t seed) {
     source s = {.lines = lines, .count = line_count, .random = {seed}, .gap = gap};
     tfm_text_options own = *text;
@@ -192,7 +192,7 @@ static size_t check(const tfm_text_options *text, const tfm_search_options *sear
     return s.late;
 }
 
-/* Where sentences join others, short ones overtake long ones. */
+/* With continuous batching short lines overtake long ones. */
 static void test_streamed_lines_equal_translated_lines(void **state) {
     (void)state;
     static const tfm_search_options searches[] = {
@@ -210,12 +210,12 @@ static void test_streamed_lines_equal_translated_lines(void **state) {
             late += check(&text, &searches[i], (const int[]){6, 0, 40, 3}[way], 100 * i + (uint64_t)way + 1);
         }
     }
-    printf("%zu lines overtook others\n", late);
+    printf("%zu lines were emitted early\n", late);
     if (tfm__context_tuning(harness_context())->search_ragged_rows > 0)
         assert_true(late > 0);
 }
 
-/* Greedy without scores, which the model is large enough to find its tokens otherwise for. */
+/* Greedy without scores, with a model large enough for the int8-screened argmax. */
 static void test_streamed_greedy_without_scores_equals_scored(void **state) {
     (void)state;
     const tfm_text_options text = {.batch_tokens = 300};
@@ -228,7 +228,7 @@ static void test_streamed_greedy_without_scores_equals_scored(void **state) {
     assert_int_equal(model->output_int8.version != 0, tfm__argmax_int8_supported(model->ctx, model->output->value));
 }
 
-/* Lines of several sentences, blank ones, and bad ones, of which the caller is told. */
+/* Lines of several sentences, blank ones, and bad ones, reported by the callback. */
 static void test_streamed_split_blank_and_bad_lines_are_handled(void **state) {
     (void)state;
     char *kept[] = {lines[3], lines[7], lines[11], lines[12]};
@@ -247,7 +247,7 @@ static void test_streamed_split_blank_and_bad_lines_are_handled(void **state) {
     assert_int_equal(s.rejected, 1);
     check(&text, &search, 5, 9);
 
-    /* Nobody is told: the call fails, and names the line by its number. */
+    /* Without the callback the call fails, and the error has the line number. */
     s = (source){.lines = lines, .count = line_count, .random = {4}};
     clear(got);
     harness_refused(tfm_translate_stream(model, more, &s, &(tfm_text_options){.batch_tokens = 100}, &search, emit, &s),
@@ -284,10 +284,10 @@ static void test_stream_callbacks_can_cancel(void **state) {
         tfm_translate_stream(model, more, &s, &text,
                              &(tfm_search_options){.should_continue = never, .should_continue_user = &steps}, emit, &s),
         TFM_ERROR_CANCELLED);
-    /* Nothing comes. */
+    /* No lines. */
     s = (source){.lines = lines};
     harness_ok(tfm_translate_stream(model, more, &s, NULL, NULL, emit, &s));
-    /* What does not go together. */
+    /* Incompatible options. */
     const char *prefix = "A";
     assert_int_equal(tfm_translate_stream(model, more, &s, &(tfm_text_options){.prefixes = &prefix}, NULL, emit, &s),
                      TFM_ERROR_ARGUMENT);
@@ -296,7 +296,7 @@ static void test_stream_callbacks_can_cancel(void **state) {
                      TFM_ERROR_ARGUMENT);
 }
 
-/* Alignments take a batch that nobody joins. */
+/* Alignments use a batch without admission. */
 static void test_streamed_alignments_equal_translated_lines(void **state) {
     (void)state;
     const tfm_text_options text = {.alignments = true, .batch_tokens = 200};
@@ -304,7 +304,7 @@ static void test_streamed_alignments_equal_translated_lines(void **state) {
     check(&text, &(tfm_search_options){.beam_size = 2}, 0, 8);
 }
 
-/* What one call takes of the device. */
+/* Device usage of one call. */
 static double memory_of(bool feeds, source *s) {
     tfm_context *ctx;
     tfm_model *own;
@@ -324,7 +324,7 @@ static double memory_of(bool feeds, source *s) {
     return after - before;
 }
 
-/* A long line among short ones does not make all as large as it is. */
+/* A long line among short ones does not widen all of them. */
 static void test_long_line_in_stream_does_not_enlarge_the_others(void **state) {
     (void)state;
     char longest[2048] = "", *kept = lines[30];
@@ -340,7 +340,7 @@ static void test_long_line_in_stream_does_not_enlarge_the_others(void **state) {
     clear(got);
     const double lists = memory_of(false, &s), feeds = memory_of(true, &s);
     compare(line_count, 1);
-    printf("a list takes %.0f KiB besides the model, a feed %.0f\n", lists / 1024, feeds / 1024);
+    printf("device memory besides the model: %.0f KiB for a list, %.0f for a stream\n", lists / 1024, feeds / 1024);
     assert_true(feeds < 1.6 * lists);
     lines[30] = kept;
 }

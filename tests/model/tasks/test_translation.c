@@ -1,5 +1,5 @@
-/* What tfm_translate_lines says of a translation: its tokens' log probabilities, beside PyTorch's logits; alignments,
- * beside the attention that tfm_attention_maps shows; lines put together from their sentences. */
+/* Results of tfm_translate_lines: token log probabilities, against PyTorch's logits; alignments, against
+ * tfm_attention_maps; lines joined from sentences. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static int32_t *stored_ids(const tfm__weights *file, int line, const char *what,
     return ids;
 }
 
-/* log p of a token under one row of PyTorch's logits, where what the search never writes has no probability. */
+/* log p of a token from one row of PyTorch's logits, with excluded tokens at probability 0. */
 static double log_prob(const tfm_model *model, const float *row, int32_t id) {
     const int vocabulary = model->arch.decoder.vocabulary;
     double most = -INFINITY, sum = 0;
@@ -43,7 +43,7 @@ static double log_prob(const tfm_model *model, const float *row, int32_t id) {
     return (double)row[id] - most - log(sum);
 }
 
-/* The golden's own target, forced: each token has the probability that PyTorch gives it. */
+/* The golden's own target, forced: each token has PyTorch's probability. */
 static void check_golden(const char *relative) {
     char path[512];
     tfm__weights *file = NULL;
@@ -144,10 +144,10 @@ static void run(kept *k, tfm_model *model, const char *const *lines, size_t coun
                                    keep, k));
 }
 
-/* What the attention of one layer is, as tfm_attention_maps shows it: a mean over heads, or one of them. */
+/* The attention of one layer from tfm_attention_maps: a mean over heads, or one head. */
 typedef struct shown {
     int layer, head;
-    const kept *beside;
+    const kept *reference;
     size_t index;
     bool seen;
 } shown;
@@ -157,14 +157,14 @@ static bool compare(void *user, const tfm_attention_map *map) {
     if (map->kind != TFM_DECODER_CROSS || map->layer != s->layer)
         return true;
     const size_t cells = map->rows.count * map->columns.count;
-    assert_int_equal(map->rows.count, s->beside->targets[s->index]);
-    assert_int_equal(map->columns.count, s->beside->sources[s->index]);
+    assert_int_equal(map->rows.count, s->reference->targets[s->index]);
+    assert_int_equal(map->columns.count, s->reference->sources[s->index]);
     for (size_t i = 0; i < cells; i++) {
         double want = 0;
         for (int h = 0; h < map->heads; h++)
             want += s->head < 0 || h == s->head ? (double)map->weights[(size_t)h * cells + i] : 0;
         want /= s->head < 0 ? map->heads : 1;
-        assert_true(fabs(want - (double)s->beside->alignment[s->index][i]) < 1e-5);
+        assert_true(fabs(want - (double)s->reference->alignment[s->index][i]) < 1e-5);
     }
     s->seen = true;
     return true;
@@ -202,7 +202,7 @@ static void test_alignments_equal_attention_maps(void **state) {
     tfm_model_free(&model);
 }
 
-/* A search that can find only one hypothesis gives an empty one for each that it did not find. */
+/* A search with only one possible hypothesis returns empty ones for the rest. */
 static void test_missing_hypotheses_are_empty(void **state) {
     (void)state;
     tfm_model *model = open_model("apps/demo");
@@ -227,7 +227,7 @@ static bool on_reject(void *user, size_t line, const char *message) {
     return true;
 }
 
-/* The language code of a line is for all its sentences. */
+/* A line's language code applies to all its sentences. */
 static void test_language_code_applies_to_all_split_sentences(void **state) {
     (void)state;
     tfm_model *model = open_model("apps/demo");
@@ -259,7 +259,7 @@ static void test_split_lines_equal_their_sentences(void **state) {
         &(tfm_text_options){
             .split = true, .language = "de", .alignments = true, .reject = on_reject, .reject_user = &rejected},
         1);
-    assert_string_equal(tfm_error_message(), "an earlier call"); /* a line that is rejected is no failure */
+    assert_string_equal(tfm_error_message(), "an earlier call"); /* a rejected line is no failure */
     assert_int_equal(rejected, 2);                               /* once, by its line */
     assert_int_equal(all.count, 3);
     snprintf(want, sizeof(want), "%s  %s", one.text[0], one.text[1]);
@@ -270,7 +270,7 @@ static void test_split_lines_equal_their_sentences(void **state) {
     assert_true(fabs(all.log_prob[0] - one.log_prob[0] - one.log_prob[1]) < 1e-4);
     assert_true(all.sentences[0] == 2 && all.sentences[1] == 1 && isnan(all.score[2]));
     assert_string_equal(all.text[1], one.text[2]);
-    /* A sentence looks at itself, and at nothing of the other. */
+    /* A sentence aligns to itself, not to the other. */
     const size_t columns = one.sources[0] + one.sources[1];
     assert_int_equal(all.sources[0], columns);
     for (size_t r = 0; r < all.targets[0]; r++)
@@ -281,7 +281,7 @@ static void test_split_lines_equal_their_sentences(void **state) {
             const float value = own ? one.alignment[second][row * one.sources[second] + column] : 0;
             assert_true(fabsf(all.alignment[0][r * columns + c] - value) < 1e-4f);
         }
-    /* The prefix is for the first sentence. */
+    /* The prefix applies to the first sentence. */
     const char *prefixes[] = {"The"};
     run(&all, model, lines, 1, &(tfm_text_options){.split = true, .prefixes = prefixes}, 1);
     assert_memory_equal(all.text[0], "The", 3);
@@ -301,8 +301,7 @@ static bool no_score(void *user, size_t line, double log_prob, size_t tokens) {
     return true;
 }
 
-/* What failed before a call stays failed: the call says so and does nothing, even where it could have gone on after a
- * failure of its own. */
+/* A failure before the call sticks: the call returns it and does nothing. */
 static void test_failed_context_rejects_further_calls(void **state) {
     (void)state;
     static const tfm_status FAILURES[] = {TFM_ERROR_MEMORY, TFM_ERROR_AGAIN, TFM_ERROR_DEVICE};

@@ -1,4 +1,4 @@
-/* Marian's binary format: numbers and quantised matrices come out as they should, and what is damaged is refused. */
+/* Marian's binary format: numbers and quantised matrices are read correctly, and damaged files are rejected. */
 #include <math.h>
 #include "support/marian_files.h"
 #include "model/weights/weight_file.h"
@@ -11,7 +11,7 @@ static void refused(const char *name, tfm_status want, const char *part) {
 }
 
 static const float NUMBERS[6] = {0, -1, 2.5f, 3, 4, 5};
-/* (2, 3) as Marian means it is stored as three rows of two. */
+/* Marian stores (2, 3) as three rows of two. */
 static const struct {
     int8_t q[6];
     unsigned char multiplier[4];
@@ -70,7 +70,7 @@ static void test_marian_bin_tensors_are_read(void **state) {
     tfm__weights_free(&weights);
 }
 
-/* One item at a time that is not as it should be. */
+/* One invalid item at a time. */
 static void test_invalid_marian_bin_item_is_rejected(void **state) {
     (void)state;
     static const unsigned char NONE[10] = {0}, BELOW[10] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0xc2};
@@ -109,7 +109,7 @@ static void test_invalid_marian_bin_item_is_rejected(void **state) {
     refused("x.bin", TFM_ERROR_FORMAT, "holds F32, not the bytes of a text");
 }
 
-/* Numbers of the file that lie, at their places: the headers begin at 16, and have 32 bytes each. */
+/* Invalid numbers in the file, by offset: the headers begin at 16, with 32 bytes each. */
 static void test_inconsistent_marian_bin_header_is_rejected(void **state) {
     (void)state;
     static const struct {
@@ -140,8 +140,8 @@ static void test_inconsistent_marian_bin_header_is_rejected(void **state) {
     refused("x.bin", TFM_ERROR_FORMAT, "holds no tensors");
 }
 
-/* Cut at every byte, and damaged at random: a sentence or tensors inside the file, and no fault (under the sanitizers).
- */
+/* Truncated at every byte, and randomly damaged: an error, or tensors inside the file, and no fault (under the
+ * sanitizers). */
 static void test_damaged_marian_bin_never_reads_outside(void **state) {
     (void)state;
     marian_bytes file = marian_file(ITEMS, TFM__COUNT(ITEMS));

@@ -1,5 +1,5 @@
-/* Files of NumPy: what it writes opens, in every version of its format, and what is damaged or asks for more is
- * refused. tests/golden/make_npz.py made the files. */
+/* NumPy files: every format version opens; damaged and unsupported ones are rejected. The files are by
+ * tests/golden/make_npz.py. */
 #include <math.h>
 #include "model/weights/weight_file.h"
 #include "support/scratch.h"
@@ -13,7 +13,7 @@ static void refused(const char *name, tfm_status want, const char *part) {
     assert_null(weights);
 }
 
-/* A number of a tensor, whatever its dtype. */
+/* An element of a tensor of any dtype. */
 static double value_of(const tfm__stored_tensor *x, size_t i) {
     unsigned char bytes[8] = {0};
     const size_t size = x->bytes / x->count;
@@ -25,7 +25,7 @@ static double value_of(const tfm__stored_tensor *x, size_t i) {
     if (strcmp(x->dtype_name, "F64") == 0)
         return memcpy(&number, bytes, sizeof(number)), number;
     const int integer = bytes[0] | bytes[1] << 8;
-    if (strcmp(x->dtype_name, "F16") == 0) /* 0, and what is normal */
+    if (strcmp(x->dtype_name, "F16") == 0) /* 0, and normal numbers */
         return integer ? ldexp(1024 + (integer & 1023), (integer >> 10) - 25) : 0;
     return integer;
 }
@@ -81,7 +81,7 @@ static void test_npz_of_every_version_is_read(void **state) {
     free(path);
 }
 
-/* What is whole, and not read. */
+/* Valid, but unsupported. */
 static void test_unsupported_npz_features_are_rejected(void **state) {
     (void)state;
     static const struct {
@@ -110,7 +110,7 @@ static void test_unsupported_npz_features_are_rejected(void **state) {
     refused("x.npz", TFM_ERROR_FORMAT, "holds no tensors");
 }
 
-/* One thing at a time that is not as it should be: `with` in the place of the beginning of `old`. */
+/* One defect at a time: `with` replaces the beginning of `old`. */
 static void test_inconsistent_npz_is_rejected(void **state) {
     (void)state;
     static const struct {
@@ -137,12 +137,12 @@ static void test_inconsistent_npz_is_rejected(void **state) {
     for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
         size_t size;
         char *content = scratch_source(FOLDER "small.npz", &size);
-        /* Some have a NUL in what is looked for: the part after it is enough. */
+        /* Some patterns contain a NUL: the part after it is enough. */
         const size_t nul = CASES[i].old[0] == '\x01' || CASES[i].old[0] == 'v' ? strlen(CASES[i].old) + 1 : 0;
         const size_t more = nul ? strlen(CASES[i].old + nul) : 0;
         char *at = memmem(content, size, CASES[i].old, nul + more ? nul + more : strlen(CASES[i].old));
         if (!at)
-            fail_msg("case %zu: \"%s\" is not there", i, CASES[i].old);
+            fail_msg("case %zu: \"%s\" is not in the file", i, CASES[i].old);
         memcpy(at, CASES[i].with, strlen(CASES[i].with));
         scratch_write("x.npz", content, size);
         free(content);
@@ -150,8 +150,8 @@ static void test_inconsistent_npz_is_rejected(void **state) {
     }
 }
 
-/* Cut at every byte, and damaged at random: a sentence or tensors inside the file, and no fault (under the sanitizers).
- */
+/* Truncated at every byte, and randomly damaged: an error, or tensors inside the file, and no fault (under the
+ * sanitizers). */
 static void test_damaged_npz_never_reads_outside(void **state) {
     (void)state;
     static const char *const FILES[] = {"small.npz", "versions.npz"};

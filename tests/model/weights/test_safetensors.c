@@ -1,12 +1,11 @@
-/* Safetensors: what is right opens, what lies is refused, and nothing is ever read outside the file. */
+/* Safetensors: valid files open, inconsistent ones are rejected, and reads never leave the file. */
 #include "model/weights/weight_file.h"
 #include "support/demo.h"
 #include "support/scratch.h"
 
 #define BIG "18446744073709551616"
 
-/* Makes `name`: eight bytes of header size (`claimed`, or the true one if negative), header, `size` bytes of
- * data. */
+/* Writes `name`: eight bytes of header size (`claimed`, or the true one if negative), header, `size` bytes of data. */
 static void make(const char *name, const char *header, size_t size, int64_t claimed) {
     size_t length = strlen(header);
     uint64_t told = claimed < 0 ? length : (uint64_t)claimed;
@@ -24,7 +23,7 @@ static void make(const char *name, const char *header, size_t size, int64_t clai
 #define ENTRY(name, dtype, shape, begin, end)                                                                          \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" begin "," end "]}"
 
-/* Seven tensors of several dtypes; the header's length is odd, so all data is unaligned. */
+/* Seven tensors of several dtypes; the odd header length makes all data unaligned. */
 static const char GOOD[] =
     "{\"__metadata__\":{\"format\":\"pt\"}," ENTRY("b.weight", "F32", "2,3", "8", "32") "," ENTRY(
         "a", "F16", "4", "0",
@@ -35,7 +34,7 @@ static const char GOOD[] =
                                                                          "39") "," ENTRY("long", "I64", "1", "39",
                                                                                          "47") "}";
 
-/* What other writers leave there; the reference reads both. */
+/* Other writers leave these; the reference reads both. */
 static void test_metadata_null_or_with_nul_is_read(void **state) {
     (void)state;
     static const char *const HEADERS[] = {
@@ -160,7 +159,7 @@ static void test_inconsistent_safetensors_header_is_rejected(void **state) {
     scratch_refused(tfm__weights_open(&file, scratch_path("absent")), TFM_ERROR_IO, "absent");
 }
 
-/* Reads every byte of every tensor, so that a sanitizer sees a wrong one. */
+/* Reads every byte of every tensor, so that a sanitizer detects a bad one. */
 static unsigned touch(const tfm__weights *file) {
     unsigned sum = 0;
     for (size_t i = 0; i < tfm__weights_count(file); i++) {
@@ -201,7 +200,7 @@ static void test_damaged_safetensors_never_reads_outside(void **state) {
     }
     free(bytes);
     free(good);
-    /* Damage to names and data cannot be seen; nearly all other damage must be. */
+    /* Damage in names and data is undetectable; nearly all other damage must be found. */
     assert_in_range(opened, 100, 2000);
     assert_int_not_equal(sum, 0);
 }

@@ -1,4 +1,4 @@
-/* Shortlists: who may be written for which words, and what is refused. */
+/* Shortlists: target candidates per source word, and rejected files. */
 #include "model/weights/shortlist.h"
 #include "support/scratch.h"
 #include "support/shortlist_file.h"
@@ -29,7 +29,8 @@ static void test_shortlist_contains_frequent_and_source_words(void **state) {
     tfm__shortlist_free(&list);
     assert_null(list);
     harness_ok(tfm__shortlist_open(&list, scratch_path("lex.bin"), SHORTLIST_SOURCE, SHORTLIST_TARGET, true));
-    FOUND(((int32_t[]){4, 0}), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 39); /* ten, and six to be 16 */
+    FOUND(((int32_t[]){4, 0}), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
+          39); /* ten, and six more to reach 16 */
     tfm__shortlist_free(&list);
 }
 

@@ -1,5 +1,5 @@
-/* Files of torch.save: what PyTorch writes opens in both layouts, what is damaged or asks for more is refused, and
- * nothing is ever read outside the file. tests/golden/make_torch.py made the files. */
+/* torch.save files: both layouts open, damaged and unsupported ones are rejected, and reads never leave the file. The
+ * files are by tests/golden/make_torch.py. */
 #include <math.h>
 #include "model/weights/weight_file.h"
 #include "support/scratch.h"
@@ -18,7 +18,7 @@ static void refused(const char *name, tfm_status want, const char *part) {
     scratch_refused(open_scratch(name), want, part);
 }
 
-/* A number of a tensor, whatever its dtype. */
+/* An element of a tensor of any dtype. */
 static float value_of(const tfm__stored_tensor *x, size_t i) {
     unsigned char bytes[8] = {0};
     const size_t size = x->bytes / x->count;
@@ -30,7 +30,7 @@ static float value_of(const tfm__stored_tensor *x, size_t i) {
         memcpy(&number, bytes, sizeof(number));
     else if (strcmp(x->dtype_name, "BF16") == 0)
         memcpy((unsigned char *)&number + 2, bytes, 2);
-    else if (strcmp(x->dtype_name, "F16") == 0) /* 0, and what is normal */
+    else if (strcmp(x->dtype_name, "F16") == 0) /* 0, and normal numbers */
         number = integer ? ldexpf((float)(1024 + (integer & 1023)), (int)(integer >> 10) - 25) : 0;
     else
         number = (float)integer;
@@ -92,14 +92,14 @@ static void test_torch_files_of_both_layouts_are_read(void **state) {
     check_all("protocol-4.bin");
     check_all("legacy-protocol-4.bin");
     tfm__weights *weights;
-    char *path = harness_source(FOLDER "stored.bin"); /* as another archiver packs it */
+    char *path = harness_source(FOLDER "stored.bin"); /* as repacked by another archiver */
     harness_ok(tfm__weights_open(&weights, path));
     assert_true(value_of(tfm__weights_find(weights, "x"), 1) == 1);
     tfm__weights_free(&weights);
     free(path);
 }
 
-/* What is whole, and no file of plain tensors. */
+/* Valid, but not plain tensors. */
 static void test_torch_file_without_plain_tensors_is_rejected(void **state) {
     (void)state;
     static const struct {
@@ -136,7 +136,7 @@ static void test_torch_file_without_plain_tensors_is_rejected(void **state) {
     refused("x.bin", TFM_ERROR_UNSUPPORTED, "has no data.pkl");
 }
 
-/* Replaces the first `old` of a file with as many other bytes: the length of a file must stay. */
+/* Replaces the first `old` of a file by as many bytes: the file size must stay. */
 static void changed(const char *source, const char *old, const char *with, size_t bytes, size_t skipped) {
     char from[256];
     size_t size;
@@ -149,12 +149,12 @@ static void changed(const char *source, const char *old, const char *with, size_
     free(content);
 }
 
-/* One thing at a time that is not as it should be. */
+/* One defect at a time. */
 static void test_inconsistent_torch_file_is_rejected(void **state) {
     (void)state;
     static const struct {
         const char *file, *old, *with;
-        size_t bytes, skipped; /* `with` comes so many bytes after the beginning of `old` */
+        size_t bytes, skipped; /* `with` starts so many bytes after the beginning of `old` */
         tfm_status status;
         const char *part;
     } CASES[] = {
@@ -188,8 +188,8 @@ static void test_inconsistent_torch_file_is_rejected(void **state) {
     }
 }
 
-/* Cut at every byte, and damaged at random: a sentence or tensors inside the file, and no fault (under the sanitizers).
- */
+/* Truncated at every byte, and randomly damaged: an error, or tensors inside the file, and no fault (under the
+ * sanitizers). */
 static void test_damaged_torch_file_never_reads_outside(void **state) {
     (void)state;
     static const char *const FILES[] = {"legacy.bin", "zip.bin", "small.bin"};
@@ -203,7 +203,7 @@ static void test_damaged_torch_file_never_reads_outside(void **state) {
         for (size_t cut = 1; cut < size; cut += 1 + cut / 100) {
             scratch_write("x.bin", content, cut);
             if (open_scratch("x.bin") == TFM_OK)
-                fail_msg("%s opens when it is cut to %zu bytes", FILES[f], cut);
+                fail_msg("%s cut to %zu bytes opens", FILES[f], cut);
         }
         harness_random random = {f + 1};
         char *bytes = malloc(size);
@@ -241,7 +241,7 @@ static void copy_shard(const char *name) {
     scratch_copy(from, name);
 }
 
-/* Files in shards of both layouts, and which of several is taken. */
+/* Shards of both layouts, and the precedence of files. */
 static void test_torch_shards_are_read_and_safetensors_preferred(void **state) {
     (void)state;
     tfm__weights *weights;
@@ -275,7 +275,7 @@ static void test_torch_shards_are_read_and_safetensors_preferred(void **state) {
     tfm__weights_free(&weights);
 }
 
-/* What is said of a directory without a device. */
+/* Directory info without a device. */
 static void test_info_of_torch_directory_needs_no_device(void **state) {
     (void)state;
     tfm_model_info info;

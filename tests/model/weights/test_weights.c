@@ -1,17 +1,17 @@
-/* Which stored tensor plays which role: the tables under all ties and names, and what no part of a model reads. */
+/* Roles of stored tensors: the tables under all ties and names, and unused tensors. */
 #include "base/json.h"
 #include "model/core/model.h"
 #include "support/scratch.h"
 
 enum { WIDTH = 4, VOCABULARY = 6 };
 
-/* A model of one layer either side: its configuration, and all that it stores but tables. */
+/* A model of one layer per side: its configuration, and all its tensors except tables. */
 static tfm__weights *whole;
 static json_t *config;
 
 /* ---- Directories ---- */
 
-/* The tables that a file may have: a letter for each, its name, and the value that all its elements have. */
+/* The possible tables of a file: a letter, the name, and the value of all elements. */
 static const struct {
     char letter;
     const char *name;
@@ -73,7 +73,7 @@ static void begin(builder *b, bool share, bool tie) {
     harness_ok(tfm__json_write(scratch_root, "config.json", json_incref(config), "test"));
 }
 
-/* A directory with the tables of these letters; `value` is that of all of them, or 0 for each its own. */
+/* A directory with the tables of the given letters; `value` is used for all, or 0 for a distinct one each. */
 static void make(bool share, bool tie, const char *letters, float value) {
     static builder b;
     begin(&b, share, tie);
@@ -87,7 +87,7 @@ static tfm_status open_in(tfm_model **out, const char *dir) {
     return tfm_model_open(out, harness_context(), dir, &(tfm_model_options){.no_tokenizer = true});
 }
 
-/* What has been said since somebody began to listen. */
+/* Log messages since the last reset. */
 static char warned[4096];
 
 static void note(void *user, tfm_log_level level, const char *line) {
@@ -121,8 +121,8 @@ static void check_roles(const tfm_model *model, const char *wanted, const char *
         fail_msg("%s: %s instead of %s", what, got, wanted);
 }
 
-/* Which tables are stored, and which of them is source, target and output; or the name that is missed. What a role's
- * own name has is never passed over, whatever the ties say. */
+/* The stored tables and the roles they get, or the name reported as missing. A table under a role's own name is always
+ * used, whatever the ties say. */
 static const struct {
     bool share, tie;
     const char *stored, *wanted;
@@ -181,7 +181,7 @@ static void test_stored_tensors_get_roles_by_ties_and_names(void **state) {
         check_roles(model, ROLES[i].wanted, what);
         assert_int_equal(info.tied_embeddings, ROLES[i].wanted[1] == ROLES[i].wanted[2]);
         assert_int_equal(info.parameters, tfm_model_get_info(model)->parameters);
-        /* And what is saved has the same roles. */
+        /* The saved model has the same roles. */
         harness_ok(tfm_model_save(model, scratch_path("again"), TFM_F32));
         harness_ok(open_in(&again, scratch_path("again")));
         check_roles(again, ROLES[i].wanted, what);
@@ -191,7 +191,7 @@ static void test_stored_tensors_get_roles_by_ties_and_names(void **state) {
     }
 }
 
-/* Copies of one table are one where the configuration ties them, and are counted and held once. */
+/* Copies of one table are merged if the configuration ties them: counted and held once. */
 static void test_copies_of_a_tied_table_are_loaded_once(void **state) {
     (void)state;
     tfm_model *model;
@@ -213,7 +213,7 @@ static void test_copies_of_a_tied_table_are_loaded_once(void **state) {
     assert_true(counts[0] == counts[3] + 2 * table && counts[1] == counts[3] + table && counts[2] == counts[1]);
 }
 
-/* Tied tables that differ are used as they are stored, with a word about it; what nobody reads is named. */
+/* Tied tables that differ are used as stored, with a log message; unused tables are named. */
 static void test_differing_tied_tables_and_unread_tensors_are_warned(void **state) {
     (void)state;
     static const struct {
@@ -244,7 +244,7 @@ static void test_differing_tied_tables_and_unread_tensors_are_warned(void **stat
     tfm_model_free(&model);
 }
 
-/* What is left over: a stranger is said, a block's part refused; and a table serves both sides if it has both sizes. */
+/* Leftovers: unknown tensors are logged, parts of a block rejected; a table with both sizes serves both sides. */
 static void test_unread_block_tensor_is_rejected_and_stranger_warned(void **state) {
     (void)state;
     static const struct {
@@ -278,7 +278,7 @@ static void test_unread_block_tensor_is_rejected_and_stranger_warned(void **stat
     json_object_set_new(config, "decoder_vocab_size", json_integer(VOCABULARY));
 }
 
-/* Names without "model." in front, as of a model that was saved without its head. */
+/* Names without the prefix "model.", as of a model saved without its head. */
 static void test_tensor_names_without_model_prefix_are_found(void **state) {
     (void)state;
     static builder b;

@@ -1,4 +1,4 @@
-/* The weights of classical attention, global and local, against double precision. */
+/* Weights of classical alignment attention, global and local, against double precision. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,11 +41,11 @@ static void check(harness_random *random, setting c) {
     assert_true(x && centers && lengths && want);
     harness_ok(tfm_scope_open(ctx));
     harness_fill(random, x, count, 3);
-    for (int64_t i = 0; i < 9; i++) /* now and then a key that is out of the question */
+    for (int64_t i = 0; i < 9; i++) /* sometimes a masked key */
         x[harness_range(random, 0, (int64_t)count - 1)] = -INFINITY;
     for (int64_t i = 0; i < c.B; i++)
-        lengths[i] = (int32_t)harness_range(random, 0, c.S + 1); /* none, and more than there are */
-    for (int64_t i = 0; i < c.B * c.T; i++)                      /* also before the first and after the last */
+        lengths[i] = (int32_t)harness_range(random, 0, c.S + 1); /* none, and more than the sequence has */
+    for (int64_t i = 0; i < c.B * c.T; i++)                      /* also before the first and after the last key */
         centers[i] = (float)harness_range(random, -8, 4 * c.S + 8) / 4;
     tfm_tensor tx = HARNESS_TENSOR(TFM_F32, x, c.B, c.T, c.S);
     tfm_tensor y = c.in_place ? tx : HARNESS_TENSOR(TFM_F32, NULL, c.B, c.T, c.S);
@@ -89,7 +89,7 @@ static void test_align_matches_double_precision(void **state) {
     check(&random, (setting){.B = 2, .T = 5, .S = 40, .kind = MONOTONIC, .window = 3, .past = INT32_MAX}); /* zeros */
 }
 
-/* What is not a number shows, where it is not padding; around positions far away there is nothing. */
+/* NaN in a row that is not padding propagates; a window far outside the sequence is empty. */
 static void test_non_finite_window_centers_give_nan_or_zero(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -106,8 +106,7 @@ static void test_non_finite_window_centers_give_nan_or_zero(void **state) {
     tfm_tensor_free(ctx, &y);
 }
 
-/* Scores, weights and context of Bahdanau's attention in three calls, the first in double precision beside
- * them. */
+/* Scores, weights and context of Bahdanau attention in three calls; the scores against double precision. */
 static void test_bahdanau_context_matches_double_precision(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -147,10 +146,10 @@ static void test_bahdanau_context_matches_double_precision(void **state) {
 typedef struct backward_case {
     setting s;
     const int32_t *lengths;
-    bool between; /* of copies, whose gradients the tape makes */
+    bool between; /* of copies, so the tape computes their gradients */
 } backward_case;
 
-/* Which keys are seen is taken as given: centers lie off the middle between two keys. */
+/* The key window is fixed in the oracle: centers stay off the midpoint between two keys. */
 static void oracle_backward(const gradient_case *c, double *y, double *const *inputs) {
     const backward_case *b = c->user;
     const setting *s = &b->s;

@@ -1,5 +1,5 @@
-/* Fused attention against softmax(scale q k^T) v in double precision: shapes, masks, layouts, shared and
- * paged keys. What must not be seen (padding, later keys, unused pool rows) is NaN. */
+/* Fused attention against softmax(scale q k^T) v in double precision: shapes, masks, layouts, shared and paged keys.
+ * Masked data (padding, later keys, unused pool rows) is NaN. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static double *oracle(const attention_problem *p) {
     return want.y;
 }
 
-/* Every kind of call at once, in both layouts. */
+/* Every kind of call, in both layouts. */
 static void check_kinds(attention_case s) {
     for (int kind = 0; kind < 8; kind++) {
         s.heads_first = kind & 1;
@@ -48,7 +48,7 @@ static void test_attention_matches_double_precision(void **state) {
                                                  .padded = (j + k) % 2,
                                                  .heads_first = (i + k) % 2,
                                                  .past = (int64_t)k - 2});
-    /* Seven and ten vectors of eight, the last of seven in part. */
+    /* Seven and ten vectors of eight columns; the last of seven is partial. */
     for (int64_t width = 53; width <= 80; width += 27)
         attention_check((attention_case){.batch = 2,
                                          .targets = 9,
@@ -111,7 +111,7 @@ static void test_attention_masks_and_layouts_match_oracle(void **state) {
         .batch = 2, .targets = 6, .length = 33, .heads = 1, .kv_heads = 1, .key_width = 3, .value_width = 1100});
 }
 
-/* The calls of a decoder: own keys in a paged cache, keys of the source shared by beams. */
+/* Decoder calls: self-attention over a paged KV cache, cross-attention keys shared by beams. */
 static void test_paged_and_beam_shared_keys_match_oracle(void **state) {
     (void)state;
     for (int64_t length = 1; length < 70; length += harness_slow() ? 31 : 8)
@@ -140,8 +140,8 @@ static void test_paged_and_beam_shared_keys_match_oracle(void **state) {
             }
 }
 
-/* Scores far apart: only the largest counts, and no exponential leaves the range. A score of 400 has five
- * places before the point, of seven. */
+/* Scores far apart: only the largest counts and no exponential overflows. A score of 400 keeps five digits after the
+ * point of seven. */
 static void test_extreme_scores_stay_finite(void **state) {
     (void)state;
     for (int64_t targets = 1; targets < 7; targets += 5) {
@@ -166,7 +166,7 @@ static void test_extreme_scores_stay_finite(void **state) {
     }
 }
 
-/* Attention does not know an order of keys: turning keys and values round together changes rounding only. */
+/* Attention is permutation-invariant: reversing keys and values together changes rounding only. */
 static void test_permuted_keys_change_rounding_only(void **state) {
     (void)state;
     for (int64_t targets = 1; targets < 12; targets += 10) {
@@ -200,8 +200,7 @@ static void test_permuted_keys_change_rounding_only(void **state) {
     }
 }
 
-/* Keys that come later than a query sees are nothing to it, even as NaN; nor are rows and sources that do not
- * exist. */
+/* Causally masked keys, and cache rows and sources out of range, have no effect, even as NaN. */
 static void test_unseen_nan_keys_do_not_matter(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -215,7 +214,8 @@ static void test_unseen_nan_keys_do_not_matter(void **state) {
                               .causal = true};
     attention_problem p = attention_make(&s);
     double *want = oracle(&p);
-    for (int spoilt = 0; spoilt < 2; spoilt++) { /* a key, then a value: who sees it must say so */
+    for (int spoilt = 0; spoilt < 2;
+         spoilt++) { /* a key, then a value: NaN must propagate to queries that attend to it */
         float *which = spoilt ? p.v + 20 * 16 + 3 : p.k + 20 * 16 + 3;
         const float kept = *which;
         *which = NAN;
@@ -237,7 +237,7 @@ static void test_unseen_nan_keys_do_not_matter(void **state) {
     float *got = harness_floats(y);
     harness_close(got, (double[]){1, 1, 4, 4, 0, 0}, 6, 1e-6, "rows outside the pool");
     free(got);
-    int32_t late[80]; /* nothing in sight for tiles on end, then one key: its value is the answer */
+    int32_t late[80]; /* several masked tiles, then one visible key: the result is its value */
     for (int i = 0; i < 80; i++)
         late[i] = i == 75 ? 1 : -1;
     tfm_tensor twice = HARNESS_TENSOR(TFM_F32, ones, 1, 3, 2), late_y = {0};
@@ -256,7 +256,7 @@ static void test_unseen_nan_keys_do_not_matter(void **state) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-/* However many keys come before, and whatever length or source is given, the keys that there are are seen. */
+/* Queries attend to all existing keys, whatever past length or source index is given. */
 static void test_out_of_range_pasts_and_lengths_are_clamped(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -287,7 +287,7 @@ static void test_out_of_range_pasts_and_lengths_are_clamped(void **state) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-/* Heads far wider than any model's: right, or refused where the device has no room for them. */
+/* Heads far wider than any model's: correct, or rejected if the device lacks the memory. */
 static void test_very_wide_heads_are_right_or_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -314,7 +314,7 @@ static void test_very_wide_heads_are_right_or_rejected(void **state) {
     free(ones);
 }
 
-/* Many sequences: more work-groups than one axis of a grid takes. */
+/* Many sequences: more work-groups than one grid dimension takes. */
 static void test_many_sequences_exceed_one_grid_axis(void **state) {
     (void)state;
     if (harness_slow())
@@ -325,7 +325,7 @@ static void test_many_sequences_exceed_one_grid_axis(void **state) {
         .batch = 9001, .targets = 2, .length = 3, .heads = 4, .kv_heads = 4, .key_width = 8, .value_width = 8});
 }
 
-/* Queries of many work-items, or of few that take more of them: the oracle's results, and those to the bit. */
+/* Queries split over many work-items: within tolerance of the oracle, and bit-identical to each other. */
 static void test_query_blocks_give_the_same_result(void **state) {
     (void)state;
     if (harness_slow())
@@ -360,7 +360,7 @@ static void test_query_blocks_give_the_same_result(void **state) {
     }
 }
 
-/* A mask of one key within it. */
+/* A mask with one visible key. */
 static tfm_tensor log_sum_part(tfm_tensor x) {
     x.rank = 1;
     x.dims[0] = 1;

@@ -1,5 +1,4 @@
-/* Attention going backwards: heads that share keys, causal, padding, windows, soft cap, masks, both layouts.
- */
+/* Backward pass of attention: GQA, causal, padding, windows, soft cap, masks, both layouts. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +19,7 @@ typedef struct attention {
     tfm_dtype mask; /* I32: none */
     const int32_t *lengths;
     const float *mask_values; /* (T, S) */
-    const double *factors;    /* of dropout, (B, H, T, S); NULL without: the oracle runs thousands of times */
+    const double *factors;    /* dropout mask (B, H, T, S), precomputed for speed; or NULL */
 } attention;
 
 static int64_t query_at(const attention *a, int64_t b, int64_t t, int64_t h) {
@@ -126,7 +125,7 @@ static void check(harness_random *random, attention a) {
     }
     for (int64_t i = 0; i < a.targets * a.length; i++)
         host[3][i] = harness_range(random, 0, 3) == 0 ? -INFINITY : host[3][i];
-    for (int64_t b = 0; b < a.batch; b++) /* the last sees nothing */
+    for (int64_t b = 0; b < a.batch; b++) /* the last query attends to no key */
         lengths[b] = (int32_t)(b == a.batch - 1 && a.batch > 2 ? 0 : harness_range(random, 1, a.length));
     a.lengths = lengths;
     a.mask_values = host[3];
@@ -161,7 +160,7 @@ static void test_attention_gradients_match_double_precision(void **state) {
     check(&random, (attention){1, 33, 65, 1, 1, 32, 32, PLAIN});
     check(&random, (attention){2, 6, 20, 4, 2, 17, 5, PLAIN});
     check(&random, (attention){2, 6, 20, 6, 1, 17, 5, PLAIN, .heads_first = true});
-    check(&random, (attention){1, 2, 3, 1, 1, 600, 3, PLAIN}); /* too wide for the stack */
+    check(&random, (attention){1, 2, 3, 1, 1, 600, 3, PLAIN}); /* too large for the stack */
 }
 
 static void test_masked_attention_gradients_match_oracle(void **state) {
@@ -182,7 +181,7 @@ static void test_capped_and_biased_score_gradients_match_oracle(void **state) {
     check(&random, (attention){2, 9, 37, 2, 2, 32, 32, .mask = TFM_U8, .heads_first = true});
 }
 
-/* What backward drops is what forward dropped, in whatever blocks the queries come. */
+/* Backward drops the weights that forward dropped, for any block size of queries. */
 static void test_backward_drops_the_weights_that_forward_dropped(void **state) {
     (void)state;
     harness_random random = {4};
@@ -200,11 +199,11 @@ static void test_backward_drops_the_weights_that_forward_dropped(void **state) {
     check(&random, (attention){1, 5, 3, 1, 1, 600, 3, PLAIN, .dropout = drops[1]});
 }
 
-/* q, k and v are rows of one x, all, some or none of them the same. */
+/* q, k and v are rows of one x; all, some or none of them the same. */
 typedef struct shared {
-    attention a; /* first: the oracle and the call are those of other cases */
+    attention a; /* first, since the oracle and the call are checked by other cases */
     int64_t rows, first[3];
-    bool between; /* x is a copy, whose gradient the tape makes */
+    bool between; /* x is a copy, so the tape computes its gradient */
 } shared;
 
 static void oracle_shared(const gradient_case *c, double *y, double *const *inputs) {
@@ -253,8 +252,7 @@ static void check_shared(harness_random *random, int64_t batch, int64_t targets,
     free(host);
 }
 
-/* Gradients that share memory: all of it, rows apart, and the q of one sequence with the k and v of the one
- * before. */
+/* Gradients that share memory: fully, by separate rows, and q of one sequence with k and v of the one before. */
 static void test_gradients_accumulate_in_shared_tensors(void **state) {
     (void)state;
     harness_random random = {5};
@@ -265,13 +263,12 @@ static void test_gradients_accumulate_in_shared_tensors(void **state) {
     check_shared(&random, 1, 1, 0, 0);
     check_shared(&random, 1, 9, 1, 0);
     check_shared(&random, 1, 9, 9, 10); /* q apart */
-    check_shared(&random, 1, 9, 5, 10); /* k meets both, q and v do not meet */
+    check_shared(&random, 1, 9, 5, 10); /* k overlaps both, q and v do not overlap */
     check_shared(&random, 2, 5, 5, 5);
     check_shared(&random, 8, 9, 9, 9);
 }
 
-/* More than one tile of either, of heads that share keys, with tiles that nobody sees, and widths that fill no chunk.
- */
+/* More than one tile of queries and of keys, GQA, fully masked tiles, and widths that fill no vector. */
 static void check_tiles(void) {
     harness_random random = {6};
     const tfm_dropout_options drops = {.rate = 0.3f, .seed = 5, .stream = 1};
@@ -281,7 +278,7 @@ static void check_tiles(void) {
     check(&random,
           (attention){2, 70, 9, 4, 2, 12, 16, PLAIN, .padded = true, .causal = true, .causal_bottom_right = true});
     check(&random, (attention){1, 37, 19, 2, 1, 132, 256, PLAIN, .causal = true});
-    check(&random, (attention){1, 139, 150, 4, 2, 8, 16, PLAIN, .causal = true}); /* more queries than a CPU's chunk */
+    check(&random, (attention){1, 139, 150, 4, 2, 8, 16, PLAIN, .causal = true}); /* more queries than one CPU chunk */
     if (harness_brief())
         return;
     check(&random, (attention){1, 17, 40, 2, 2, 256, 256, PLAIN});
@@ -294,7 +291,7 @@ static void check_tiles(void) {
     check(&random, (attention){1, 5, 9, 1, 1, 100, 96, PLAIN});
 }
 
-/* In one launch each, and in one for each tile. */
+/* One launch each, then one launch per tile. */
 static void test_tiled_backward_launches_give_the_same_gradients(void **state) {
     (void)state;
     int64_t *most = &harness_context()->tuning.attention_max_launch_macs;
@@ -319,8 +316,8 @@ static void test_attention_without_backward_pass_is_rejected(void **state) {
     tfm_tape_stop(ctx);
 }
 
-/* A query that sees one key does not depend on its score: gradients of 0, not of rounding errors, of which
- * Adam would make steps. */
+/* A query that sees one key does not depend on its score: its gradient is exactly 0. Rounding errors would become full
+ * Adam steps. */
 static void test_single_key_gives_zero_score_gradient(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -353,8 +350,8 @@ static void test_single_key_gives_zero_score_gradient(void **state) {
     }
 }
 
-/* A mask that takes so much off all keys of a query that its weights are lost in rounding: where no gradient
- * comes to that query it is as if it saw nothing, and the others have their own, whatever is taken off. */
+/* A mask that lowers all scores of a query so far that its weights are lost in rounding: with a zero gradient it counts
+ * as fully masked, and other queries keep their gradients. */
 static void test_fully_masked_query_gradients_are_isolated(void **state) {
     (void)state;
     enum { KEYS = 9, WIDTH = 16, QUERIES = 3 };
@@ -400,7 +397,7 @@ static void test_fully_masked_query_gradients_are_isolated(void **state) {
     }
 }
 
-/* More keys than floats can count: each of them has its share of one query's gradient. */
+/* More keys than fp32 counts exactly: each gets its share of one query's gradient. */
 static void test_more_keys_than_float_precision_get_gradients(void **state) {
     (void)state;
     const int64_t length = ((int64_t)1 << 24) + 2;
@@ -408,7 +405,7 @@ static void test_more_keys_than_float_precision_get_gradients(void **state) {
     tfm_context *ctx = harness_context();
     tfm_tensor k = {0}, v = {0}, dv = {0}, y = {0}, last = {0};
     if (harness_slow() || harness_brief()) {
-        printf("skipped: it takes long\n");
+        printf("skipped: slow on this device\n");
         skip();
     }
     tfm_tensor q = HARNESS_TENSOR(TFM_F32, &one, 1, 1, 1);
@@ -428,7 +425,7 @@ static void test_more_keys_than_float_precision_get_gradients(void **state) {
     float *got = harness_floats(last);
     for (int i = 0; i < 3; i++)
         assert_true(fabs((double)got[i] * (double)(length - 1) - 1) < 1e-3);
-    assert_true(got[3] == 0); /* which comes after the query */
+    assert_true(got[3] == 0); /* follows the query */
     free(got);
     harness_ok(tfm_scope_close(ctx, 0, NULL));
     tfm_tensor_free(ctx, &q);

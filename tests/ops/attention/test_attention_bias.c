@@ -1,5 +1,5 @@
-/* The gradient of what attention adds to its scores: biases of any dims that broadcast, with causal, padding, windows,
- * soft cap, dropout and heads that share keys, beside the gradients of queries, keys and values. */
+/* Gradient of the attention score bias: all broadcast shapes, with causal, padding, windows, soft cap, dropout and GQA,
+ * together with the gradients of q, k and v. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ typedef struct biased {
     float cap;
     tfm_dropout_options dropout;
     const int32_t *lengths;
-    const double *factors; /* of dropout, (B, H, T, S); NULL without */
+    const double *factors; /* dropout mask (B, H, T, S), or NULL */
 } biased;
 
 static int64_t query_at(const biased *a, int64_t b, int64_t t, int64_t h) {
@@ -27,7 +27,7 @@ static int64_t key_at(const biased *a, int64_t b, int64_t s, int64_t h) {
     return a->heads_first ? (b * a->kv_heads + h) * a->length + s : (b * a->length + s) * a->kv_heads + h;
 }
 
-/* Where the bias of a score lies; -1: after its last column, where no key is seen. */
+/* Offset of a score's bias; -1: past its last column, where keys are masked. */
 static int64_t bias_at(const biased *a, int64_t b, int64_t h, int64_t t, int64_t s) {
     const int64_t place[] = {b, h, t, s};
     int64_t at = 0;
@@ -47,7 +47,7 @@ static bool sees(const biased *a, int64_t b, int64_t h, int64_t t, int64_t s) {
            bias_at(a, b, h, t, s) >= 0;
 }
 
-/* One query's part of y. */
+/* One query's contribution to y. */
 static void attend(const biased *a, double *y, double *const *inputs, double *w, int64_t b, int64_t h, int64_t t) {
     const int64_t q = query_at(a, b, t, h), group = h / (a->heads / a->kv_heads);
     double sum = 0;
@@ -119,7 +119,7 @@ static void check(uint64_t seed, biased a) {
         host[i] = attention_take(sizes[i], sizeof(float));
         harness_fill(&random, host[i], (size_t)sizes[i], 1);
     }
-    for (int64_t b = 0; b < a.batch; b++) /* the last sees nothing */
+    for (int64_t b = 0; b < a.batch; b++) /* the last query attends to no key */
         lengths[b] = (int32_t)(b == a.batch - 1 && a.batch > 2 ? 0 : harness_range(&random, 1, a.length));
     a.lengths = lengths;
     double *factors = a.dropout.rate > 0 ? factors_of(&a) : NULL;
@@ -144,7 +144,7 @@ static void check(uint64_t seed, biased a) {
         free(host[i]);
 }
 
-/* A bias for every score, for all sequences, for all heads, for all queries, for all keys, and for all. */
+/* A bias per score; shared by sequences, by heads, by queries, by keys, and by all. */
 static void test_broadcast_bias_gradients_match_oracle(void **state) {
     (void)state;
     check(1, (biased){2, 5, 7, 2, 2, 8, 8, .rank = 4, .dims = {2, 2, 5, 7}});
@@ -168,7 +168,7 @@ static void test_masked_bias_gradients_match_oracle(void **state) {
     check(15, (biased){2, 6, 20, 4, 2, 8, 8, .rank = 4, .dims = {1, 1, 6, 20}, .cap = 1.5f});
 }
 
-/* What backward drops is what forward dropped, wherever a head's queries begin in a block of numbers. */
+/* Backward drops the weights that forward dropped, wherever a head's queries begin within a Philox block. */
 static void test_bias_gradient_drops_what_forward_dropped(void **state) {
     (void)state;
     const tfm_dropout_options drops = {.rate = 0.3f, .seed = 7, .stream = 3};
@@ -176,12 +176,12 @@ static void test_bias_gradient_drops_what_forward_dropped(void **state) {
     check(22, (biased){2, 5, 20, 6, 2, 8, 8, .rank = 4, .dims = {1, 6, 5, 20}, .dropout = drops, .causal = true});
     check(23, (biased){3, 3, 37, 6, 1, 17, 5, .rank = 3, .dims = {1, 3, 37}, .dropout = drops, .heads_first = true,
                        .padded = true});
-    /* A sequence without keys, of which no tile may read one. */
+    /* A sequence without keys: no tile of it is read. */
     check(24, (biased){3, 3, 37, 6, 1, 8, 8, .rank = 3, .dims = {1, 3, 37}, .dropout = drops, .heads_first = true,
                        .padded = true});
 }
 
-/* More rows than a work-group has, more columns than one, and a head too wide for a thread's stack. */
+/* More rows than a work-group, more columns than one work-group, and a head too wide for private memory. */
 static void test_large_bias_gradients_match_oracle(void **state) {
     (void)state;
     check(31, (biased){1, 70, 150, 1, 1, 8, 8, .rank = 4, .dims = {1, 1, 70, 150}});

@@ -1,12 +1,11 @@
-/* Dropout of attention's weights: which are dropped, how many, and that they are those of the oracle whatever
- * kernel runs. */
+/* Attention dropout: rate, independence, and the oracle's mask on every kernel. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "support/attention_oracle.h"
 #include "ops/selftest/selftest.h"
 
-/* The oracle's numbers are Philox's: the known answers that come with Random123. */
+/* The oracle is Philox: known-answer test of Random123. */
 static void test_oracle_philox_gives_random123_answers(void **state) {
     (void)state;
     const struct {
@@ -26,11 +25,11 @@ static void test_oracle_philox_gives_random123_answers(void **state) {
     }
 }
 
-/* ---- What is drawn ---- */
+/* ---- Sampled masks ---- */
 
 enum { B = 2, H = 3, T = 33, S = 64 };
 
-/* Weights (B, H, T, S) times S: scores are all equal, and the values the unit vectors. */
+/* Weights (B, H, T, S) times S: all scores are equal and the values are unit vectors. */
 static float *weights(tfm_dropout_options dropout) {
     tfm_context *ctx = harness_context();
     float *v = attention_take(B * H * S * S, sizeof(float)), *q = attention_take(B * H * S, sizeof(float));
@@ -48,14 +47,14 @@ static float *weights(tfm_dropout_options dropout) {
     return got;
 }
 
-/* `hits` of `count`, each with this chance, within six standard deviations. */
+/* `hits` of `count` trials of this probability, within six standard deviations. */
 static void likely(int64_t hits, int64_t count, double chance) {
     const double want = chance * (double)count, deviation = sqrt(want * (1 - chance));
     if (fabs((double)hits - want) > 6 * deviation + 1e-3)
-        fail_msg("%d of %d where %.0f are expected", (int)hits, (int)count, want);
+        fail_msg("%d of %d dropped, expected %.0f", (int)hits, (int)count, want);
 }
 
-/* Each weight is dropped or over 1 - rate, as many as the rate says, whatever its neighbours are. */
+/* Each weight is 0 or 1 / (1 - rate), at the given rate, independent of its neighbours. */
 static void test_dropout_rate_is_met_independently(void **state) {
     (void)state;
     const float rates[] = {0.1f, 0.5f, 0.9f};
@@ -79,7 +78,7 @@ static void test_dropout_rate_is_met_independently(void **state) {
     }
 }
 
-/* The same options draw the same, another seed or stream something else. */
+/* Equal options sample equal masks; another seed or stream differs. */
 static void test_dropout_seed_and_stream_select_the_mask(void **state) {
     (void)state;
     const tfm_dropout_options one = {.rate = 0.5f, .seed = 1, .stream = 1},
@@ -111,7 +110,7 @@ static attention_case plain(int64_t batch, int64_t targets, int64_t length, floa
                             .kv_heads = 2,
                             .key_width = 16,
                             .value_width = 24,
-                            .scored = true, /* and these are of all weights */
+                            .scored = true, /* counted over all weights */
                             .summed = true,
                             .dropout = {rate, 3, 1ull << 35 | 7}};
 }
@@ -130,7 +129,7 @@ static void test_attention_dropout_matches_oracle(void **state) {
             c.past = 3;
             attention_check(c);
         }
-    attention_case wide = plain(2, 3, 40, 0.3f); /* too wide for many queries a work-item */
+    attention_case wide = plain(2, 3, 40, 0.3f); /* too wide for many queries per work-item */
     wide.heads = wide.kv_heads = 1;
     wide.key_width = 4100;
     wide.tolerance = 2e-5;
@@ -140,7 +139,7 @@ static void test_attention_dropout_matches_oracle(void **state) {
     attention_check(lone);
 }
 
-/* With any other option. */
+/* Together with every other option. */
 static void test_attention_dropout_with_all_options_matches_oracle(void **state) {
     (void)state;
     harness_random random = {78};
@@ -155,7 +154,7 @@ static void test_attention_dropout_with_all_options_matches_oracle(void **state)
         c.padded = bits & 0x10;
         c.paged = (bits & 0x60) == 0;
         c.beams = (bits & 0x180) == 0 ? 2 : 0;
-        c.padded &= !(c.paged && c.beams); /* rows are each sequence's own, lengths its source's */
+        c.padded &= !(c.paged && c.beams); /* rows are per sequence, lengths per source */
         c.soft_cap = (bits & 0x600) == 0 ? 3 : 0;
         c.window = (bits & 0x1800) == 0;
         c.before = harness_range(&random, -1, 20);
@@ -171,9 +170,9 @@ static void test_attention_dropout_with_all_options_matches_oracle(void **state)
     }
 }
 
-/* ---- The door ---- */
+/* ---- Argument checks ---- */
 
-/* A rate of 0 gives the bits of none. */
+/* A rate of 0 is bit-identical to no dropout. */
 static void test_zero_dropout_rate_gives_the_same_bits(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();

@@ -1,12 +1,12 @@
-/* Attention's options one by one and together, against double precision: masks, soft cap, windows, pasts,
- * half-precision inputs, scores and log sums. Few head widths, since each is a kernel to compile. */
+/* Attention options alone and combined, against double precision: masks, soft cap, windows, past lengths, 16-bit
+ * inputs, scores and log-sum-exp. Few head widths, since each compiles a kernel. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "support/attention_oracle.h"
 
-/* What the cases below are variations of. */
+/* The base of all cases below. */
 static attention_case plain(int64_t batch, int64_t targets, int64_t length) {
     return (attention_case){.batch = batch,
                             .targets = targets,
@@ -26,7 +26,7 @@ static void set_mask(attention_case *c, tfm_dtype dtype, int rank, int64_t b, in
     memcpy(c->mask_dims, dims + 4 - rank, (size_t)rank * sizeof(*dims));
 }
 
-/* Masks of every rank and way to repeat, for one query and for many. */
+/* Masks of every rank and broadcast, for one query and for many. */
 static void test_broadcast_masks_match_oracle(void **state) {
     (void)state;
     const tfm_dtype dtypes[] = {TFM_F32, TFM_U8, TFM_F16, TFM_BF16};
@@ -48,7 +48,7 @@ static void test_broadcast_masks_match_oracle(void **state) {
         }
 }
 
-/* Windows of every kind: both sides, one, itself alone, none in reach, wider than all. */
+/* Windows of every kind: both sides, one side, the query's own position, empty, wider than the sequence. */
 static void test_attention_windows_match_oracle(void **state) {
     (void)state;
     const int64_t sides[][2] = {{0, 0}, {3, 3}, {5, -1}, {-1, 2}, {0, 40}, {INT64_MAX, 1}, {1, INT64_MAX}, {-1, -1}};
@@ -56,7 +56,7 @@ static void test_attention_windows_match_oracle(void **state) {
     for (size_t i = 0; i < sizeof(sides) / sizeof(*sides); i++)
         for (size_t j = 0; j < sizeof(pasts) / sizeof(*pasts); j++) {
             attention_case c = plain(2, i % 2 ? 1 : 65, 65);
-            const int64_t far = INT64_C(1) << 41; /* as good as the end of the range, to the oracle */
+            const int64_t far = INT64_C(1) << 41; /* practically the end of the range, for the oracle */
             if (harness_slow() && j % 3)
                 continue;
             c.window = true;
@@ -69,7 +69,7 @@ static void test_attention_windows_match_oracle(void **state) {
         }
 }
 
-/* The limits of what can be said are as good as no limit. */
+/* The largest option values act as no limit. */
 static void test_extreme_windows_act_as_no_limit(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -98,7 +98,7 @@ static void test_extreme_windows_act_as_no_limit(void **state) {
     }
 }
 
-/* Each sequence's queries at the end of its own keys, also where there are more of them than keys. */
+/* Queries aligned to the end of each sequence's keys, also with more queries than keys. */
 static void test_bottom_right_causal_mask_matches_oracle(void **state) {
     (void)state;
     for (int kind = 0; kind < 16; kind++) {
@@ -118,13 +118,13 @@ static void test_soft_cap_matches_oracle(void **state) {
         attention_case c = plain(2, kind & 1 ? 1 : 17, 40);
         c.soft_cap = kind & 2 ? 0.5F : 30;
         c.spread = kind & 2 ? 1 : 10;
-        c.tolerance = kind & 2 ? 0 : 2e-5; /* scores of 30 */
+        c.tolerance = kind & 2 ? 0 : 2e-5; /* scores up to 30 */
         c.causal = kind & 4;
         attention_check(c);
     }
 }
 
-/* Scores at each stage. */
+/* Scores before and after each step. */
 static void test_returned_scores_match_oracle_at_each_stage(void **state) {
     (void)state;
     for (int kind = 0; kind < 32; kind++) {
@@ -159,7 +159,7 @@ static void test_half_precision_attention_matches_oracle(void **state) {
         if (c.numbers == TFM_F16 ? kind & 1 : !(kind & 1))
             set_mask(&c, c.numbers, 2, 1, 1, c.targets, 37);
         attention_check(c);
-        c.wide_q = true; /* as a decoder asks for what it has kept */
+        c.wide_q = true; /* as a decoder requests the cached keys */
         attention_check(c);
     }
     attention_case wide = plain(1, 1, 9); /* columns that fill no vector */
@@ -175,8 +175,8 @@ static void test_half_precision_attention_matches_oracle(void **state) {
     attention_check(wide);
 }
 
-/* Prompts, and parts of prompts after a past, whose keys a table names: in what a log may be kept, shared by query
- * heads, of widths that fill no chunk of columns, with rows that are none of the log. */
+/* Prefill, whole and after a past, over a KV block table: cache dtypes, GQA, widths that fill no vector, and rows
+ * outside the cache. */
 static void test_chunked_prefill_over_block_table_matches_oracle(void **state) {
     (void)state;
     const int64_t targets[] = {17, 65, 16, 130},
@@ -190,7 +190,7 @@ static void test_chunked_prefill_over_block_table_matches_oracle(void **state) {
         c.numbers = kind % 3 == 0 ? TFM_F32 : kind % 3 == 1 ? TFM_F16 : TFM_BF16;
         c.wide_q = kind % 4 != 1;
         c.holes = kind % 2;
-        c.causal_bottom_right = c.padded = kind % 5 == 2; /* a table with room for more, as a search has */
+        c.causal_bottom_right = c.padded = kind % 5 == 2; /* a block table with spare columns, as in a search */
         c.past = c.causal_bottom_right ? 0 : c.length - c.targets;
         c.window = kind % 3 == 2;
         c.before = 11;
@@ -201,14 +201,14 @@ static void test_chunked_prefill_over_block_table_matches_oracle(void **state) {
         if (kind % 8 == 4 || kind % 14 == 9)
             set_mask(&c, kind & 8 ? TFM_F32 : TFM_U8, 4, 1, c.heads, 1, c.length);
         attention_check(c);
-        if (c.key_width > 128 && !c.wide_q) /* a long text that is read at once */
+        if (c.key_width > 128 && !c.wide_q) /* a long prompt in one prefill */
             c.paged = c.holes = false;
         if (!c.paged)
             attention_check(c);
     }
 }
 
-/* Any of it with any other. */
+/* Any option combined with any other. */
 static void test_random_attention_options_match_oracle(void **state) {
     (void)state;
     harness_random random = {77};
@@ -238,13 +238,13 @@ static void test_random_attention_options_match_oracle(void **state) {
             set_mask(&c, bits & 0x200000 ? TFM_F32 : TFM_U8, 4, bits & 0x400000 ? c.batch : 1,
                      bits & 0x800000 ? c.heads : 1, bits & 0x1000000 ? c.targets : 1,
                      bits & 0x2000000 ? c.length : harness_range(&random, 1, c.length));
-        if (c.paged && c.beams && c.padded) /* rows are each sequence's own, lengths its source's */
+        if (c.paged && c.beams && c.padded) /* rows are per sequence, lengths per source */
             c.padded = false;
         attention_check(c);
     }
 }
 
-/* y of one head of one column and the keys 1, 1, 1, 1 with values 1, 2, 4, 8. */
+/* y of one head of one column, keys 1, 1, 1, 1 and values 1, 2, 4, 8. */
 static void check_four(tfm_tensor mask, float soft_cap, double want, double want_log_sum, const char *what) {
     tfm_context *ctx = harness_context();
     const float ones[] = {1, 1, 1, 1}, values[] = {1, 2, 4, 8};
@@ -267,12 +267,11 @@ static void check_four(tfm_tensor mask, float soft_cap, double want, double want
     }
 }
 
-/* Masks of extremes: the lowest float is a score like any other, -inf hides, and NaN is for those who see it.
- */
+/* Extreme mask values: -FLT_MAX is an ordinary score, -inf masks, and NaN propagates to rows that see it. */
 static void test_lowest_float_infinite_and_nan_masks_are_exact(void **state) {
     (void)state;
     const float low = -FLT_MAX, none = -INFINITY, nan = NAN;
-    const double sum = low * log(2); /* scores are powers of two in the kernels, and the lowest is the lowest */
+    const double sum = low * log(2); /* kernels work in exp2, and the lowest score stays the lowest */
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, ((float[]){low, low, low, low}), 4);
     check_four(x, 0, 3.75, sum, "all at the lowest float");
     x = HARNESS_TENSOR(TFM_F32, ((float[]){none, none, none, none}), 4);
@@ -290,8 +289,7 @@ static void test_lowest_float_infinite_and_nan_masks_are_exact(void **state) {
     check_four(x, 0, 3, 1 + log(2), "bytes");
 }
 
-/* Hidden values of NaN or infinity stay hidden where others of their tile are seen, and spoil those who see
- * them. */
+/* Masked NaN or infinity stays masked when other rows of the tile see it, and propagates to those rows. */
 static void test_hidden_nan_values_stay_hidden(void **state) {
     (void)state;
     const float bad[] = {NAN, INFINITY, -INFINITY};
@@ -305,7 +303,7 @@ static void test_hidden_nan_values_stay_hidden(void **state) {
         p.mask[20] = -INFINITY;
         attention_wanted want = attention_oracle(&p);
         p.v[20 * 24 + 3] = bad[kind / 2]; /* hidden by the mask */
-        p.v[49 * 24 + 5] = bad[kind / 2]; /* seen by the last of nine only */
+        p.v[49 * 24 + 5] = bad[kind / 2]; /* visible to the last of nine only */
         p.mask[49] = 0;
         p.k[20 * 16] = bad[(kind / 2 + 1) % 3];
         attention_got got = attention_run(&p);

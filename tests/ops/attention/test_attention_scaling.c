@@ -1,6 +1,6 @@
-/* Why attention divides its scores by sqrt(d) ("Attention Is All You Need", section 3.2.1, footnote 4), shown
- * by the ops: dot products of d-wide vectors of unit variance have variance d, scaled ones 1; and what the
- * softmax of unscaled ones leaves of choice, and of gradient, at d = 512. */
+/* Why attention divides scores by sqrt(d) ("Attention Is All You Need", section 3.2.1, footnote 4): dot products of
+ * d-wide unit-variance vectors have variance d, scaled ones 1. Also measures entropy and gradient of the unscaled
+ * softmax at d = 512. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +8,7 @@
 #include "tfm/ops.h"
 #include "tfm/tape.h"
 
-/* N queries over N keys: enough pairs for the variance, and as many keys as a sentence has words for the
- * softmax. */
+/* N queries over N keys: enough pairs for the variance, and as many keys as a sentence has words. */
 enum { PAIRS = 512, WORDS = 64 };
 
 static tfm_tensor unit_vectors(harness_random *random, int64_t count, int64_t d) {
@@ -44,13 +43,13 @@ static void test_scaled_scores_have_unit_variance(void **state) {
         const int64_t d = widths[i];
         harness_ok(tfm_scope_open(ctx));
         tfm_tensor q = unit_vectors(&random, n, d), k = unit_vectors(&random, n, d), plain = {0}, scaled = {0};
-        const tfm_gemm_options product = {.transpose_b = true},
-                               divided = {.transpose_b = true, .alpha = 1 / sqrtf((float)d)};
-        harness_ok(tfm_gemm(ctx, &plain, q, k, &product));
-        harness_ok(tfm_gemm(ctx, &scaled, q, k, &divided));
+        const tfm_gemm_options unscaled = {.transpose_b = true},
+                               with_alpha = {.transpose_b = true, .alpha = 1 / sqrtf((float)d)};
+        harness_ok(tfm_gemm(ctx, &plain, q, k, &unscaled));
+        harness_ok(tfm_gemm(ctx, &scaled, q, k, &with_alpha));
         const double of_plain = variance(plain) / (double)d, of_scaled = variance(scaled);
         printf("d %3lld: variance of q.k is %.3f d, of q.k / sqrt(d) %.3f\n", (long long)d, of_plain, of_scaled);
-        /* An estimate from n vectors of d numbers on each side: its own deviation is about 2 / sqrt(n d). */
+        /* An estimate from n vectors of d numbers on each side has a relative deviation of about 2 / sqrt(n d). */
         const double tolerance = 4 * 2 / sqrt((double)(n * d));
         assert_true(fabs(of_plain - 1) < tolerance && fabs(of_scaled - 1) < tolerance);
         assert_true(fabs(of_plain - of_scaled) < 1e-5);
@@ -58,13 +57,12 @@ static void test_scaled_scores_have_unit_variance(void **state) {
     }
 }
 
-/* What is seen of a softmax: each the median of its rows, since a few rows always have two keys near the top.
- */
+/* Statistics of the softmax: medians over rows, since a few rows always have two keys near the top. */
 typedef struct choice {
-    double largest;  /* weight: 1 is no choice at all */
-    double entropy;  /* in nats, at most log WORDS */
+    double largest;  /* largest weight; 1: one-hot */
+    double entropy;  /* entropy in nats, at most log WORDS */
     double slope;    /* of the largest weight by its own score, p (1 - p) */
-    double gradient; /* length of what comes back through the softmax of a gradient of length 1 */
+    double gradient; /* norm of the score gradient for an output gradient of norm 1 */
 } choice;
 
 static int compare(const void *a, const void *b) {
@@ -94,7 +92,7 @@ static choice look(tfm_tensor weights, tfm_tensor gradient) {
     return (choice){median(largest), median(entropy), median(slope), median(length)};
 }
 
-/* Softmax of q k^T alpha, and backwards from a random gradient with rows of length 1. */
+/* Softmax of q k^T alpha, and its backward pass from a random gradient with rows of norm 1. */
 static choice choose(tfm_tensor q, tfm_tensor k, float alpha) {
     tfm_context *ctx = harness_context();
     harness_random random = {2017};

@@ -1,5 +1,5 @@
-/* Attention whose keys several work-groups share: every way to call it, against double precision, with the keys cut
- * into many short spans; and where the device's tuning cuts them by itself. */
+/* Split-KV attention: every kind of call against double precision, with keys cut into many short spans, and by the
+ * device's own tuning. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +11,13 @@ static bool shares_rows(void) {
     return tfm__context_tuning(harness_context())->class == TFM__CLASS_GPU;
 }
 
-/* Spans of so many keys at least, and as many of them as there may be. */
+/* Minimum keys per span, and maximum number of spans. */
 static void cut(int64_t keys) {
     harness_context()->tuning.split_workgroups = 1 << 20;
     harness_context()->tuning.split_min_keys = keys;
 }
 
-/* Launches of tfm_attention on these, and y; free with free(). */
+/* Launches of tfm_attention on these inputs, and y; free with free(). */
 static uint64_t launches_of(float **y, const attention_problem *p) {
     const attention_case *c = &p->c;
     tfm_context *ctx = harness_context();
@@ -70,7 +70,7 @@ static void test_split_k_attention_matches_oracle(void **state) {
     }
 }
 
-/* Prompts after a long past, by tiles: each has fewer keys than there are spans, or spans end within a tile. */
+/* Prefill after a long past, by tiles: fewer keys than spans, and spans that end within a tile. */
 static void test_split_k_tiles_match_oracle(void **state) {
     (void)state;
     const int64_t spans[] = {1, 7, 50};
@@ -126,7 +126,7 @@ static void test_split_k_scores_and_half_inputs_match_oracle(void **state) {
                                          .narrow = kind == 2,
                                          .wide_q = kind == 1});
     }
-    /* Scores far apart: the maxima of the spans differ as far. */
+    /* Scores far apart: the maxima of the spans differ equally. */
     cut(5);
     attention_check((attention_case){.batch = 2,
                                      .targets = 1,
@@ -140,8 +140,8 @@ static void test_split_k_scores_and_half_inputs_match_oracle(void **state) {
                                      .tolerance = 3e-4});
 }
 
-/* A bound of the work of one launch so low that there are many: of a tile each, of some tiles of a head, of some heads
- * and of some sequences. The results are those of one launch, to the bit. */
+/* A bound on the work of one launch so low that there are many launches: per tile, per group of tiles of a head, per
+ * group of heads and per group of sequences. Results are bit-identical to one launch. */
 static void test_bounded_launches_give_the_same_bits(void **state) {
     (void)state;
     tfm__tuning *tuning = &harness_context()->tuning;
@@ -166,7 +166,7 @@ static void test_bounded_launches_give_the_same_bits(void **state) {
         tuning->attention_max_launch_macs = before.attention_max_launch_macs;
         assert_int_equal(launches_of(&whole, &p), 1);
         harness_close(whole, want.y, attention_count(&c), 3e-6, "one launch");
-        /* All there is to do, or somewhat more; then a part of that, ever smaller. */
+        /* The total work or slightly more; then ever smaller parts of it. */
         const int64_t all = 16 * c.batch * c.heads * (c.targets + 128) * c.length * 2 * c.key_width;
         for (int64_t bound = all; bound > 0; bound /= 3) {
             tuning->attention_max_launch_macs = bound;
@@ -190,7 +190,7 @@ static void test_bounded_launches_give_the_same_bits(void **state) {
     *tuning = before;
 }
 
-/* However the keys are cut, it is two launches, with the same bits each time, and near what one launch gives. */
+/* Any split takes two launches, is deterministic, and is close to one launch. */
 static void test_split_k_attention_is_deterministic(void **state) {
     (void)state;
     const attention_case c = {
@@ -218,7 +218,7 @@ static void test_split_k_attention_is_deterministic(void **state) {
     attention_drop(&p);
 }
 
-/* What is seen of a span that has nothing but hidden keys is nothing; a NaN that is seen is told. */
+/* A span of only masked keys contributes nothing; a visible NaN propagates. */
 static void test_split_with_only_hidden_keys_contributes_nothing(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -246,7 +246,7 @@ static void test_split_with_only_hidden_keys_contributes_nothing(void **state) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-/* One query and thousands of keys fill a GPU by its own tuning; many queries do so anyway. */
+/* One query and thousands of keys are split on a GPU by default; many queries fill it anyway. */
 static void test_split_k_is_chosen_for_few_queries_of_many_keys(void **state) {
     (void)state;
     tfm_context *ctx = NULL;
@@ -264,7 +264,7 @@ static void test_split_k_is_chosen_for_few_queries_of_many_keys(void **state) {
     assert_int_equal(tfm__attention_num_splits(ctx, &a, 8), gpu ? 16 : 1);
     assert_int_equal(tfm__attention_num_splits(ctx, &a, 64), gpu ? 3 : 1);
     assert_int_equal(tfm__attention_num_splits(ctx, &a, 192), 1);
-    a.length = 500; /* of which a second span would be too short */
+    a.length = 500; /* a second span would be too short */
     assert_int_equal(tfm__attention_num_splits(ctx, &a, 1), 1);
     a.length = 4096; /* a window of 600 keys */
     a.from = 4095 - 599;

@@ -48,11 +48,11 @@ static void test_additive_scores_match_double_precision(void **state) {
         check(&random, 1, 2, sizes[i], 17, 1);
         check(&random, 3, sizes[i], 7, 33, 1);
     }
-    check(&random, 17, 5, 65, 65, 0.01f); /* where tanh is nearly straight */
-    check(&random, 2, 5, 130, 65, 30);    /* and where it is flat */
+    check(&random, 17, 5, 65, 65, 0.01f); /* tanh is nearly linear */
+    check(&random, 2, 5, 130, 65, 30);    /* tanh saturates */
 }
 
-/* One number in, one out: infinities give v, NaN stays. */
+/* One element per score: infinities give v, NaN propagates. */
 static void test_additive_scores_saturate_and_keep_nan(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();

@@ -11,23 +11,24 @@ static float *numbers(harness_random *random, int64_t count) {
     return host;
 }
 
-/* With dq = 0 the dot product of equally wide ones. */
+/* dq = 0: dot product of equal widths. */
 static void check(harness_random *random, int64_t B, int64_t T, int64_t S, int64_t dq, int64_t dk) {
     tfm_context *ctx = harness_context();
     const bool dot = dq == 0;
     dq = dot ? dk : dq;
     harness_ok(tfm_scope_open(ctx));
     float *q = numbers(random, B * T * dq), *k = numbers(random, B * S * dk), *w = numbers(random, dk * dq);
-    double *turned = calloc((size_t)(B * T * dk), sizeof(double)), *want = calloc((size_t)(B * T * S), sizeof(double));
-    assert_true(turned && want);
+    double *projected = calloc((size_t)(B * T * dk), sizeof(double)),
+           *want = calloc((size_t)(B * T * S), sizeof(double));
+    assert_true(projected && want);
     for (int64_t row = 0; row < B * T; row++)
         for (int64_t n = 0; n < dk; n++)
             for (int64_t m = 0; m < dq; m++)
-                turned[row * dk + n] += dot ? (m == n) * q[row * dq + m] : (double)q[row * dq + m] * w[n * dq + m];
+                projected[row * dk + n] += dot ? (m == n) * q[row * dq + m] : (double)q[row * dq + m] * w[n * dq + m];
     for (int64_t row = 0; row < B * T; row++)
         for (int64_t s = 0; s < S; s++)
             for (int64_t n = 0; n < dk; n++)
-                want[row * S + s] += turned[row * dk + n] * k[(row / T * S + s) * dk + n];
+                want[row * S + s] += projected[row * dk + n] * k[(row / T * S + s) * dk + n];
     tfm_tensor tq = HARNESS_TENSOR(TFM_F32, q, B, T, dq), tk = HARNESS_TENSOR(TFM_F32, k, B, S, dk),
                y = HARNESS_TENSOR(TFM_F32, NULL, B, T, S);
     tfm_param weight = {.value = HARNESS_TENSOR(TFM_F32, w, dk, dq)};
@@ -40,7 +41,7 @@ static void check(harness_random *random, int64_t B, int64_t T, int64_t S, int64
     harness_guards(y);
     free(got);
     free(want);
-    free(turned);
+    free(projected);
     free(q);
     free(k);
     free(w);
@@ -60,7 +61,7 @@ static void test_general_scores_match_double_precision(void **state) {
     check(&random, 1, 2, 1000, 65, 3);
 }
 
-/* (B, T, dq), (B, S, dk), and the weight (dk, dq) where `weighted`. */
+/* (B, T, dq), (B, S, dk), and the weight (dk, dq) if `weighted`. */
 typedef struct backward_case {
     int64_t T, S, dq, dk;
     bool weighted;
@@ -88,7 +89,7 @@ static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_ten
     return status;
 }
 
-/* Both products are recorded, so this has no backward of its own. */
+/* Both GEMMs are recorded on the tape, so the op needs no backward pass. */
 static void test_general_score_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {3};

@@ -1,4 +1,4 @@
-/* The tape itself: chains, shared and unused tensors, views, what is refused, and what is given back. */
+/* The autograd tape: chains, shared and unused tensors, views, errors, and release of memory. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +8,14 @@
 
 enum { N = 65 };
 
-/* y = relu(x) + silu(relu(x)): a tensor that two ops use, made and freed inside a scope. */
+/* y = relu(x) + silu(relu(x)): a tensor that two ops read, created and freed inside a scope. */
 static tfm_status run_diamond(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
     tfm_tensor a = {0}, b = {0};
     (void)c;
     tfm_activate(ctx, &a, inputs[0], TFM_GELU);
     tfm_activate(ctx, &b, a, TFM_SILU);
     tfm_add(ctx, y, a, b);
-    tfm_tensor_free(ctx, &a); /* the tape holds what it needs */
+    tfm_tensor_free(ctx, &a); /* the tape retains what it needs */
     return tfm_context_status(ctx);
 }
 
@@ -43,7 +43,7 @@ static void test_diamond_graph_sums_gradients(void **state) {
                                     .tolerance = 2e-6});
 }
 
-/* y = silu(x[1..2]) + gelu(x[1..2] seen as (2, N)): parts of a watched tensor, and other dims. */
+/* y = silu(x[1..2]) + gelu(x[1..2] seen as (2, N)): views of a watched tensor, with other dims. */
 static tfm_status run_views(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
     tfm_tensor rows = {0}, flat = {0}, whole = {0}, again = {0}, part = {0};
     (void)c;
@@ -86,8 +86,7 @@ static tfm_tensor ones(int64_t n) {
     return x;
 }
 
-/* The seed is one where none is given; what does not lead to y gets nothing; without the tape nothing is
- * kept. */
+/* A missing seed is one; tensors that do not lead to y get no gradient; without a tape nothing is retained. */
 static void test_backward_starts_from_one_and_skips_unused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -109,7 +108,7 @@ static void test_backward_starts_from_one_and_skips_unused(void **state) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-/* A matrix of two rows, and one of them as a vector. */
+/* A matrix of two rows, and a view of one row as a vector. */
 static tfm_tensor row_of(tfm_tensor rows, int64_t row) {
     tfm_tensor x = {0};
     harness_ok(tfm_tensor_rows(harness_context(), &x, rows, row, 1));
@@ -124,13 +123,13 @@ static void wants(tfm_tensor gradient, float want) {
     free(got);
 }
 
-/* A block may hold what is watched and what ops make, row by row; a tensor that is watched in part is refused. */
+/* A buffer may mix watched rows and op outputs; a partly watched tensor is rejected. */
 static void test_partly_watched_tensor_is_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const float zeros[2 * N] = {0};
     for (int watched = 0; watched < 2; watched++) {
-        harness_ok(tfm_scope_open(ctx)); /* which the refusal closes */
+        harness_ok(tfm_scope_open(ctx)); /* the rejection closes it */
         tfm_tensor rows = HARNESS_TENSOR(TFM_F32, zeros, 2, N), dx = HARNESS_TENSOR(TFM_F32, zeros, N), z = {0};
         tfm_tensor x = row_of(rows, watched), y = row_of(rows, !watched), k = ones(N);
         harness_ok(tfm_tape_start(ctx));
@@ -148,8 +147,8 @@ static void test_partly_watched_tensor_is_rejected(void **state) {
     tfm_tape_stop(ctx);
 }
 
-/* A tensor is made once: an op that writes onto the result of another, or onto what is watched or read again by a
- * backward pass, is refused before it writes, whether it would be written down itself or not. */
+/* Tensors are written once: an op that overwrites an op's result, a watched tensor or an input of a backward pass is
+ * rejected before it writes, recorded or not. */
 static void test_overwriting_a_recorded_tensor_is_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -174,7 +173,7 @@ static void test_overwriting_a_recorded_tensor_is_rejected(void **state) {
         else
             harness_refused(tfm_add(ctx, &x, k, k), TFM_ERROR_ARGUMENT, "a tensor that the tape watches");
         wants(k, 1);
-        harness_ok(tfm_backward(ctx, y, none)); /* the tape is as it was before */
+        harness_ok(tfm_backward(ctx, y, none)); /* the tape is unchanged */
         wants(dx, (float)which + 2);
     }
     for (int which = 0; which < 2; which++) {
@@ -191,7 +190,7 @@ static void test_overwriting_a_recorded_tensor_is_rejected(void **state) {
     harness_ok(tfm_activate(ctx, &x, k, TFM_RELU)); /* the tape is off */
 }
 
-/* Rows of one block are outputs of their own, and the block is read as a whole. */
+/* Rows of one buffer are separate outputs, and the buffer is read as a whole. */
 static void test_rows_of_one_buffer_are_separate_outputs(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -208,26 +207,27 @@ static void test_rows_of_one_buffer_are_separate_outputs(void **state) {
     harness_guards(rows);
     harness_ok(tfm_backward(ctx, y, (tfm_tensor){0}));
     float *got = harness_floats(dx);
-    for (int i = 0; i < N; i++) /* softmax passes nothing of ones on */
+    for (int i = 0; i < N; i++) /* softmax has zero gradient for a seed of ones */
         assert_float_equal(got[i], 1 + 2 * 3, 1e-5);
     free(got);
 }
 
-/* What is watched is watched once, and made by no op; a row beside it may be watched as well. */
+/* A tensor is watched once, and is no op's output; a neighbouring row may be watched too. */
 static void test_watching_a_tensor_twice_is_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const float zeros[2 * N] = {0};
     tfm_tensor rows = HARNESS_TENSOR(TFM_F32, zeros, 2, N), dx = HARNESS_TENSOR(TFM_F32, zeros, 2, N), none = {0};
-    tfm_tensor x = row_of(rows, 0), beside = row_of(rows, 1), g0 = row_of(dx, 0), g1 = row_of(dx, 1), y = {0}, z = {0};
+    tfm_tensor x = row_of(rows, 0), neighbour = row_of(rows, 1), g0 = row_of(dx, 0), g1 = row_of(dx, 1), y = {0},
+               z = {0};
     harness_ok(tfm_tape_start(ctx));
     harness_ok(tfm_tape_watch(ctx, x, g0));
     harness_ok(tfm_tape_watch(ctx, x, g0)); /* the same again */
     harness_refused(tfm_tape_watch(ctx, x, g1), TFM_ERROR_ARGUMENT, "watches already: watch it once");
     harness_ok(tfm_add(ctx, &y, x, x));
     harness_refused(tfm_tape_watch(ctx, y, g1), TFM_ERROR_ARGUMENT, "is the result of an op");
-    harness_ok(tfm_tape_watch(ctx, beside, g1));
-    harness_ok(tfm_add(ctx, &z, y, beside));
+    harness_ok(tfm_tape_watch(ctx, neighbour, g1));
+    harness_ok(tfm_add(ctx, &z, y, neighbour));
     harness_ok(tfm_backward(ctx, z, none));
     wants(g0, 2);
     wants(g1, 1);
@@ -237,7 +237,7 @@ static void test_watching_a_tensor_twice_is_rejected(void **state) {
     tfm_tape_stop(ctx);
 }
 
-/* A backward pass begins at what a recorded op made, be it only a part of y. */
+/* A backward pass starts at a recorded op's output, also at a view of it. */
 static void test_backward_starts_only_from_a_recorded_output(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -266,7 +266,7 @@ static void test_backward_starts_only_from_a_recorded_output(void **state) {
     wants(dx, 4);
 }
 
-/* What would spoil a backward pass is refused, and the tape can start again. */
+/* An error that would invalidate a backward pass is rejected, and the tape can be restarted. */
 static void test_tape_rejects_misuse_and_restarts(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -284,7 +284,7 @@ static void test_tape_rejects_misuse_and_restarts(void **state) {
     harness_ok(tfm_activate(ctx, &y, x, TFM_RELU));
     harness_refused(tfm_activate(ctx, &y, dx, TFM_RELU), TFM_ERROR_ARGUMENT, "the result of an op");
     harness_refused(tfm_backward(ctx, dx, (tfm_tensor){0}), TFM_ERROR_ARGUMENT, "no recorded op");
-    harness_ok(tfm_activate(ctx, &y, dx, TFM_RELU)); /* that emptied it */
+    harness_ok(tfm_activate(ctx, &y, dx, TFM_RELU)); /* which emptied it */
     harness_ok(tfm_tape_start(ctx));
     harness_ok(tfm_tape_watch(ctx, x, dx));
     tfm_tensor z = {0};
@@ -297,7 +297,7 @@ static void test_tape_rejects_misuse_and_restarts(void **state) {
     tfm_tensor_free(ctx, &short_one);
 }
 
-/* An op without a backward pass would break the chain in silence: it is refused where the tape would need one. */
+/* An op without backward pass would silently break the chain: it is rejected if the tape needs its gradient. */
 static void test_op_without_backward_pass_is_rejected_on_the_tape(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -314,8 +314,8 @@ static void test_op_without_backward_pass_is_rejected_on_the_tape(void **state) 
     tfm_tensor_free(ctx, &ids);
 }
 
-/* A tensor that only the tape holds is given back when its op has gone backwards: a hundred passes take the
- * memory of one, seen by the buffers that come back. */
+/* A tensor retained only by the tape is released after its op's backward pass: a hundred passes need the memory of one,
+ * measured by reused buffers. */
 static void test_backward_frees_tensors_that_only_the_tape_holds(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -346,8 +346,8 @@ static void test_backward_frees_tensors_that_only_the_tape_holds(void **state) {
     assert_true(count < 32);
 }
 
-/* What ops make for the way back and never show is given back with it, where no scope does that: here the activations
- * before a GELU, a norm's statistics and its sum, and the gradient that a loss has ready. */
+/* Internal tensors saved for the backward pass are released with it, also without a scope: pre-GELU activations, norm
+ * statistics and sum, and a loss's precomputed gradient. */
 static void test_backward_frees_saved_intermediate_tensors(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -385,7 +385,7 @@ static bool stop(void *user, const tfm_selftest_record *record) {
     return false;
 }
 
-/* A self-test in between records nothing, and what the caller has recorded stays. */
+/* A self-test in between records nothing, and the caller's recording stays. */
 static void test_selftest_leaves_the_recorded_tape_unchanged(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -404,7 +404,7 @@ static void test_selftest_leaves_the_recorded_tape_unchanged(void **state) {
     free(got);
 }
 
-/* ---- Gradients that are told of ---- */
+/* ---- Gradient callbacks ------------ */
 
 enum { PARTS = 5 };
 
@@ -412,7 +412,7 @@ typedef struct listener {
     tfm_context *ctx;
     tfm_tensor gradient;
     const tfm__grad_range *parts;
-    float then[PARTS][2 * N], sums[PARTS]; /* a part's gradient when it is told of, and what all come to by then */
+    float then[PARTS][2 * N], sums[PARTS]; /* a view's gradient when its callback runs, and the final value */
     int order[PARTS], count;
 } listener;
 
@@ -428,8 +428,8 @@ static void hear(void *user, size_t part) {
     l->order[l->count++] = (int)part;
 }
 
-/* y = ((x0 + x1) + x2) + x1, of four rows of one tensor, the last of which is in nothing: each part is told of when its
- * gradient is whole, and before later ops have added theirs. */
+/* y = ((x0 + x1) + x2) + x1 on four rows of one tensor, the last unused: each callback runs once its gradient is
+ * complete, and before later ops add theirs. */
 static void test_gradient_callbacks_come_when_a_part_is_complete(void **state) {
     (void)state;
     static const tfm__grad_range parts[PARTS] = {{0, N}, {N, N}, {2 * N, N}, {3 * N, N}, {N, 2 * N}};
@@ -448,7 +448,7 @@ static void test_gradient_callbacks_come_when_a_part_is_complete(void **state) {
     tfm__tensor_fill(ctx, l.gradient, &(float){0});
     for (int i = 0; i < 3; i++)
         tfm_tensor_rows(ctx, &x[i], w, i * N, N);
-    for (int pass = 1; pass <= 2; pass++) { /* nobody hears the second */
+    for (int pass = 1; pass <= 2; pass++) { /* without a callback */
         tfm_tape_start(ctx);
         tfm_tape_watch(ctx, w, l.gradient);
         if (pass == 1)

@@ -1,19 +1,17 @@
-"""Writes the calls of tests/ops/core/test_nulls.c: every function of the public headers, with each pointer in turn NULL and the
-others good, and with all of them NULL. A function with a status must refuse each that is not OPTIONAL. Besides, every
-function that takes an array of texts, with NULL as an element, and every one that takes options, with a reserved word of
-them set.
+"""Generates the calls of tests/ops/core/test_nulls.c from the public headers: every function with each pointer NULL in
+turn, and with all NULL. A function with a status must reject each that is not OPTIONAL. Also generates arrays of texts
+with a NULL element, and options with a reserved field set.
     python3 make_nulls.py OUT HEADER..."""
 import re
 import sys
 
 HANDLES = ('context', 'fleet', 'model', 'embedder', 'trainer', 'data', 'documents', 'placeholders', 'tokenizer',
            'metrics')
-FIRST = {'tfm_scope_close': 'tfm_scope_open(context)'}  # what must have been called before
-SKIPPED = ('tfm_log_set',)  # NULL is its way back to the default
+FIRST = {'tfm_scope_close': 'tfm_scope_open(context)'}  # required earlier calls
+SKIPPED = ('tfm_log_set',)  # NULL restores the default
 
 
-# The pointers besides options that may be NULL, as the comments of the headers say: by parameter, or by function and
-# parameter.
+# Pointers other than options that may be NULL by their header comment: by parameter, or by function and parameter.
 OPTIONAL = ('sum', 'mean', 'inv_std', 'lse', 'nll', 'mask', 'probabilities', 'prefixes', 'prefix_counts', 'report',
             'tfm_block_forward inputs', 'tfm_block_forward_with_attention inputs',
             'tfm_block_forward_with_attention self_weights', 'tfm_block_forward_with_attention cross_weights', 'tfm_gemm_with provider',
@@ -22,8 +20,8 @@ OPTIONAL = ('sum', 'mean', 'inv_std', 'lse', 'nll', 'mask', 'probabilities', 'pr
             'tfm_trainer_save data', 'tfm_trainer_load data', 'tfm_trainer_set_note note', 'tfm_trainer_set_process_group group', 'tfm_trainer_set_balance ratio',
             'tfm_text_sentences language', 'tfm_selftest op', 'tfm_embedder_prompt name',
             'tfm_kernels_begin device', 'tfm_kernels_pack device')
-# Tensors of other dims and dtypes than most calls take, so that it is the NULL that is refused and nothing else.
-BETTER = {'gamma': 'row', 'beta': 'row', 'bias': 'row', 'tfm_gemm b': 'turned', 'tfm_gemm_with b': 'turned',
+# Tensors with other dims and dtypes than in most calls, so that NULL is the only error.
+BETTER = {'gamma': 'row', 'beta': 'row', 'bias': 'row', 'tfm_gemm b': 'transposed', 'tfm_gemm_with b': 'transposed',
           'tfm_and a': 'bytes', 'tfm_and b': 'bytes', 'tfm_or a': 'bytes', 'tfm_or b': 'bytes', 'tfm_xor a': 'bytes',
           'tfm_xor b': 'bytes', 'tfm_where condition': 'bytes', 'tfm_embedding positions': '(tfm_tensor){0}',
           'tfm_attention q': 'heads', 'tfm_attention k': 'heads', 'tfm_attention v': 'heads', 'tfm_rotary x': 'heads',
@@ -31,12 +29,12 @@ BETTER = {'gamma': 'row', 'beta': 'row', 'bias': 'row', 'tfm_gemm b': 'turned', 
           'tfm_score_additive k': 'cube', 'tfm_score_additive v': 'row', 'tfm_score_general q': 'cube',
           'tfm_score_general k': 'cube', 'tfm_align scores': 'cube', 'tfm_gather_elements indices': 'indices',
           'tfm_concat inputs': '&x', 'weight': '&(tfm_param){.value = square}'}
-SILENT = ('tfm_context_status',)  # its status says all
-LEAST = 180  # functions that the headers have had for long
+SILENT = ('tfm_context_status',)  # reports through its status only
+LEAST = 180  # minimum number of functions in the headers
 
 
 def needed(function, kind, parameter):
-    """Whether a call must refuse NULL here. All options may be NULL."""
+    """Whether a call must reject NULL here. All options may be NULL."""
     options = 'const' in kind and re.search(r'tfm_\w+_options \*', kind) and function != 'tfm_adam'
     return not options and parameter not in OPTIONAL and function + ' ' + parameter not in OPTIONAL
 
@@ -58,7 +56,7 @@ def functions(path):
 
 
 def in_order(parts):
-    """Whether outputs come before inputs, as base.h says. A weight is an input, though it holds a copy of its own."""
+    """Whether outputs come before inputs, as base.h says. A weight is an input, though it holds a separate copy."""
     after = False
     for kind, parameter in parts[1:]:
         output = kind == 'const char **' or \

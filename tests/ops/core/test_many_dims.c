@@ -1,16 +1,16 @@
-/* Tensors of up to 8 dimensions, and of no elements: what walks dims, against plain loops. */
+/* Tensors of up to 8 dimensions, and empty tensors, against plain loops. */
 #include <stdlib.h>
 #include <string.h>
 #include "support/gradient.h"
 #include "tfm/ops.h"
 
-/* Place `k` of row-major dims, as coordinates. */
+/* Coordinates of element `k` of row-major dims. */
 static void place_of(int64_t *place, int64_t k, int rank, const int64_t *dims) {
     for (int i = rank - 1; i >= 0; k /= dims[i--])
         place[i] = k % dims[i];
 }
 
-/* The offset of a place in a tensor of these dims, whose ones repeat. */
+/* Offset of coordinates in a tensor of the given dims; dims of 1 broadcast. */
 static size_t offset_of(const int64_t *place, int rank, const int64_t *dims) {
     int64_t at = 0;
     for (int i = 0; i < rank; i++)
@@ -18,25 +18,25 @@ static size_t offset_of(const int64_t *place, int rank, const int64_t *dims) {
     return (size_t)at;
 }
 
-/* No two dims can be joined: y has 8, of which kernels walk 5 and the host the rest. */
+/* No two dims can be merged: y has 8; kernels loop over 5 and the host over the rest. */
 static void test_permute_of_eight_dims_is_exact(void **state) {
     (void)state;
     const int64_t dims[8] = {2, 3, 2, 1, 3, 2, 4, 5};
     const int axes[8] = {7, 2, 5, 3, 0, 6, 1, 4};
     enum { COUNT = 2 * 3 * 2 * 3 * 2 * 4 * 5 };
     float host[COUNT];
-    int64_t turned[8];
+    int64_t permuted[8];
     for (int i = 0; i < COUNT; i++)
         host[i] = (float)i;
     for (int i = 0; i < 8; i++)
-        turned[i] = dims[axes[i]];
-    tfm_tensor x = harness_tensor(TFM_F32, 8, dims, host), y = harness_tensor(TFM_F32, 8, turned, NULL);
+        permuted[i] = dims[axes[i]];
+    tfm_tensor x = harness_tensor(TFM_F32, 8, dims, host), y = harness_tensor(TFM_F32, 8, permuted, NULL);
     harness_ok(tfm_permute(harness_context(), &y, x, axes));
     harness_guards(y);
     float *got = harness_floats(y);
     for (int64_t k = 0; k < COUNT; k++) {
         int64_t place[8], from[8];
-        place_of(place, k, 8, turned);
+        place_of(place, k, 8, permuted);
         for (int i = 0; i < 8; i++)
             from[axes[i]] = place[i];
         assert_true(got[k] == host[offset_of(from, 8, dims)]);
@@ -71,7 +71,7 @@ static void test_slice_of_seven_dims_is_exact(void **state) {
 static const int64_t A[8] = {2, 1, 3, 1, 2, 1, 3, 1}, B[8] = {1, 3, 1, 2, 1, 2, 1, 3},
                      SUM[8] = {2, 3, 3, 2, 2, 2, 3, 3};
 
-/* The dims of a condition, which repeats where neither of A and B does. */
+/* Dims of a condition that broadcasts against A and B. */
 static const int64_t CHOICE[8] = {2, 1, 1, 2, 1, 2, 1, 3};
 static uint8_t choice[24];
 typedef enum form { ADD, MUL, WHERE, FORMS } form;
@@ -93,7 +93,7 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
                       : tfm_where(ctx, y, harness_tensor(TFM_U8, 8, CHOICE, choice), inputs[0], inputs[1]);
 }
 
-/* The result against the oracle, and then the gradients. */
+/* Result and gradients against the oracle. */
 static void check_case(const gradient_case *c) {
     static double wide[GRADIENT_INPUTS][1296], want[1296];
     tfm_tensor inputs[GRADIENT_INPUTS], y = {0};
@@ -131,7 +131,7 @@ static tfm_status run_gather(const gradient_case *c, tfm_context *ctx, tfm_tenso
     return tfm_gather_elements(ctx, y, inputs[0], harness_tensor(TFM_I32, 8, TAKEN, taken), TAKEN_AXIS);
 }
 
-/* Indices from the end and ones that have no place too. */
+/* Negative indices, and indices out of range. */
 static void test_gather_elements_of_eight_dims(void **state) {
     (void)state;
     harness_random random = {6};
@@ -171,7 +171,7 @@ static void test_broadcast_of_eight_dims(void **state) {
         check_case(&c);
 }
 
-/* A tensor without elements has memory and dims, and goes through all that moves elements. */
+/* An empty tensor has memory and dims, and passes through all data-movement ops. */
 static void test_empty_tensors_pass_through_ops(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -223,7 +223,7 @@ static void test_empty_tensors_pass_through_ops(void **state) {
     y = (tfm_tensor){0};
     harness_ok(tfm_onehot(ctx, &y, indices, 4, -1, 0, 1));
     assert_true(y.rank == 4 && y.dims[3] == 4 && tfm_tensor_count(y) == 0);
-    /* Indices that there are, into nothing: 0. */
+    /* Valid indices into an empty tensor: 0. */
     y = (tfm_tensor){0};
     harness_ok(tfm_tensor_reshape(ctx, &view, none, 2, (int64_t[]){2, 0}));
     harness_ok(tfm_gather_elements(ctx, &y, view, HARNESS_TENSOR(TFM_I32, ((int32_t[]){0, 1}), 2, 1), 1));
@@ -235,7 +235,7 @@ static void test_empty_tensors_pass_through_ops(void **state) {
                     TFM_ERROR_ARGUMENT, "layernorm: input 1, (2, 0, 3) F32, has no elements");
 }
 
-/* What was repeated no times at all has a gradient of 0. */
+/* The gradient of a dim broadcast to size 0 is 0. */
 static void test_empty_broadcast_has_zero_gradient(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();

@@ -1,7 +1,6 @@
-/* NULL is refused everywhere, as tfm/base.h promises: no call of the public headers crashes, whichever of its pointers
- * is NULL, and one with a status refuses each that its comment does not allow to be. Options with a field that this
- * version does not know are refused too. The calls are made from the headers by make_nulls.py, so that a new function
- * is tried without a line here. */
+/* NULL is rejected everywhere, as tfm/base.h promises: no public function crashes, whichever pointer is NULL, and a
+ * function with a status rejects each NULL that its comment does not allow. Options with unknown fields are rejected
+ * too. make_nulls.py generates the calls from the headers, so new functions are covered. */
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -21,19 +20,19 @@ static tfm_documents *documents;
 static tfm_placeholders *placeholders;
 static tfm_tokenizer *tokenizer;
 static tfm_metrics *metrics;
-static tfm_tensor x, numbers, row, turned, square, bytes, indices, cube, heads, angles, *tensors[8];
+static tfm_tensor x, numbers, row, transposed, square, bytes, indices, cube, heads, angles, *tensors[8];
 static char path[4200], folder[4200], file[4200], *text;
 static const char *said, *strings[8];
 static double room[64];
 static int accepted;
 
-/* Some calls need no pointer that is NULL here, and make what nobody keeps: leaks are other tests' matter. */
+/* Some calls are valid with NULL here and create objects that are never freed: leaks are checked by other tests. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "detect_leaks=0";
 }
 
-/* What is called now, for whoever sees the program die. */
+/* The current call, printed if the program crashes. */
 static const char *calling = "";
 
 static void tell(int number) {
@@ -45,16 +44,16 @@ static void tell(int number) {
     raise(number);
 }
 
-/* The context goes on as if nothing had been; the tensors are made again, since scopes may have gone. */
+/* The context must still work; tensors are created again, since scopes may be closed. */
 static void again(void) {
     static const struct {
         tfm_tensor *tensor;
         tfm_dtype dtype;
         int rank;
         int64_t dims[4];
-    } MADE[] = {{&x, TFM_F32, 2, {2, 4}},       {&numbers, TFM_I32, 1, {2}},    {&row, TFM_F32, 1, {4}},
-                {&turned, TFM_F32, 2, {4, 2}},  {&square, TFM_F32, 2, {4, 4}},  {&bytes, TFM_U8, 2, {2, 4}},
-                {&indices, TFM_I32, 2, {2, 4}}, {&cube, TFM_F32, 3, {1, 2, 4}}, {&heads, TFM_F32, 4, {1, 2, 2, 4}},
+    } MADE[] = {{&x, TFM_F32, 2, {2, 4}},          {&numbers, TFM_I32, 1, {2}},    {&row, TFM_F32, 1, {4}},
+                {&transposed, TFM_F32, 2, {4, 2}}, {&square, TFM_F32, 2, {4, 4}},  {&bytes, TFM_U8, 2, {2, 4}},
+                {&indices, TFM_I32, 2, {2, 4}},    {&cube, TFM_F32, 3, {1, 2, 4}}, {&heads, TFM_F32, 4, {1, 2, 2, 4}},
                 {&angles, TFM_F32, 2, {2, 2}}};
     tfm_tape_stop(context);
     tfm_context_clear_error(context);
@@ -74,7 +73,7 @@ static void again(void) {
         again();                                                                                                       \
         call;                                                                                                          \
     }
-/* Whether a sentence is about something that is not there, and not about another mistake in the same call. */
+/* Whether a message is about a missing argument, not another error of the same call. */
 static bool tells_of_null(const char *sentence) {
     return strstr(sentence, "NULL") || strstr(sentence, "needs");
 }
@@ -85,7 +84,7 @@ static bool tells_of_null(const char *sentence) {
         again();                                                                                                       \
         const tfm_status status = call;                                                                                \
         if (status != TFM_ERROR_ARGUMENT || !tells_of_null(tfm_error_message())) {                                     \
-            print_message("%s, and it says %s: '%s'\n", name, tfm_status_name(status), tfm_error_message());           \
+            print_message("%s: wrong error %s: '%s'\n", name, tfm_status_name(status), tfm_error_message());           \
             accepted++;                                                                                                \
         }                                                                                                              \
     }
@@ -95,12 +94,12 @@ static bool tells_of_null(const char *sentence) {
         calling = name;                                                                                                \
         again();                                                                                                       \
         if (call != TFM_ERROR_ARGUMENT || !strstr(tfm_error_message(), " is NULL"))                                    \
-            fail_msg("%s, and it says '%s'", name, tfm_error_message());                                               \
+            fail_msg("%s: wrong error: '%s'", name, tfm_error_message());                                              \
     }
 
-/* A callback of calls that are refused. */
+/* Callback of rejected calls. */
 static void never(void) {
-    fail_msg("%s calls back", calling);
+    fail_msg("%s calls the callback", calling);
 }
 
 /* `call` has a status, or is an assignment to `refused`. */
@@ -111,17 +110,17 @@ static void never(void) {
         again();                                                                                                       \
         const int said_no = call;                                                                                      \
         if (!said_no || !refused || !strstr(tfm_error_message(), "a reserved word"))                                   \
-            fail_msg("%s, and it says '%s'", name, tfm_error_message());                                               \
+            fail_msg("%s: wrong error: '%s'", name, tfm_error_message());                                              \
     }
 
-/* What a call is to make is NULL after a failure, also where it was refused at its door: the caller frees it. */
+/* Outputs are NULL after any failure, also after a rejected argument: the caller frees them. */
 #define MAKES_NOTHING(type, call)                                                                                      \
     {                                                                                                                  \
         char other;                                                                                                    \
         type *out = (void *)&other;                                                                                    \
         calling = #call;                                                                                               \
         if (call != TFM_ERROR_ARGUMENT || out)                                                                         \
-            fail_msg("%s leaves something", calling);                                                                  \
+            fail_msg("%s: the output is not NULL", calling);                                                           \
     }
 
 static void test_results(void) {

@@ -1,6 +1,5 @@
-/* The door of every op, shown at two: what it refuses of outputs that lie over what is still to be read, and
- * of tensors that claim more than their memory. Which outputs an op may put over which inputs is tested with
- * the op. */
+/* Argument checks of every op, tested with two: outputs that overlap pending inputs, and tensors larger than their
+ * memory. Allowed in-place outputs are tested with each op. */
 #include "support/harness.h"
 #include "tfm/ops.h"
 
@@ -20,7 +19,7 @@ static void test_op_output_overlapping_an_input_is_rejected(void **state) {
     }
     harness_guards(x);
     harness_guards(z);
-    harness_ok(tfm_add(ctx, &x, x, x)); /* in place is well */
+    harness_ok(tfm_add(ctx, &x, x, x)); /* in place is allowed */
     harness_ok(tfm_add(ctx, &z, x, z));
     harness_ok(tfm_add(ctx, &made, x, z));
 }

@@ -1,15 +1,15 @@
-/* Layer and RMS normalisation of views that overlap: gradients that share rows. */
+/* Layer norm and RMS norm of overlapping views: gradients that share rows. */
 #include <math.h>
 #include "support/gradient.h"
 #include "tfm/ops.h"
 
 enum { N = 17, ROWS = 40 }; /* several chunks of rows: a work-group has 16 */
 
-/* x is rows 0 .. ROWS - 1 of the first input, the residual those `shift` further. */
+/* x is rows 0 .. ROWS - 1 of the first input, the residual is `shift` rows further. */
 typedef struct views {
     int64_t shift;
-    bool centered; /* layernorm, else rmsnorm */
-    bool between;  /* views of a copy, whose gradient the tape makes */
+    bool centered; /* layernorm or rmsnorm */
+    bool between;  /* views of a copy, so the tape computes its gradient */
 } views;
 
 static void oracle(const gradient_case *c, double *y, double *const *inputs) {
@@ -46,7 +46,7 @@ static void check(bool centered) {
     float x[2 * ROWS * N], gamma[N];
     harness_fill(&random, x, 2 * ROWS * N, 2);
     harness_fill(&random, gamma, N, 1);
-    const int64_t shifts[] = {0, 1, 16, ROWS - 1}; /* by 16, groups side by side are at the same row at a time */
+    const int64_t shifts[] = {0, 1, 16, ROWS - 1}; /* by 16, neighbouring groups process the same row at a time */
     for (int i = 0; i < 8; i++) {
         const views v = {shifts[i / 2], centered, i % 2 == 1};
         gradient_check(

@@ -43,8 +43,7 @@ static double oracle(tfm_activation activation, double v) {
     }
 }
 
-/* Around x are numbers, not NaN: an activation of a guard's NaN is that NaN and would hide a write outside y.
- */
+/* Numbers around x, not NaN: the activation of a guard NaN equals the guard and would hide a write outside y. */
 static tfm_tensor among_numbers(const float *host, int64_t n) {
     enum { AROUND = 33 };
     float *wide = calloc((size_t)n + 2 * AROUND, sizeof(float));
@@ -64,7 +63,7 @@ static void check(tfm_activation activation, const float *host, int64_t n, bool 
     harness_ok(tfm_activate(ctx, &y, x, activation));
     float *got = harness_floats(y);
     for (int64_t i = 0; i < n; i++) {
-        /* Absolute near 0 and in the tails, relative beyond 1. */
+        /* Absolute tolerance near 0 and in the tails, relative beyond 1. */
         const double exact = oracle(activation, host[i]);
         const double want = exact > FLT_MAX ? (double)INFINITY : exact, size = fmax(1, fabs(want));
         if (!(got[i] == want || fabs(got[i] - want) <= 5e-7 * size))
@@ -91,7 +90,7 @@ static void test_activations_match_double_precision(void **state) {
         }
 }
 
-/* Every range: a fine sweep of the middle, powers of two to the ends of float, both zeros. */
+/* Every range: a fine sweep of the middle, powers of two up to the ends of float, both zeros. */
 static void test_activations_over_all_exponents_match(void **state) {
     (void)state;
     enum { FINE = 60000, POWERS = 2 * 254 };
@@ -108,7 +107,7 @@ static void test_activations_over_all_exponents_match(void **state) {
     free(host);
 }
 
-/* gelu's tail is small, but not noise: x Phi(x) keeps five digits down to -5, and at infinity it is 0. */
+/* gelu's tail is accurate: x Phi(x) keeps five digits down to -5, and is 0 at -infinity. */
 static void test_gelu_tail_keeps_precision(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -161,8 +160,7 @@ static tfm_status run_one(const gradient_case *c, tfm_context *ctx, tfm_tensor *
     return tfm_activate(ctx, y, inputs[0], *(const tfm_activation *)c->user);
 }
 
-/* Some have corners, at 0, 3 (hardswish), 6 (ReLU6) and 10 (gelu_10): inputs stay away from these, and the tails are
- * visited. */
+/* Some have kinks, at 0, 3 (hardswish), 6 (ReLU6) and 10 (gelu_10): inputs avoid them and cover the tails. */
 static float off_corners(float x) {
     const float size = fabsf(x);
     const bool near = fabsf(size - 3) < 0.03F || fabsf(size - 6) < 0.03F || fabsf(size - 10) < 0.03F;
@@ -190,7 +188,7 @@ static void test_activation_gradients_match_double_precision(void **state) {
         }
 }
 
-/* Far out a slope is 0 or 1 but for some, and never inf times 0. */
+/* In the tails slopes are 0 or 1 with few exceptions, and never inf times 0. */
 static float far_slope(tfm_activation activation, float x) {
     switch (activation) {
     case TFM_RELU2:
@@ -249,7 +247,7 @@ static void test_activate_rejects_overlapping_output(void **state) {
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 4, 8), over = x;
     over.offset += 3;
     harness_refused(tfm_activate(ctx, &over, x, TFM_RELU), no, why);
-    harness_ok(tfm_activate(ctx, &x, x, TFM_RELU)); /* in place is well */
+    harness_ok(tfm_activate(ctx, &x, x, TFM_RELU)); /* in place is allowed */
 }
 
 int main(void) {

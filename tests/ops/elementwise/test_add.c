@@ -1,4 +1,4 @@
-/* Addition: exact. */
+/* Addition: bit-exact. */
 #include <stdlib.h>
 #include <string.h>
 #include "support/gradient.h"
@@ -6,7 +6,7 @@
 
 enum { FRESH, OVER_A, OVER_B };
 
-/* In the middle of zeros: NaN + NaN of the guards would hide a write outside y. */
+/* Zeros around the inputs: NaN + NaN of the guards would hide a write outside y. */
 static tfm_tensor among_numbers(const float *host, int64_t n) {
     enum { AROUND = 33 };
     float *wide = calloc((size_t)n + 2 * AROUND, sizeof(float));
@@ -50,7 +50,7 @@ static void test_add_is_exact(void **state) {
             check(&random, sizes[i], where);
 }
 
-/* More work-groups than one axis of the grid takes where an item has few elements. */
+/* More work-groups than one grid dimension takes with few elements per item. */
 static void test_add_of_many_elements_exceeds_one_grid_axis(void **state) {
     (void)state;
     harness_random random = {2};
@@ -71,7 +71,7 @@ static void test_add_of_a_tensor_to_itself_in_place(void **state) {
     free(got);
 }
 
-/* dims of a and b, both padded to rank 5; y made, or over the one that has y's dims. */
+/* dims of a and b, both padded to rank 5; y is new, or in place of the input with y's dims. */
 static void check_broadcast(harness_random *random, const int64_t *da, const int64_t *db, int first, int where) {
     tfm_context *ctx = harness_context();
     int64_t dims[5], na = 1, nb = 1, n = 1;
@@ -87,7 +87,7 @@ static void check_broadcast(harness_random *random, const int64_t *da, const int
     harness_fill(random, b_host, (size_t)nb, 1);
     harness_ok(tfm_scope_open(ctx));
     tfm_tensor a = harness_tensor(TFM_F32, 5, da, a_host);
-    tfm_tensor b = harness_tensor(TFM_F32, 5 - first, db + first, b_host); /* without leading ones */
+    tfm_tensor b = harness_tensor(TFM_F32, 5 - first, db + first, b_host); /* without leading dims of 1 */
     tfm_tensor y = where == OVER_A ? a : harness_tensor(TFM_F32, 5, dims, NULL);
     harness_ok(tfm_add(ctx, &y, a, b));
     float *got = harness_floats(y);
@@ -128,7 +128,7 @@ static void test_add_broadcasts(void **state) {
     }
 }
 
-/* Offset in `in` of an element of y's dims (d0, d1, d2, d3), in's dims being 1 or theirs. */
+/* Offset in `in` of an element of y's dims (d0, d1, d2, d3); in's dims are 1 or equal. */
 static size_t broadcast_at(const gradient_input *in, const int64_t *index) {
     size_t at = 0;
     for (int i = 0; i < in->rank; i++)
@@ -153,7 +153,7 @@ static tfm_status run_add(const gradient_case *c, tfm_context *ctx, tfm_tensor *
     return tfm_add(ctx, y, inputs[0], inputs[1]);
 }
 
-/* The gradient of what is repeated is summed: over first, last, inner and several dims, and over many rows. */
+/* Gradients of broadcast inputs are summed: over first, last, inner and several dims, and over many rows. */
 static void test_add_gradients_sum_broadcast_dims(void **state) {
     (void)state;
     static const struct {

@@ -1,4 +1,4 @@
-/* Functions of two numbers: dims that broadcast, dtypes, NaN and infinities, gradients. */
+/* Binary functions: broadcasting, dtypes, NaN and infinities, gradients. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static double wanted(int function, double a, double b) {
     }
 }
 
-/* Element k of y (d0, d1, d2) in a tensor of these dims. */
+/* Element k of y (d0, d1, d2) in a broadcast tensor of the given dims. */
 static size_t place_of(int64_t k, const int64_t *y, const int64_t *dims) {
     const int64_t at[3] = {k / (y[1] * y[2]), k / y[2] % y[1], k % y[2]};
     size_t place = 0;
@@ -94,7 +94,7 @@ static void test_binary_ops_on_floats_broadcast_and_match(void **state) {
         }
 }
 
-/* NaN, infinities, zeros of both signs, each with each: as IEEE and NumPy have it. */
+/* NaN, infinities and zeros of both signs, each with each: as in IEEE and NumPy. */
 static void test_binary_ops_on_nan_and_infinity_match_ieee(void **state) {
     (void)state;
     const float ends[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1, -2.5f, 3};
@@ -168,7 +168,7 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
     return FUNCTIONS[((const user *)c->user)->function].op(ctx, y, inputs[0], inputs[1]);
 }
 
-/* b away from 0, a above it, and both apart from each other. */
+/* b not near 0, a positive, and a not near b. */
 static void test_binary_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {9};
@@ -193,7 +193,7 @@ static void test_binary_gradients_match_double_precision(void **state) {
         }
 }
 
-/* Of what is equal, each has a half; 0 to a power has a slope too. */
+/* Equal inputs get half the gradient each; 0 to a power has a gradient too. */
 static void test_binary_gradients_of_ties_and_zero_powers(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -218,7 +218,7 @@ static void test_binary_gradients_of_ties_and_zero_powers(void **state) {
     }
 }
 
-/* y in the place of the input that has its dims, and in no other. */
+/* y in place of the input with its dims, and of no other. */
 static void test_binary_ops_in_place_of_the_larger_input(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();

@@ -1,4 +1,4 @@
-/* Casts: exact to the bit, against an oracle that searches the nearest value instead of rounding. */
+/* Casts: bit-exact, against an oracle that searches the nearest value instead of rounding. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static float float_of(uint32_t u) {
     return v;
 }
 
-/* The value of 16 bits, by the definition of the format. */
+/* The value of a 16-bit pattern, by the definition of the format. */
 static double widen(tfm_dtype dtype, uint16_t bits) {
     const int fraction_bits = dtype == TFM_F16 ? 10 : 7, bias = dtype == TFM_F16 ? 15 : 127;
     const int fraction = bits & ((1 << fraction_bits) - 1), exponent = (bits & 0x7fff) >> fraction_bits;
@@ -31,8 +31,7 @@ static double widen(tfm_dtype dtype, uint16_t bits) {
     return bits & 0x8000 ? -v : v;
 }
 
-/* The 16 bits nearest to v, ties to the even pattern. Magnitudes of patterns are in order, so bisection finds
- * it. */
+/* The 16-bit pattern nearest to v, ties to even. Magnitudes are in pattern order, so bisection finds it. */
 static uint16_t narrow(tfm_dtype dtype, float v) {
     const uint16_t sign = signbit(v) ? 0x8000 : 0, infinity = dtype == TFM_F16 ? 0x7c00 : 0x7f80;
     const double size = fabs((double)v);
@@ -48,7 +47,7 @@ static uint16_t narrow(tfm_dtype dtype, float v) {
         else
             high = middle;
     }
-    /* Beyond the largest, rounding goes on as if the next power of two were there. */
+    /* Beyond the largest value, rounding acts as if the next power of two existed. */
     const double below = widen(dtype, low), step = low ? below - widen(dtype, (uint16_t)(low - 1)) : 0;
     const double above = high == infinity ? below + step : widen(dtype, high);
     if (size - below != above - size)
@@ -80,7 +79,7 @@ static void check_narrow(tfm_dtype dtype, const float *host, int64_t n) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-/* All 65536 patterns, and each cut to odd sizes. */
+/* All 65536 patterns, also in odd sizes. */
 static void check_widen(tfm_dtype dtype, int64_t n) {
     tfm_context *ctx = harness_context();
     uint16_t *host = malloc((size_t)n * 2);
@@ -118,7 +117,7 @@ static void test_float_to_half_cast_rounds_to_nearest(void **state) {
     float *host = malloc(40000 * sizeof(float));
     assert_non_null(host);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-        /* Every exponent that F16 has, and some beyond. */
+        /* Every exponent of F16, and some beyond. */
         for (int64_t j = 0; j < sizes[i]; j++)
             host[j] = ldexpf(harness_normal(&random), (int)harness_range(&random, -28, 18));
         check_narrow(TFM_F16, host, sizes[i]);
@@ -127,8 +126,7 @@ static void test_float_to_half_cast_rounds_to_nearest(void **state) {
     free(host);
 }
 
-/* The exact middle between neighbours, and one float step to either side of it; the ends; NaN that carry
- * could break. */
+/* Midpoints between neighbours and one float step to either side; the ends; NaN patterns that a carry could break. */
 static void test_float_to_half_cast_ties_go_to_even(void **state) {
     (void)state;
     const tfm_dtype dtypes[] = {TFM_F16, TFM_BF16};
@@ -137,8 +135,7 @@ static void test_float_to_half_cast_ties_go_to_even(void **state) {
         float *host = malloc(6 * 0x8000 * sizeof(float));
         assert_non_null(host);
         int64_t n = 0;
-        /* BF16 below its normal range is float's denormal range, which a device may flush: not compared
-         * there. */
+        /* BF16 subnormals are fp32 subnormals, which a device may flush: not compared. */
         for (uint16_t u = dtypes[d] == TFM_F16 ? 0 : 0x0080; u + 1 < infinity; u++) {
             const float middle = (float)((widen(dtypes[d], u) + widen(dtypes[d], (uint16_t)(u + 1))) / 2);
             host[n++] = middle;
@@ -170,7 +167,7 @@ static void test_float_to_half_cast_ties_go_to_even(void **state) {
     }
 }
 
-/* Between the two 16-bit formats: by way of F32, which holds both. */
+/* Between the two 16-bit formats: through F32, which represents both. */
 static void test_fp16_and_bf16_casts_go_through_fp32(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -198,7 +195,7 @@ static void test_fp16_and_bf16_casts_go_through_fp32(void **state) {
     }
 }
 
-/* To its own dtype it is a copy, to the bit. */
+/* A cast to the same dtype is a bit copy. */
 static void test_cast_to_own_dtype_copies(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -224,7 +221,7 @@ static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_ten
     return tfm_cast(ctx, y, copy, TFM_F32);
 }
 
-/* What stays F32 passes its gradient on; a half has none, and what is made of a half needs none. */
+/* F32 to F32 passes the gradient; a 16-bit tensor has none, and a result of one needs none. */
 static void test_cast_gradients_flow_through_fp32_only(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();

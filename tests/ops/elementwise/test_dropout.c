@@ -1,13 +1,13 @@
-/* Dropout: its rate, its independence, and that a backward pass draws what its forward drew. What is drawn is
- * compared with a Philox of the host's own in the op's self-test. */
+/* Dropout: rate, independence, and the same mask in backward and forward. The op's self-test compares the mask with a
+ * host Philox. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "support/gradient.h"
 #include "tfm/ops.h"
 
-/* What becomes of ones. */
-static float *drawn(int64_t rows, int64_t n, tfm_dropout_options dropout, bool in_place) {
+/* Dropout of ones. */
+static float *dropped_ones(int64_t rows, int64_t n, tfm_dropout_options dropout, bool in_place) {
     tfm_context *ctx = harness_context();
     float *ones = malloc((size_t)(rows * n) * sizeof(float));
     assert_non_null(ones);
@@ -23,7 +23,7 @@ static float *drawn(int64_t rows, int64_t n, tfm_dropout_options dropout, bool i
     return got;
 }
 
-/* Each element is 0 or 1 / (1 - rate), as many of them as the rate says, within six standard deviations. */
+/* Each element is 0 or 1 / (1 - rate), at the given rate within six standard deviations. */
 static void test_dropout_rate_is_met(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 17, 65, 1000};
@@ -31,7 +31,8 @@ static void test_dropout_rate_is_met(void **state) {
     for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++)
         for (size_t r = 0; r < sizeof(rates) / sizeof(*rates); r++) {
             const int64_t rows = 33, n = sizes[s];
-            float *got = drawn(rows, n, (tfm_dropout_options){.rate = rates[r], .seed = 5, .stream = s}, s % 2 == 0);
+            float *got =
+                dropped_ones(rows, n, (tfm_dropout_options){.rate = rates[r], .seed = 5, .stream = s}, s % 2 == 0);
             int64_t dropped = 0;
             for (int64_t i = 0; i < rows * n; i++) {
                 dropped += got[i] == 0;
@@ -43,7 +44,7 @@ static void test_dropout_rate_is_met(void **state) {
         }
 }
 
-/* The mask tells what stayed; without dropout all does. */
+/* The mask marks retained elements; without dropout, all of them. */
 static void test_dropout_mask_tells_kept_elements(void **state) {
     (void)state;
     const float rates[] = {0, 0.5f};
@@ -67,19 +68,19 @@ static void test_dropout_mask_tells_kept_elements(void **state) {
     }
 }
 
-/* Another seed, stream or row draws something else; the same draws the same, whatever the number of rows. */
+/* Another seed, stream or row samples another mask; equal ones the same, for any number of rows. */
 static void test_dropout_seed_and_stream_select_the_mask(void **state) {
     (void)state;
     const int64_t n = 1000;
-    float *first = drawn(2, n, (tfm_dropout_options){.rate = 0.5f, .seed = 1, .stream = 1}, false);
-    float *same = drawn(1, n, (tfm_dropout_options){.rate = 0.5f, .seed = 1, .stream = 1}, true);
+    float *first = dropped_ones(2, n, (tfm_dropout_options){.rate = 0.5f, .seed = 1, .stream = 1}, false);
+    float *same = dropped_ones(1, n, (tfm_dropout_options){.rate = 0.5f, .seed = 1, .stream = 1}, true);
     assert_memory_equal(first, same, (size_t)n * sizeof(float));
     const tfm_dropout_options others[] = {{.rate = 0.5f, .seed = 2, .stream = 1},
                                           {.rate = 0.5f, .seed = 1, .stream = 2},
                                           {.rate = 0.5f, .seed = 1ull << 32 | 1, .stream = 1},
                                           {.rate = 0.5f, .seed = 1, .stream = 1ull << 32 | 1}};
     for (size_t o = 0; o <= sizeof(others) / sizeof(*others); o++) {
-        float *other = o == 0 ? NULL : drawn(1, n, others[o - 1], false);
+        float *other = o == 0 ? NULL : dropped_ones(1, n, others[o - 1], false);
         const float *row = o == 0 ? first + n : other; /* o = 0: the second row of the first */
         int64_t agree = 0;
         for (int64_t i = 0; i < n; i++)
@@ -91,7 +92,7 @@ static void test_dropout_seed_and_stream_select_the_mask(void **state) {
     free(same);
 }
 
-static const double *factors; /* of the case at hand */
+static const double *factors; /* of the current case */
 
 static void oracle(const gradient_case *c, double *y, double *const *inputs) {
     for (size_t i = 0; i < c->count; i++)
@@ -108,7 +109,7 @@ static void test_dropout_backward_uses_the_forward_mask(void **state) {
     const tfm_dropout_options dropout = {.rate = 0.4f, .seed = 77, .stream = 3};
     harness_random random = {8};
     for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
-        float host[3000], *got = drawn(3, sizes[s], dropout, false);
+        float host[3000], *got = dropped_ones(3, sizes[s], dropout, false);
         double wide[3000];
         harness_fill(&random, host, 3000, 1);
         for (int64_t i = 0; i < 3 * sizes[s]; i++)

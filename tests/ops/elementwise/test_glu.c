@@ -73,13 +73,13 @@ static void test_glu_matches_double_precision(void **state) {
     check(&random, 30001, 5, TFM_GELU, HALVES_GATE_LAST);
 }
 
-enum { BOTH = FORMS }; /* x is the gate, too */
+enum { BOTH = FORMS }; /* x is the gate as well */
 
 typedef struct backward_case {
     int64_t rows, n;
     tfm_activation activation;
     int form;
-    bool between; /* of copies, whose gradients the tape makes */
+    bool between; /* of copies, so the tape computes their gradients */
 } backward_case;
 
 static void oracle_backward(const gradient_case *c, double *y, double *const *inputs) {
@@ -113,7 +113,7 @@ static void check_backward(harness_random *random, backward_case b) {
     float x[4000], gate[4000];
     harness_fill(random, x, (size_t)(b.rows * width), 2);
     harness_fill(random, gate, (size_t)(b.rows * width), 2);
-    for (int64_t i = 0; i < b.rows * width; i++) { /* away from where ReLU has no slope */
+    for (int64_t i = 0; i < b.rows * width; i++) { /* away from ReLU's kink */
         x[i] += x[i] < 0 ? -0.02F : 0.02F;
         gate[i] += gate[i] < 0 ? -0.02F : 0.02F;
     }
@@ -142,7 +142,7 @@ static void test_glu_gradients_match_double_precision(void **state) {
                                                             (tfm_activation)a, forms[form], (a + form) % 2 == 0});
 }
 
-/* Like all pointwise ops it takes tensors without elements. */
+/* Accepts empty tensors, as all pointwise ops do. */
 static void test_glu_accepts_empty_tensors(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();

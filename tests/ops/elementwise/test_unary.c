@@ -1,4 +1,4 @@
-/* Functions of one number: every range against double precision, NaN and infinities, gradients. */
+/* Unary functions: every range against double precision, NaN and infinities, gradients. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -34,8 +34,8 @@ static double clipped(double x) {
     return fmin(fmax(x, -1), 2);
 }
 
-/* `ends`: at -inf and at inf. Gradients are taken from `low` on, and away from `corners`. `size`: of the numbers that
- * cancel where the result is near 0. */
+/* `ends`: values at -inf and inf. Gradients are compared from `low` on, away from `corners`. `size`: magnitude of the
+ * terms that cancel near 0. */
 static const struct function {
     const char *name;
     op_fn op;
@@ -59,8 +59,7 @@ static const struct function {
 };
 enum { COUNT = sizeof(FUNCTIONS) / sizeof(*FUNCTIONS) };
 
-/* Within a few roundings of its own size, or of `size` where that is larger. What no float holds is an infinity, and
- * what no normal float holds may be 0. */
+/* Within a few ulps of the value, or of `size` if larger. Overflow is infinity; subnormal results may be 0. */
 static bool is_near(double got, double want, double size) {
     if (isnan(want))
         return isnan(got);
@@ -96,7 +95,7 @@ static void test_unary_ops_match_double_precision(void **state) {
         }
 }
 
-/* In a vector, and in the tail after it. */
+/* In a vector, and in the tail. */
 static void test_unary_ops_of_nan_and_infinity_are_right(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -151,8 +150,7 @@ static void test_unary_gradients_match_double_precision(void **state) {
     }
 }
 
-/* The slope of NaN is NaN, but of functions that are straight or straight in pieces: as cl/elementwise/unary.cl says.
- */
+/* The gradient at NaN is NaN, except for piecewise linear functions: see cl/elementwise/unary.cl. */
 static void test_unary_gradient_of_nan_is_nan_unless_linear(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -167,7 +165,7 @@ static void test_unary_gradient_of_nan_is_nan_unless_linear(void **state) {
         harness_ok(op(ctx, &y, x));
         harness_ok(tfm_backward(ctx, y, (tfm_tensor){0}));
         float *got = harness_floats(dx);
-        for (int i = 0; i < 17; i += 16) { /* in a vector, and alone */
+        for (int i = 0; i < 17; i += 16) { /* in a vector, and in the tail */
             const float want = op == tfm_neg ? -1 : op == clip ? 1 : op == hard_sigmoid ? 0.2f : NAN;
             if (isnan(want) ? !isnan(got[i]) : got[i] != want)
                 fail_msg("the slope of %s at NaN is %g, not %g", FUNCTIONS[f].name, (double)got[i], (double)want);

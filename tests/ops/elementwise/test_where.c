@@ -1,4 +1,4 @@
-/* A choice between two tensors: exact to the bit, and its gradients. */
+/* Selection between two tensors: bit-exact, and its gradients. */
 #include <stdlib.h>
 #include <string.h>
 #include "support/gradient.h"
@@ -19,7 +19,7 @@ static void fill_choice(uint8_t *choice) {
         choice[i] = (uint8_t)(i * i % 3);
 }
 
-/* Elements of four, two and one byte; where they are NaN too. */
+/* Elements of four, two and one byte, including NaN. */
 static void test_where_is_exact_and_broadcasts(void **state) {
     (void)state;
     const tfm_dtype dtypes[] = {TFM_F32, TFM_I32, TFM_F16, TFM_U8};
@@ -75,7 +75,7 @@ static void test_where_gradients_match_double_precision(void **state) {
     gradient_check(&c);
 }
 
-/* y in the place of a, then of b; not where the condition or a part of an input lies. */
+/* y in place of a, then of b; not over the condition or part of an input. */
 static void test_where_in_place_of_an_input(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();

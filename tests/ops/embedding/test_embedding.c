@@ -60,8 +60,8 @@ static void test_embedding_of_many_rows_matches_host(void **state) {
     check(&random, 2500, 40, 5, true, 0);
 }
 
-/* ids of one dimension and an id outside the table: NaN there, and only there. What lies around the table is
- * no NaN, so that a read outside it shows. */
+/* ids of one dimension, one outside the table: NaN in that row only. Memory around the table is not NaN, so that a read
+ * outside it shows. */
 static void test_embedding_of_id_outside_is_nan(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -108,7 +108,7 @@ static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_ten
     return tfm_embedding(ctx, y, inputs[0], ids, 1.75f, b->places ? inputs[1] : (tfm_tensor){0}, b->places ? 3 : 0);
 }
 
-/* Ids come more than once, some never; learned positions, of which only a part is used. */
+/* Repeated and unused ids; learned positions that are used in part. */
 static void test_embedding_gradients_match_double_precision(void **state) {
     (void)state;
     const int64_t widths[] = {1, 3, 17, 65, 1000};
@@ -168,7 +168,7 @@ static void test_embedding_rejects_overlapping_output(void **state) {
     harness_refused(tfm_embedding(ctx, &x, z, ids, 1, x, 0), no, why);
 }
 
-/* Tokens that stand at no position, from a table that has a row before the first. */
+/* Tokens without a position, from a table with a row before the first. */
 static void test_embedding_skips_positions_of_padding(void **state) {
     (void)state;
     enum { WIDTH = 9, BATCH = 3, LENGTH = 7, SKIPPED = 4, FIRST = 2 };

@@ -1,9 +1,9 @@
-/* Indices as rows of a unit matrix. */
+/* One-hot encoding. */
 #include <stdlib.h>
 #include "support/harness.h"
 #include "tfm/ops.h"
 
-/* The depth as first, middle and last dimension; indices below 0, and ones that have no place. */
+/* The depth as first, middle and last dimension; negative indices, and indices out of range. */
 static void test_onehot_matches_definition(void **state) {
     (void)state;
     enum { ROWS = 5, COLUMNS = 33, DEPTH = 7 };

@@ -1,4 +1,4 @@
-/* Rotary position embedding against double precision. */
+/* RoPE against double precision. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +15,9 @@ typedef struct task {
     int form;
 } task;
 
-/* Element i of x, turned by the row of the tables that `position` gives for its token. */
-static double turned(const task *s, const float *x, int64_t i, const float *cosines, const float *sines,
-                     const int32_t *position) {
+/* Element i of x, rotated by the table row that `position` gives for its token. */
+static double rotated(const task *s, const float *x, int64_t i, const float *cosines, const float *sines,
+                      const int32_t *position) {
     const int64_t column = i % s->D, v = i / s->D, b = v / (s->T * s->H);
     const int64_t t = s->heads_first ? v % s->T : v / s->H % s->T, p = position[b * s->T + t];
     if (column >= 2 * s->half)
@@ -38,14 +38,14 @@ static void check(harness_random *random, task s) {
     int32_t *position = malloc((size_t)(s.B * s.T) * sizeof(int32_t));
     assert_true(x_host && c_host && s_host && want && position);
     harness_fill(random, x_host, (size_t)count, 1);
-    harness_fill(random, c_host, (size_t)(P * s.half), 1); /* no circle: what is mixed up shows */
+    harness_fill(random, c_host, (size_t)(P * s.half), 1); /* not unit vectors, so that mixed-up pairs show */
     harness_fill(random, s_host, (size_t)(P * s.half), 1);
     for (int64_t i = 0; i < s.B * s.T; i++)
         position[i] = s.form == POSITIONS   ? (int32_t)harness_range(random, 0, P - 1)
                       : s.form == PER_TOKEN ? (int32_t)i
                                             : (int32_t)(first + i % s.T);
     for (int64_t i = 0; i < count; i++)
-        want[i] = turned(&s, x_host, i, c_host, s_host, position);
+        want[i] = rotated(&s, x_host, i, c_host, s_host, position);
 
     harness_ok(tfm_scope_open(ctx));
     tfm_rotary_options options = {.heads = s.heads_first ? 0 : (int)s.H, .interleaved = s.interleaved};
@@ -113,10 +113,10 @@ typedef struct backward_case {
     task s;
     const float *cosines, *sines;
     const int32_t *position;
-    bool between; /* x is a copy, whose gradient the tape makes */
+    bool between; /* x is a copy, so the tape computes its gradient */
 } backward_case;
 
-/* Linear in x, so a double's low bits do not count: the tables' floats are exact. */
+/* Linear in x, and the tables are fp32 values, so the oracle is exact. */
 static void oracle_backward(const gradient_case *c, double *y, double *const *inputs) {
     const backward_case *b = c->user;
     const task *s = &b->s;
@@ -216,7 +216,7 @@ static void test_rope_tables_match_double_precision(void **state) {
     }
 }
 
-/* What the embedding is for: the product of a turned query and key depends on their distance alone. */
+/* The dot product of a rotated query and key depends on their distance alone. */
 static void test_rope_dot_product_depends_on_distance_only(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -226,23 +226,23 @@ static void test_rope_dot_product_depends_on_distance_only(void **state) {
     harness_fill(&random, k, 64, 1);
     tfm_tensor cosines = {0}, sines = {0};
     harness_ok(tfm_rotary_tables(ctx, &cosines, &sines, 600, 64, 0));
-    double products[2];
+    double dot_products[2];
     for (int shift = 0; shift < 2; shift++) {
-        float *turned_pair[2];
+        float *rotated_pair[2];
         for (int which = 0; which < 2; which++) {
             tfm_tensor x = HARNESS_TENSOR(TFM_F32, which ? k : q, 1, 1, 1, 64), y = {0};
             tfm_rotary_options options = {.first = shift * 500 + which * 7};
             harness_ok(tfm_rotary(ctx, &y, x, cosines, sines, &options));
-            turned_pair[which] = harness_floats(y);
+            rotated_pair[which] = harness_floats(y);
             tfm_tensor_free(ctx, &y);
         }
-        products[shift] = 0;
+        dot_products[shift] = 0;
         for (int i = 0; i < 64; i++)
-            products[shift] += (double)turned_pair[0][i] * turned_pair[1][i];
-        free(turned_pair[0]);
-        free(turned_pair[1]);
+            dot_products[shift] += (double)rotated_pair[0][i] * rotated_pair[1][i];
+        free(rotated_pair[0]);
+        free(rotated_pair[1]);
     }
-    assert_true(fabs(products[0] - products[1]) < 1e-4);
+    assert_true(fabs(dot_products[0] - dot_products[1]) < 1e-4);
     tfm_tensor_free(ctx, &cosines);
     tfm_tensor_free(ctx, &sines);
 }
@@ -286,10 +286,10 @@ static void test_rope_rejects_overlapping_output(void **state) {
     pairs.dims[0] = pairs.dims[1] = 4;
     harness_refused(tfm_rotary(ctx, &over, x, c, c, NULL), no, why);
     harness_refused(tfm_rotary(ctx, &x, x, pairs, pairs, NULL), no, why);
-    harness_ok(tfm_rotary(ctx, &x, x, c, c, NULL)); /* in place is well */
+    harness_ok(tfm_rotary(ctx, &x, x, c, c, NULL)); /* in place is allowed */
 }
 
-/* Queries and keys in one launch are what they are one by one, to the bit. */
+/* Queries and keys in one launch are bit-identical to separate launches. */
 static void test_rope_of_queries_and_keys_equals_separate_calls(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -297,7 +297,7 @@ static void test_rope_of_queries_and_keys_equals_separate_calls(void **state) {
     harness_random random = {6};
     const int heads[] = {5, 2};
     float host[B * T * 5 * D], tables[2 * P * 4];
-    int32_t positions[B * T] = {0, 8, 3, 9, -1, 4}; /* two outside */
+    int32_t positions[B * T] = {0, 8, 3, 9, -1, 4}; /* two out of range */
     harness_fill(&random, host, B * T * 5 * D, 1);
     harness_fill(&random, tables, 2 * P * 4, 1);
     for (int placed = 0; placed < 2; placed++) {

@@ -1,4 +1,4 @@
-/* The table of sinusoidal positions. */
+/* Sinusoidal position table. */
 #include <math.h>
 #include <stdlib.h>
 #include "support/harness.h"
@@ -38,8 +38,7 @@ static void test_sinusoid_matches_double_precision(void **state) {
         }
 }
 
-/* fairseq's own formula: log(10000) / (half - 1) between the logarithms of rates, and 0 in an odd width's last column.
- */
+/* fairseq's formula: log(10000) / (half - 1) between the log frequencies, and 0 in the last column of an odd width. */
 static void test_sinusoid_of_fairseq_matches_its_formula(void **state) {
     (void)state;
     const int64_t widths[] = {1, 2, 3, 17, 64};
@@ -60,8 +59,8 @@ static void test_sinusoid_of_fairseq_matches_its_formula(void **state) {
     }
 }
 
-/* PE(p + k) is PE(p) with each pair turned by the angle k / 10000^(2i/E), the same for all p: the paper's
- * reason for it. */
+/* PE(p + k) is PE(p) with each pair rotated by the angle k / 10000^(2i/E), the same for all p: the paper's motivation.
+ * */
 static void check_linear(tfm_sinusoid_layout layout) {
     tfm_context *ctx = harness_context();
     const int64_t positions = 500, width = 64;
@@ -74,7 +73,7 @@ static void check_linear(tfm_sinusoid_layout layout) {
             const int64_t sine = layout == TFM_SINUSOID_SPLIT ? pair : 2 * pair;
             const int64_t cosine = layout == TFM_SINUSOID_SPLIT ? pair + width / 2 : 2 * pair + 1;
             const int64_t k = shifts[s];
-            /* The matrix, from PE(0) = (0, 1) and PE(k) alone. */
+            /* The rotation matrix, from PE(0) = (0, 1) and PE(k). */
             const double a = pe[k * width + cosine], b = pe[k * width + sine];
             for (int64_t p = 0; p + k < positions; p++) {
                 const double u = pe[p * width + sine], v = pe[p * width + cosine];

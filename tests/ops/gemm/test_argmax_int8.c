@@ -1,5 +1,4 @@
-/* The largest entries of products, found by bytes and proven by floats; and greedy searches without scores, which take
- * their tokens so. */
+/* int8-screened argmax with exact fp32 verification, and greedy searches without scores, which use it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +8,10 @@
 #include "ops/gemm/argmax_int8.h"
 #include "tfm/train.h"
 
-typedef struct product {
+typedef struct problem {
     int64_t rows, n, k;
     float *x, *w, *bias;
-} product;
+} problem;
 
 static float *floats(int64_t count) {
     float *host = malloc((size_t)count * sizeof(*host));
@@ -20,31 +19,31 @@ static float *floats(int64_t count) {
     return host;
 }
 
-static product product_of(harness_random *random, int64_t rows, int64_t n, int64_t k) {
-    product p = {rows, n, k, floats(rows * k), floats(n * k), floats(n)};
+static problem problem_of(harness_random *random, int64_t rows, int64_t n, int64_t k) {
+    problem p = {rows, n, k, floats(rows * k), floats(n * k), floats(n)};
     harness_fill(random, p.x, (size_t)(rows * k), 1);
     harness_fill(random, p.w, (size_t)(n * k), 1);
     harness_fill(random, p.bias, (size_t)n, 1);
     return p;
 }
 
-static void product_free(product *p) {
+static void problem_free(problem *p) {
     free(p->x);
     free(p->w);
     free(p->bias);
 }
 
-static double entry_of(const product *p, int64_t row, int64_t j) {
+static double entry_of(const problem *p, int64_t row, int64_t j) {
     double sum = (double)p->bias[j];
     for (int64_t i = 0; i < p->k; i++)
         sum += (double)p->x[row * p->k + i] * (double)p->w[j * p->k + i];
     return sum;
 }
 
-/* What the device finds, [rows] each. Of entries j with j % 3 = `barred` none is chosen; -1 bars none, and then what it
- * finds by itself is the same to the bit. `bytes`, if it is not NULL, gets where the largest is by bytes alone. Returns
- * how many entries were multiplied in floats. */
-static int32_t find(const product *p, int barred, float *values, int32_t *tokens, int32_t *bytes) {
+/* The device's argmax of [rows] rows. Entries j with j % 3 = `barred` are excluded; -1 excludes none and requires a
+ * bit-identical result without the mask. `bytes`, if not NULL, gets the argmax by int8 alone. Returns how many entries
+ * were computed in fp32. */
+static int32_t find(const problem *p, int barred, float *values, int32_t *tokens, int32_t *bytes) {
     tfm_context *ctx = harness_context();
     tfm__int8_screen screen = {0};
     int32_t tried = 0;
@@ -91,9 +90,9 @@ static int32_t find(const product *p, int barred, float *values, int32_t *tokens
     return tried;
 }
 
-/* The largest of each row, but for what floats cannot tell apart; with `few`, by few products of floats. Returns in how
- * many rows bytes alone miss it. */
-static int check(const product *p, int barred, bool few) {
+/* The argmax of each row, up to fp32 rounding; with `few`, with few fp32 dot products. Returns the rows in which int8
+ * alone is wrong. */
+static int check(const problem *p, int barred, bool few) {
     float *values = floats(p->rows);
     int32_t *tokens = malloc((size_t)p->rows * sizeof(*tokens)), *bytes = malloc((size_t)p->rows * sizeof(*bytes));
     int missed = 0;
@@ -107,7 +106,7 @@ static int check(const product *p, int barred, bool few) {
             best = j % 3 == barred ? best : fmax(best, entry_of(p, r, j));
         for (int64_t i = 0; i < p->k; i++)
             scale += fabs((double)p->x[r * p->k + i] * (double)p->w[tokens[r] * p->k + i]);
-        const double got = entry_of(p, r, tokens[r]), bound = 1e-6 * scale; /* floats are summed up */
+        const double got = entry_of(p, r, tokens[r]), bound = 1e-6 * scale; /* fp32 summation error */
         if (tokens[r] % 3 == barred || !(got >= best - bound) || !(fabs((double)values[r] - got) <= bound))
             fail_msg("%lld rows of %lld x %lld: row %lld has %g at %d, which is %g, and %g is the largest",
                      (long long)p->rows, (long long)p->n, (long long)p->k, (long long)r, (double)values[r], tokens[r],
@@ -124,7 +123,7 @@ static bool serves(void) {
     const tfm_tensor weight = {.dtype = TFM_F32, .rank = 2, .dims = {1000, 64}};
     if (tfm__argmax_int8_supported(harness_context(), weight))
         return true;
-    print_message("# products of bytes are not faster here: no screens\n");
+    print_message("# int8 GEMM is not faster here: no screening\n");
     return false;
 }
 
@@ -132,15 +131,15 @@ static void test_int8_screened_argmax_equals_fp32(void **state) {
     (void)state;
     static const int64_t SHAPES[][3] = {
         {1, 1, 1},      {1, 7, 3},      {3, 16, 16},    {2, 333, 33},   {5, 1501, 65},
-        {1, 20000, 31}, {67, 613, 128}, {1, 4099, 512}, {500, 5003, 16}}; /* the last one in two pieces */
+        {1, 20000, 31}, {67, 613, 128}, {1, 4099, 512}, {500, 5003, 16}}; /* the last one in two parts */
     harness_random random = {11};
     if (!serves())
         skip();
     for (size_t s = 0; s < sizeof(SHAPES) / sizeof(*SHAPES); s++)
         for (int barred = -1; barred < (SHAPES[s][1] > 3 ? 1 : 0); barred++) {
-            product p = product_of(&random, SHAPES[s][0], SHAPES[s][1], SHAPES[s][2]);
+            problem p = problem_of(&random, SHAPES[s][0], SHAPES[s][1], SHAPES[s][2]);
             check(&p, barred, p.n > 600 && p.k > 30);
-            product_free(&p);
+            problem_free(&p);
         }
 }
 
@@ -150,16 +149,16 @@ static float whole(float x) {
     return fminf(fmaxf(rintf(40 * x), -127), 127);
 }
 
-/* Entries that differ by less than bytes can tell; or x, or w, that bytes are exactly, so that only the other one is
- * bounded by what they miss. */
-static product close_product(harness_random *random, exactness exact, int64_t rows, int64_t n, int64_t k) {
-    product p = product_of(random, rows, n, k);
+/* Entries closer than the int8 error; or x, or w, exactly representable in int8, so that the bound comes from the other
+ * operand. */
+static problem close_problem(harness_random *random, exactness exact, int64_t rows, int64_t n, int64_t k) {
+    problem p = problem_of(random, rows, n, k);
     for (int64_t i = 0; i < n * k; i++)
         if (exact == WEIGHT)
             p.w[i] = i % k == 0 ? 127 : whole(p.w[i]);
         else if (i >= k)
             p.w[i] = p.w[i % k] + 0.002f * p.w[i];
-    for (int64_t i = 0; i < rows * k; i++) { /* what is far from the others makes bytes of them coarse */
+    for (int64_t i = 0; i < rows * k; i++) { /* an outlier makes the quantization step coarse */
         p.x[i] = exact == X ? i % k == 0 ? 127 : whole(p.x[i]) : p.x[i];
         p.x[i] = exact == WEIGHT && i % k == 0 ? 60 : p.x[i];
     }
@@ -176,30 +175,30 @@ static void test_close_entries_are_verified_in_fp32(void **state) {
     for (exactness exact = NEITHER; exact < EXACTNESSES; exact++) {
         int missed = 0;
         for (int turn = 0; turn < 2; turn++) {
-            product p = close_product(&random, exact, 50, 700, 100 + 37 * turn);
+            problem p = close_problem(&random, exact, 50, 700, 100 + 37 * turn);
             missed += check(&p, turn - 1, false);
-            product_free(&p);
+            problem_free(&p);
         }
-        print_message("# bytes alone miss %d of 100\n", missed);
+        print_message("# int8 alone is wrong in %d of 100 rows\n", missed);
         assert_true(missed > 20);
     }
 }
 
-/* In two pieces, with bounds that are 64 times as large from some rows before the second one on. */
+/* In two parts, with bounds 64 times as large from a row before the second part on. */
 static void test_close_entries_across_chunks_are_verified(void **state) {
     (void)state;
     enum { N = 5003, K = 24, FROM = 4200 };
     harness_random random = {17};
     if (!serves())
         skip();
-    product p = close_product(&random, NEITHER, 450, N, K);
+    problem p = close_problem(&random, NEITHER, 450, N, K);
     for (int i = FROM * K; i < N * K; i++)
         p.w[i] *= 64;
     assert_true(check(&p, -1, false) > 100);
-    product_free(&p);
+    problem_free(&p);
 }
 
-/* Equal entries, rows of zeros, and entries of which none may be chosen. */
+/* Equal entries, rows of zeros, and excluded entries. */
 static void test_ties_zeros_and_barred_entries_are_handled(void **state) {
     (void)state;
     enum { ROWS = 6, N = 5000, K = 40 };
@@ -208,7 +207,7 @@ static void test_ties_zeros_and_barred_entries_are_handled(void **state) {
     harness_random random = {13};
     if (!serves())
         skip();
-    product p = product_of(&random, ROWS, N, K);
+    problem p = problem_of(&random, ROWS, N, K);
     memset(p.x, 0, sizeof(float) * K); /* the bias alone */
     for (int i = 0; i < K; i++)
         p.x[K + i] *= 1e-36f;
@@ -219,7 +218,7 @@ static void test_ties_zeros_and_barred_entries_are_handled(void **state) {
         assert_int_equal(tokens[r], 77);
         assert_true(fabsf(values[r] - 3) < 1e-6f);
     }
-    for (int j = 0; j < N; j++) { /* rows of w that are the same, of which the first one counts */
+    for (int j = 0; j < N; j++) { /* equal rows of w: the first one wins */
         memcpy(p.w + j * K, p.w, sizeof(float) * K);
         p.bias[j] = 0.25f;
     }
@@ -233,10 +232,10 @@ static void test_ties_zeros_and_barred_entries_are_handled(void **state) {
         assert_int_equal(tokens[r], 0);
         assert_true(values[r] == -INFINITY);
     }
-    product_free(&p);
+    problem_free(&p);
 }
 
-/* Numbers whose squares leave the range of floats, beside a row of zeros. */
+/* Numbers whose squares overflow fp32, next to a row of zeros. */
 static void test_argmax_survives_squares_beyond_float_range(void **state) {
     (void)state;
     enum { ROWS = 4, N = 1000, K = 200 };
@@ -248,7 +247,7 @@ static void test_argmax_survives_squares_beyond_float_range(void **state) {
     for (size_t s = 0; s < sizeof(SIZES) / sizeof(*SIZES); s++) {
         float values[ROWS];
         int32_t tokens[ROWS];
-        product p = product_of(&random, ROWS, N, K);
+        problem p = problem_of(&random, ROWS, N, K);
         for (int i = 0; i < ROWS * K; i++)
             p.x[i] *= SIZES[s][0];
         for (int i = 0; i < N * K; i++)
@@ -268,11 +267,11 @@ static void test_argmax_survives_squares_beyond_float_range(void **state) {
         find(&p, -1, values, tokens, NULL);
         for (int r = 0; r < ROWS; r++)
             assert_int_equal(tokens[r], 300);
-        product_free(&p);
+        problem_free(&p);
     }
 }
 
-/* What is not finite: in x it leaves nothing to choose; in a row of w it counts as in floats. */
+/* Non-finite values: in x they leave no valid entry; in a row of w they count as in fp32. */
 static void test_argmax_handles_non_finite_entries(void **state) {
     (void)state;
     enum { ROWS = 4, N = 900, K = 50 };
@@ -281,7 +280,7 @@ static void test_argmax_handles_non_finite_entries(void **state) {
     harness_random random = {14};
     if (!serves())
         skip();
-    product p = product_of(&random, ROWS, N, K);
+    problem p = problem_of(&random, ROWS, N, K);
     for (int i = 0; i < K; i++) {
         p.x[3 * K + i] = fabsf(p.x[3 * K + i]);
         p.w[500 * K + i] = i == 20 ? -INFINITY : p.w[500 * K + i];
@@ -301,20 +300,20 @@ static void test_argmax_handles_non_finite_entries(void **state) {
     find(&p, -1, values, tokens, NULL);
     assert_int_equal(tokens[3], 500);
     assert_true(values[3] == INFINITY);
-    p.w[7 * K + 3] = NAN; /* a damaged weight is not passed over in silence */
+    p.w[7 * K + 3] = NAN; /* a damaged weight must not be ignored */
     find(&p, -1, values, tokens, NULL);
     assert_true(isnan(values[2]) && isnan(values[3]));
     p.bias[7] = -INFINITY;
     find(&p, -1, values, tokens, NULL);
     assert_int_equal(tokens[3], 500);
-    product_free(&p);
+    problem_free(&p);
 }
 
 /* ---- Searches ---- */
 
 enum { TEXTS = 5, LONGEST = 9 };
 
-/* Large enough for a screen, but on emulators. */
+/* Large enough for the int8 screen, except on emulators. */
 static tfm_model *model_of(const char *family) {
     tfm_model_shape shape = harness_slow() ? TINY_TRANSLATOR : TRANSLATOR;
     tfm_model *model;
@@ -329,7 +328,7 @@ static tfm_model *model_of(const char *family) {
     return model;
 }
 
-/* All but the scores, which are 0 without, of texts of `least` tokens or more together. */
+/* Everything but the scores, which are 0 without, for texts that total `least` tokens or more. */
 static void same(const tfm_hypotheses *with, const tfm_hypotheses *without, int64_t least) {
     int64_t tokens = 0;
     for (size_t i = 0; i < with->sentences; i++) {
@@ -374,7 +373,7 @@ static void test_screened_greedy_search_equals_scored(void **state) {
             const int32_t *prefixes = way == PREFIXED && texts == TEXTS ? PREFIXES : NULL;
             const size_t *prefix_counts = prefixes ? PREFIX_COUNTS : NULL;
             tfm_search_options options = {.beam_size = 1, .max_length = 12};
-            model->rules.no_repeat_ngram = way == RULED ? 1 : 0; /* no token comes twice */
+            model->rules.no_repeat_ngram = way == RULED ? 1 : 0; /* no token occurs twice */
             harness_ok(tfm_search(model, &with, ids, counts, texts, prefixes, prefix_counts, &options));
             assert_true(way > PLAIN || texts > 1 || model->output_int8.version == 0);
             options.skip_scores = true;
@@ -387,7 +386,7 @@ static void test_screened_greedy_search_equals_scored(void **state) {
             tfm_hypotheses_free(&without);
         }
     model->rules.no_repeat_ngram = 0;
-    tfm_hypotheses best; /* a beam has its scores all the same */
+    tfm_hypotheses best; /* beam search still returns scores */
     harness_ok(tfm_search(model, &best, ids, counts, 1, NULL, NULL,
                           &(tfm_search_options){.beam_size = 2, .skip_scores = true}));
     assert_true(best.items[0].score < 0 && best.items[0].log_probs[0] < 0);
@@ -395,7 +394,7 @@ static void test_screened_greedy_search_equals_scored(void **state) {
     tfm_model_free(&model);
 }
 
-/* A change of the weights is one of the screen: that of other weights would find other tokens. */
+/* A weight update also updates the int8 screen: a stale screen would find other tokens. */
 static void test_changed_weights_rebuild_the_int8_screen(void **state) {
     (void)state;
     int32_t ids[TEXTS * LONGEST];
@@ -426,7 +425,7 @@ static void test_changed_weights_rebuild_the_int8_screen(void **state) {
     tfm_model_free(&model);
 }
 
-/* Where all entries are as good as equal, bytes tell nothing, and the search goes on by logits, as do later ones. */
+/* When all entries are nearly equal, int8 cannot decide: the search and later ones use logits. */
 static void test_indistinct_logits_disable_screening(void **state) {
     (void)state;
     int32_t ids[TEXTS * LONGEST];
@@ -452,7 +451,7 @@ static void test_indistinct_logits_disable_screening(void **state) {
     tfm_model_free(&model);
 }
 
-/* A trainer changes the parameters whenever it likes. */
+/* A trainer may change the parameters at any time. */
 static void test_training_disables_screening(void **state) {
     (void)state;
     int32_t ids[TEXTS * LONGEST];
@@ -500,7 +499,7 @@ static void test_screened_generation_equals_scored(void **state) {
     }
     harness_ok(tfm_generate_ids(model, &with, ids, counts, TEXTS,
                                 &(tfm_generate_options){.max_new_tokens = 4, .sample = true, .skip_scores = true}));
-    assert_true(with.items[0].score < 0); /* what is drawn has its scores all the same */
+    assert_true(with.items[0].score < 0); /* sampled tokens still have scores */
     tfm_hypotheses_free(&with);
     tfm_model_free(&model);
 }

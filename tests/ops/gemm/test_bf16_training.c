@@ -1,5 +1,5 @@
-/* Training whose products round to bf16 what they read: near what it is in fp32, the same to the bit when it goes on,
- * and nothing else of the context does so. By the device's own products of bf16, or by their emulation. */
+/* Training with bf16 matmuls: close to fp32, bit-identical after a resume, and without effect on the rest of the
+ * context. Uses the device's bf16 instructions or their emulation. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static tfm__tuning *tuning(void) {
     return &harness_context()->tuning;
 }
 
-/* A device that has none is given an emulation. */
+/* A device without bf16 uses an emulation. */
 static void provide(void) {
     if (!tfm__gemm_half_declines(harness_context(), TFM_BF16))
         return;
@@ -27,7 +27,7 @@ static void provide(void) {
     }
     tuning()->mma_emulated = false;
     tuning()->mma = TFM__MMA_NONE;
-    printf("skipped: this kind of device takes no matrix engine for products\n");
+    printf("skipped: this kind of device uses no matrix cores for GEMM\n");
     skip();
 }
 
@@ -38,8 +38,8 @@ static tfm_trainer_options options_of(tfm_dtype precision) {
     return o;
 }
 
-/* A run of twelve updates; at the sixth, if `path`, another model and trainer go on from there. The parameters at the
- * end, and the losses. */
+/* A run of twelve updates; with `path`, another model and trainer resume at the sixth. Returns final parameters and
+ * losses. */
 static float *train(double *losses, size_t *count, tfm_dtype precision, const char *path) {
     tfm_context *ctx = harness_context();
     const tfm_trainer_options o = options_of(precision);
@@ -71,9 +71,9 @@ static float *train(double *losses, size_t *count, tfm_dtype precision, const ch
     return result;
 }
 
-/* bf16 has 8 bits, so that what products read moves by 2^-9 of itself at most, and by a third of that as a root mean
- * square. Losses here are means over dozens of targets after a dozen products, whose errors add up as roots do: 2^-9
- * sqrt(12) / 3 of a loss is 2^-9 and some, and the steps of Adam differ by as much. Twice 2^-9 is the bound. */
+/* bf16 has 8 significant bits: a matmul input is off by at most 2^-9 relative, a third of that in RMS. Losses are means
+ * over dozens of targets after a dozen matmuls, and errors add up as roots: 2^-9 sqrt(12) / 3 of a loss is just over
+ * 2^-9, and Adam steps differ by as much. The bound is twice 2^-9. */
 static void test_bf16_training_losses_are_near_fp32(void **state) {
     (void)state;
     double plain[UPDATES], narrow[UPDATES], after[UPDATES];
@@ -88,7 +88,7 @@ static void test_bf16_training_losses_are_near_fp32(void **state) {
     assert_true(worst > 0 && worst < 2.0 / 512);
     assert_true(narrow[UPDATES - 1] < narrow[0]);
     assert_true(memcmp(before, rounded, count * sizeof(*before)) != 0);
-    /* In the same context fp32 is what it was. */
+    /* fp32 in the same context is unaffected. */
     float *again = train(after, &count, TFM_F32, NULL);
     assert_memory_equal(before, again, count * sizeof(*before));
     assert_memory_equal(plain, after, sizeof(plain));
@@ -119,7 +119,7 @@ static void listen(void *user, tfm_log_level level, const char *line) {
     told += level == TFM_LOG_WARNING && strstr(line, "another kind of device") != NULL;
 }
 
-/* Whether a checkpoint that a trainer of this precision wrote is told to be of another kind of device. */
+/* Whether a checkpoint of a trainer of this precision is reported as written on another kind of device. */
 static int loads(const char *path, tfm_dtype precision) {
     const tfm_trainer_options o = options_of(precision);
     tfm_model *model;
@@ -135,7 +135,7 @@ static int loads(const char *path, tfm_dtype precision) {
     return told;
 }
 
-/* A device that multiplies bf16 by another instruction adds in another order; fp32 does not depend on that. */
+/* Another bf16 instruction adds in another order; fp32 does not depend on it. */
 static void test_checkpoint_of_another_bf16_instruction_is_rejected(void **state) {
     double losses[UPDATES];
     char path[4200];
@@ -155,7 +155,7 @@ static void test_checkpoint_of_another_bf16_instruction_is_rejected(void **state
     assert_int_equal(harness_setup(state), 0);
 }
 
-/* An evaluation is of the model as it is saved. */
+/* An evaluation uses the model as saved. */
 static void test_bf16_training_evaluates_in_fp32(void **state) {
     (void)state;
     double nll[2];
@@ -177,7 +177,7 @@ static void test_bf16_training_evaluates_in_fp32(void **state) {
     assert_memory_equal(&nll[0], &nll[1], sizeof(*nll));
 }
 
-/* A device without, and numbers that nothing rounds to. The model may then be trained in fp32. */
+/* A device without bf16, and dtypes that are not bf16. The model can then be trained in fp32. */
 static void test_bf16_training_without_device_support_is_rejected(void **state) {
     tfm_context *ctx = harness_context();
     tfm_trainer_options o = options_of(TFM_F16);

@@ -1,6 +1,5 @@
-/* Linear layers whose products round to bf16 what they read, as in training by --precision bf16: forward and both ways
- * back, against double precision over numbers that are rounded so. By processors' own products of bf16, by their
- * emulation, and by that of a matrix engine. */
+/* Linear layers with bf16 matmuls, as in training with --precision bf16: forward and both gradients against double
+ * precision over bf16-rounded inputs. Uses CPU bf16 instructions, their emulation, and emulated MMA. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,13 +18,13 @@ static tfm__tuning *tuning(void) {
     return &harness_context()->tuning;
 }
 
-/* A fresh context, for a fresh state of what was tried. */
+/* A fresh context with no validation results. */
 static void again(void **state) {
     harness_teardown(state);
     assert_int_equal(harness_setup(state), 0);
 }
 
-/* The device's own instruction, for vectors or for tiles; false where it has none. */
+/* The device's own vector or tile instruction; false if it has none. */
 static bool instruction(bool tiles) {
     if (tuning()->class != TFM__CLASS_CPU || tuning()->width != 16 ||
         !(tiles ? tuning()->amx_bf16 && tfm__amx_allowed() : tuning()->avx512_bf16))
@@ -41,7 +40,7 @@ static void pose(bool tiles) {
     tuning()->amx_bf16 = tiles;
 }
 
-/* Four ways of multiplying; false where this device has none such, and where an emulator takes no engine. */
+/* Four implementations; false if the device lacks it, and for MMA on an emulator. */
 static bool set_way(int way) {
     if (way < 2)
         return instruction(way == 1);
@@ -54,7 +53,7 @@ static void skip_without(bool any, void **state) {
     if (any)
         return;
     again(state);
-    printf("skipped: this kind of device takes no matrix engine for products\n");
+    printf("skipped: this kind of device uses no matrix cores for GEMM\n");
     skip();
 }
 
@@ -69,7 +68,7 @@ static double rounded(float x) {
     return harness_rounded((double)x, 8);
 }
 
-/* What is compared: the result, and the gradients. */
+/* The compared tensors: the result and the gradients. */
 typedef struct wanted {
     double *y, *dx, *dw, *dbias;
 } wanted;
@@ -80,7 +79,7 @@ static double *zeros(int64_t count) {
     return host;
 }
 
-/* `y`: what the device made, which says where ReLU let something through. */
+/* `y`: the device's result, which defines the ReLU mask. */
 static void oracle(wanted *want, const layer *l, const float *x, const float *w, const float *bias, const float *dy,
                    const float *before, const float *y) {
     for (int64_t i = 0; i < l->outputs * l->inputs; i++)
@@ -111,7 +110,7 @@ static void judge(const layer *l, tfm_tensor got, const double *want, const char
     free(host);
 }
 
-/* The gradient of the weight is added to what is there, as from one batch of an update to the next. */
+/* The weight gradient is accumulated, as in gradient accumulation. */
 static void check(layer l) {
     static harness_random random = {1};
     tfm_context *ctx = harness_context();
@@ -154,7 +153,7 @@ static void check(layer l) {
         free(all[i]);
 }
 
-/* Whole tiles, parts of them, odd sizes, and inner dimensions in pieces, of each of the three products. */
+/* Full and partial tiles, odd sizes, and split-K, for each of the three GEMMs. */
 static void test_bf16_linear_layers_match_rounded_inputs(void **state) {
     const layer layers[] = {{64, 64, 64, true, true},   {63, 31, 95, true, false},   {13, 33, 1, false, false},
                             {600, 32, 50, true, false}, {40, 530, 33, false, true},  {37, 19, 1100, true, false},
@@ -172,7 +171,7 @@ static void test_bf16_linear_layers_match_rounded_inputs(void **state) {
     skip_without(ways > 0, state);
 }
 
-/* Where products may not round, nobody rounds; and a weight that both read has the copy that each of them wants. */
+/* Without bf16 enabled nothing is rounded; a weight read in both modes has a packed copy for each. */
 static void test_weight_copies_serve_bf16_and_fp32_in_turn(void **state) {
     enum { ROWS = 40, OUTPUTS = 36, INPUTS = 48 };
     harness_random random = {7};
@@ -206,7 +205,7 @@ static void test_weight_copies_serve_bf16_and_fp32_in_turn(void **state) {
     again(state);
 }
 
-/* A device that has nothing for it says why. */
+/* A device without bf16 support reports why. */
 static void test_missing_bf16_support_is_explained(void **state) {
     tfm_context *ctx = harness_context();
     tuning()->avx512_bf16 = tuning()->amx_bf16 = false;

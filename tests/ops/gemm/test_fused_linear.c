@@ -1,5 +1,5 @@
-/* Linear layers of one input after a norm, in one launch where a device has it, against double precision; and their
- * backward passes are those of the ops that they stand for. */
+/* Fused linear layers of one input after a norm, in one launch if the device supports it, against double precision;
+ * their backward passes equal those of the separate ops. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ typedef struct shape {
     int count;
     int64_t n[3];
     bool normed, root_mean_square, residual, affine, biased;
-    bool even; /* all lie at multiples of four elements */
+    bool even; /* all aligned to four elements */
 } shape;
 
 static void make_input(double *sum, double *norm, const float *x, const float *residual, const float *gamma,
@@ -33,7 +33,7 @@ static void make_input(double *sum, double *norm, const float *x, const float *r
     }
 }
 
-/* A guarded tensor at a multiple of four elements, as the kernel for few rows wants them, or at an odd place. */
+/* A guarded tensor, aligned to four elements as the skinny-GEMM kernel requires, or unaligned. */
 static tfm_tensor placed(bool even, const float *host, int rank, const int64_t *dims) {
     if (!even)
         return harness_tensor(TFM_F32, rank, dims, host);
@@ -65,7 +65,7 @@ static void close_to(tfm_tensor got, const double *want, const char *what) {
     free(host);
 }
 
-/* Some layers of several have none. */
+/* Some of several layers have no bias. */
 static bool has_bias(const shape *s, int layer) {
     return s->biased && (s->k % 5 != 1 || layer != (int)(s->rows % 3));
 }
@@ -122,7 +122,7 @@ static void check(shape s, harness_random *random) {
                 want[e] += (s.normed ? norm[r * s.k + k] : (double)x[r * s.k + k]) * w[i][q * s.k + k];
             want[e] = fmax(want[e] + (has_bias(&s, i) ? (double)bias[i][q] : 0), 0);
         }
-        snprintf(what, sizeof(what), "product %d of %d: %d x %d, %d rows, norm %d%s%s%s", i, s.count, (int)s.n[i],
+        snprintf(what, sizeof(what), "GEMM %d of %d: %d x %d, %d rows, norm %d%s%s%s", i, s.count, (int)s.n[i],
                  (int)s.k, (int)s.rows, s.normed + s.root_mean_square, s.residual ? ", residual" : "",
                  s.affine ? ", affine" : "", s.biased ? ", bias" : "");
         close_to(y[i], want, what);
@@ -158,7 +158,7 @@ static void test_norm_and_grouped_linear_match_double_precision(void **state) {
     }
 }
 
-/* Two layers of which one is the gate of the other. */
+/* Two layers, one gating the other. */
 static void check_gated(const shape *s, bool gelu, harness_random *random) {
     tfm_context *ctx = harness_context();
     const int64_t n = s->n[0];
@@ -202,7 +202,7 @@ static void check_gated(const shape *s, bool gelu, harness_random *random) {
         const double u = gelu ? 1.5957691216057308 * (v[1] + 0.044715 * v[1] * v[1] * v[1]) : v[1];
         want[e] = v[0] * v[1] / (1 + exp(-u));
     }
-    snprintf(what, sizeof(what), "a gate: %d x %d, %d rows, norm %d%s", (int)n, (int)s->k, (int)s->rows,
+    snprintf(what, sizeof(what), "gated: %d x %d, %d rows, norm %d%s", (int)n, (int)s->k, (int)s->rows,
              s->normed + s->root_mean_square, s->biased ? ", bias" : "");
     close_to(y, want, what);
     if (s->normed)
@@ -237,7 +237,7 @@ static void test_gated_linear_matches_double_precision(void **state) {
                     i % 4 == 1, &random);
 }
 
-/* Whether a kernel of gemm_gpu_skinny has been asked for with this define. */
+/* Whether a kernel of gemm_gpu_skinny was requested with this define. */
 static bool asked_with(const tfm_context *ctx, const char *define) {
     for (size_t i = 0; i < TFM__COUNT(ctx->kernels); i++) {
         const tfm__kernel *kernel = ctx->kernels[i];
@@ -248,8 +248,8 @@ static bool asked_with(const tfm_context *ctx, const char *define) {
     return false;
 }
 
-/* Too few columns for a device's many compute units: two and four teams share those of one, also where the last of
- * them have little of a line to read, and by each number of rows, norm and gate. */
+/* Too few columns for many compute units: two and four teams share a column's K, also with a short rest, for each
+ * number of rows, norm and gate. */
 static void test_work_groups_share_columns_on_large_devices(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -267,7 +267,7 @@ static void test_work_groups_share_columns_on_large_devices(void **state) {
         s.biased = i % 3 != 1;
         ctx->info.compute_units = 100;
         check(s, &random);
-        s.n[0] = 21; /* a gate's input has a residual with its norm, and no gamma */
+        s.n[0] = 21; /* a gated input has a residual with its norm, and no gamma */
         s.residual = s.normed;
         s.affine = false;
         check_gated(&s, i % 2, &random);
@@ -306,7 +306,7 @@ static void test_column_sharing_follows_compute_units(void **state) {
     }
 }
 
-/* Numbers far from 0, where a mean of floats is not exact enough for the variance. */
+/* Values far from 0, where an fp32 mean is too inexact for the variance. */
 static void test_fused_norm_of_large_mean_is_exact(void **state) {
     (void)state;
     enum { K = 512 };
@@ -342,7 +342,7 @@ static size_t kernels_of(const tfm_context *ctx) {
     return count;
 }
 
-/* Where a device prefers it, three layers after a norm are one kernel, of whatever is not too odd for it. */
+/* Where the device prefers it, three layers after a norm are one kernel, for aligned shapes. */
 static void test_three_projections_are_one_launch_on_gpu(void **state) {
     (void)state;
     enum { ROWS = 4, K = 64 };
@@ -372,7 +372,7 @@ static void test_three_projections_are_one_launch_on_gpu(void **state) {
     tfm_context_free(&ctx);
 }
 
-/* A device that vectorises what one item says has them in one launch as well, and each is what it is alone. */
+/* A CPU-style device runs them in one launch as well, each bit-identical to the separate layer. */
 static void test_three_projections_are_one_launch_on_cpu(void **state) {
     (void)state;
     enum { K = 40, MOST = 37 };

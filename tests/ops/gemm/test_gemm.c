@@ -1,5 +1,4 @@
-/* Every GEMM provider against double precision, over odd shapes, transposes, batches, strides, biases,
- * activations. */
+/* Every GEMM provider against double precision: odd shapes, transposes, batches, strides, biases, activations. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 #include "support/scratch.h"
 
 typedef struct shape {
-    int64_t batch; /* 0: one */
+    int64_t batch; /* 0: 1 */
     int64_t m, n, k;
     bool transpose_a, transpose_b;
     bool shared_b; /* one b for the whole batch */
@@ -36,11 +35,11 @@ static double activated(double v, tfm_activation activation) {
     case TFM_SILU:
         return v / (1 + exp(-v));
     default:
-        return tfm__check_activation(v, activation); /* those of few models, which test_activate compares */
+        return tfm__check_activation(v, activation); /* used by few models and compared by test_activate */
     }
 }
 
-/* With e->accumulate c holds what the product is added to. */
+/* With e->accumulate the initial values of c. */
 static void oracle(double *c, const float *a, const float *b, const shape *s, const extras *e) {
     const int64_t a_row = s->transpose_a ? 1 : s->k, a_column = s->transpose_a ? s->m : 1;
     const int64_t b_row = s->transpose_b ? 1 : s->n, b_column = s->transpose_b ? s->k : 1;
@@ -71,9 +70,9 @@ static tfm_tensor operand(const float *host, bool batched, int64_t batch, int64_
     return harness_tensor(TFM_F32, batched ? 3 : 2, batched ? dims : dims + 1, host);
 }
 
-static uint64_t launches; /* of our kernels, in the last product */
+static uint64_t launches; /* of the library's kernels, in the last GEMM */
 
-/* One product by one provider (NULL: the chosen one). False if it declines. */
+/* One GEMM by one provider (NULL: the chosen one). False if it declines. */
 static bool check(const tfm__gemm_provider *provider, shape s, extras e, harness_random *random) {
     tfm_context *ctx = harness_context();
     s.batch = s.batch > 1 ? s.batch : 1;
@@ -121,9 +120,8 @@ static bool check(const tfm__gemm_provider *provider, shape s, extras e, harness
     return !why;
 }
 
-/* All mixes of the odd sizes up to a size that the oracle takes in a moment; `stride` leaves some out, of an odd
- * number, so that every mix of transposes is met. Where it is brief more are left out, most of them as on a GPU, whose
- * kernels are slow here. */
+/* All combinations of odd sizes up to a limit for the oracle's time; an odd `stride` skips some, so that every
+ * transpose combination occurs. Brief runs skip more, most of them as on a GPU, whose kernels are slow on PoCL. */
 static void odd_shapes(const tfm__gemm_provider *provider, int stride, double most) {
     const int64_t sizes[] = {1, 3, 17, 65, 1000};
     harness_random random = {1};
@@ -143,10 +141,10 @@ static void odd_shapes(const tfm__gemm_provider *provider, int stride, double mo
     }
 }
 
-/* Skips where the providers of panels decline whatever it is. */
+/* Skips the test if the packing providers decline any GEMM. */
 static void need_wide(void) {
     if (tfm__context_tuning(harness_context())->class != TFM__CLASS_CPU) {
-        printf("skipped: this device does not take the packed kernels\n");
+        printf("skipped: the packing providers decline this device\n");
         skip();
     }
 }
@@ -163,19 +161,19 @@ static void test_cpu_packed_gemm_matches_double_precision(void **state) {
     odd_shapes(&tfm__gemm_cpu_packed, 1, 2e6);
 }
 
-/* Each register tile by itself, whole and with the inner dimension cut in three; operands that can be read four floats
- * at a time, and such as cannot; elements counted in 32 and in 64 bits. */
+/* Each register tile, whole and with split-K of three; operands with and without float4 alignment; 32-bit and 64-bit
+ * indices. */
 static void test_every_gpu_tile_matches_double_precision(void **state) {
     (void)state;
     const tfm__gemm_provider *provider = &tfm__gemm_gpu_tiled;
     tfm__tuning *tuning = &harness_context()->tuning;
     if (tuning->class != TFM__CLASS_GPU) {
-        printf("skipped: the device vectorises what one work-item says\n");
+        printf("skipped: a CPU-style device\n");
         skip();
     }
     const tfm__tuning own = *tuning;
     const extras sum = {.accumulate = true, .alpha = -0.5f};
-    const bool few = harness_brief(); /* of what each tile has kernels of its own for: one tile has each */
+    const bool few = harness_brief(); /* options with separate kernels per tile: each tile gets one of them */
     harness_random random = {11};
     int ran = 0;
     for (int tile = 1; tile <= 6; tile += few && harness_slow() ? 2 : 1) {
@@ -191,11 +189,11 @@ static void test_every_gpu_tile_matches_double_precision(void **state) {
             if (!few || tile == 1)
                 check(provider, (shape){.batch = 2, .m = 4, .n = 132, .k = 20, .transpose_a = a, .transpose_b = b}, sum,
                       &random);
-            if (b && (!few || tile == 3)) /* c is not written by fours */
+            if (b && (!few || tile == 3)) /* c is stored without float4 */
                 check(provider, (shape){.m = 68, .n = 69, .k = 72, .transpose_a = a, .transpose_b = b}, (extras){0},
                       &random);
             tuning->gemm_split_k = 3;
-            if (!few || tile == 2) /* parts are added up by fours */
+            if (!few || tile == 2) /* partial sums are added with float4 */
                 check(provider, (shape){.m = 5, .n = 68, .k = 200, .transpose_a = a, .transpose_b = b}, sum, &random);
             harness_align(0);
             tuning->gemm_index_64bit = true;
@@ -216,13 +214,13 @@ static void test_every_gpu_tile_matches_double_precision(void **state) {
     odd_shapes(provider, !harness_slow() ? 5 : few ? 23 : 11, 2e6);
 }
 
-/* Tiles of which an item has more sums than the device's registers hold, as on Intel's GPUs: none of them is taken,
- * unless a build option gives it more registers. How many they are tests/gpu judges; here it is that this is heeded. */
+/* Tiles with more accumulators than the device has registers, as on Intel GPUs: none is chosen unless a build option
+ * provides more registers. tests/gpu checks the register counts; this checks that they are obeyed. */
 static void test_tiles_beyond_register_limit_are_declined(void **state) {
     (void)state;
     tfm__tuning *tuning = &harness_context()->tuning;
     if (tuning->class != TFM__CLASS_GPU) {
-        printf("skipped: the device vectorises what one work-item says\n");
+        printf("skipped: a CPU-style device\n");
         skip();
     }
     const tfm__tuning own = *tuning;
@@ -242,7 +240,7 @@ static void test_tiles_beyond_register_limit_are_declined(void **state) {
     }
     assert_in_range(taken[1], 1, taken[0] - 1);
     assert_int_equal(taken[2], taken[0]);
-    /* A device that holds none of them has its products from another provider. */
+    /* A device that fits no tile uses another provider. */
     harness_random random = {12};
     tuning->gemm_tile = 0;
     tuning->gemm_register_floats = 1;
@@ -296,11 +294,11 @@ static void test_batched_and_strided_gemm_is_right(void **state) {
         batches(tfm__gemm_providers[p], less() ? 3 : 1);
 }
 
-/* More matrices than some devices' grids take in one dimension. */
+/* More matrices than some devices take in one grid dimension. */
 static void test_more_matrices_than_grid_limit_are_right(void **state) {
     (void)state;
     if (harness_slow() || harness_brief()) {
-        printf("skipped: 70000 matrices take long\n");
+        printf("skipped: 70000 matrices are slow\n");
         skip();
     }
     harness_random random = {4};
@@ -319,7 +317,7 @@ static void epilogues(const tfm__gemm_provider *provider) {
             check(provider, (shape){.m = 15, .n = n, .k = 11, .transpose_b = true}, e, &random);
             e.bias = NULL;
             check(provider, (shape){.batch = 2, .m = 2, .n = n, .k = 11, .transpose_a = true}, e, &random);
-            if (activation <= TFM_RELU) { /* -inf: a column that search must never take */
+            if (activation <= TFM_RELU) { /* -inf: a token excluded from search */
                 for (int64_t j = 0; j < n; j += 2)
                     bias[j] = -INFINITY;
                 e.bias = bias;
@@ -354,9 +352,9 @@ static void accumulations(const tfm__gemm_provider *provider) {
     }
 }
 
-/* A transposed a goes by blocks of rows: more than one, and a c so small that they are summed in parts; b in
- * whole panels, which is read where it lies, and not. */
-static void turned(const tfm__gemm_provider *provider) {
+/* A transposed a by blocks of rows: more than one, and a c so small that sums are split; b in whole panels, read in
+ * place or packed. */
+static void check_transposed(const tfm__gemm_provider *provider) {
     harness_random random = {10};
     float *bias = normals(&random, 64);
     for (int64_t n = 63; n <= (provider || !harness_brief() ? 64 : 63); n++) {
@@ -375,17 +373,17 @@ static void turned(const tfm__gemm_provider *provider) {
 
 static void test_transposed_a_blocks_are_right(void **state) {
     (void)state;
-    turned(&tfm__gemm_cpu_packed);
-    if (!less()) /* the sizes are of blocks that GPUs do not have */
-        turned(NULL);
+    check_transposed(&tfm__gemm_cpu_packed);
+    if (!less()) /* block sizes that GPUs do not use */
+        check_transposed(NULL);
 }
 
-/* c += alpha a b, as gradients are summed. */
+/* c += alpha a b, as in gradient accumulation. */
 static void test_accumulating_gemm_is_right(void **state) {
     (void)state;
     for (int p = 0; p < TFM__GEMM_PROVIDERS; p++)
         if (!(harness_slow() || less()) ||
-            tfm__gemm_providers[p] != &tfm__gemm_clblast) /* a CPU has it in brief runs */
+            tfm__gemm_providers[p] != &tfm__gemm_clblast) /* CPUs have it in brief runs */
             accumulations(tfm__gemm_providers[p]);
     assert_null(clblast_declines());
 }
@@ -408,8 +406,7 @@ static void test_clblast_gemm_matches_double_precision(void **state) {
     assert_null(clblast_declines());
 }
 
-/* CLBlast multiplies in other ways from a size on that the device decides: each octave is compared, and with numbers
- * that say something. */
+/* CLBlast switches kernels at a size that depends on the device: each octave is compared, with random numbers. */
 static void test_clblast_is_validated_once_per_size(void **state) {
     tfm_context *ctx = harness_context();
     const tfm__gemm_provider *provider = &tfm__gemm_clblast;
@@ -431,7 +428,7 @@ static void test_clblast_is_validated_once_per_size(void **state) {
         harness_ok(tfm__tensor_fill(ctx, a, &values[i]));
         const uint64_t launched = ctx->launches;
         harness_ok(tfm__gemm_with(ctx, provider, &why, &c, a, b, NULL));
-        assert_true(ctx->launches > launched); /* the reference kernel's: such numbers say nothing */
+        assert_true(ctx->launches > launched); /* the reference kernel's; those numbers are not random */
     }
     check(provider, small, (extras){0}, &random);
     assert_true(launches > 0);
@@ -444,7 +441,7 @@ static void test_clblast_is_validated_once_per_size(void **state) {
     tfm_tensor_free(ctx, &c);
 }
 
-/* Where its ints or a device's grids would not reach. */
+/* Sizes beyond the provider's int range or a device's grid. */
 static void test_clblast_declines_beyond_32_bits(void **state) {
     (void)state;
     const tfm__gemm_task tasks[] = {
@@ -468,12 +465,12 @@ static void count_warnings(void *user, tfm_log_level level, const char *line) {
     warnings += level == TFM_LOG_WARNING && strstr(line, "the result of CLBlast was wrong") != NULL;
 }
 
-/* A CLBlast that disagrees with the plain kernel (here it is the plain kernel that lies) is found out at its
- * first product, which another provider computes again; one warning, and it is not asked any more. */
+/* A CLBlast that disagrees with the plain kernel (here the plain kernel is wrong) is detected at its first GEMM;
+ * another provider computes it again, one warning is logged, and CLBlast is not used again. */
 static void test_wrong_clblast_result_is_replaced(void **state) {
     const tfm__tuning *tuning = tfm__context_tuning(harness_context());
     if (tuning->class != TFM__CLASS_CPU && strcmp(tuning->gemm_order[0].provider, "reference") == 0) {
-        printf("skipped: here the plain kernel would be the one to take over\n");
+        printf("skipped: the fallback on this device is the plain kernel\n");
         skip();
     }
     size_t size;
@@ -503,7 +500,7 @@ static void test_wrong_clblast_result_is_replaced(void **state) {
     assert_int_equal(harness_setup(state), 0);
 }
 
-/* The kernels as other CPUs get them: this device runs any vector width, if slower. */
+/* The kernels as compiled for other CPUs: this device runs any vector width, though more slowly. */
 static void test_cpu_kernels_are_right_at_other_vector_widths(void **state) {
     need_wide();
     static const int widths[][2] = {{8, 6}, {4, 6}}; /* vector width, rows of a tile: AVX2, SSE and NEON */
@@ -522,13 +519,13 @@ static void test_cpu_kernels_are_right_at_other_vector_widths(void **state) {
         epilogues(&tfm__gemm_cpu_skinny);
         accumulations(&tfm__gemm_cpu_packed);
         accumulations(&tfm__gemm_cpu_skinny);
-        turned(&tfm__gemm_cpu_packed);
+        check_transposed(&tfm__gemm_cpu_packed);
     }
     harness_teardown(state);
     assert_int_equal(harness_setup(state), 0);
 }
 
-/* The plain kernel on devices that take smaller work-groups than this one, down to one item. */
+/* The plain kernel on devices with smaller work-group limits, down to one item. */
 static void test_reference_gemm_runs_in_small_workgroups(void **state) {
     (void)state;
     tfm__limits *limits = (tfm__limits *)tfm__context_limits(harness_context());
@@ -541,8 +538,7 @@ static void test_reference_gemm_runs_in_small_workgroups(void **state) {
     limits->max_group = most;
 }
 
-/* Few rows and many are the same numbers to rounding, whoever computes them; NaN in an input shows in its row
- * only. */
+/* Few rows and many agree to rounding on every provider; NaN in an input stays in its row. */
 static void test_nan_stays_in_its_row(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -582,7 +578,7 @@ static void check_linear(tfm_tensor x, tfm_param *weight, tfm_tensor bias, const
     tfm_tensor_free(ctx, &y);
 }
 
-/* The packed copy outlives scopes, follows the version, and is made once. */
+/* The packed copy outlives scopes, follows the weight's version, and is made once. */
 static void test_packed_weight_copy_follows_weight_version(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -599,7 +595,7 @@ static void test_packed_weight_copy_follows_weight_version(void **state) {
     check_linear(x, &weight, bias, hx, hw, hb, 26, n, k);
     harness_ok(tfm_scope_close(ctx, 0, NULL));
     tfm_tensor packed = weight.packed;
-    tfm_tensor filler = HARNESS_TENSOR(TFM_F32, NULL, 200, k); /* would take the packed copy's memory, were it free */
+    tfm_tensor filler = HARNESS_TENSOR(TFM_F32, NULL, 200, k); /* would reuse the memory of a freed packed copy */
     check_linear(row, &weight, bias, hx, hw, hb, 1, n, k);
     check_linear(x, &weight, (tfm_tensor){0}, hx, hw, NULL, 26, n, k);
     assert_memory_equal(&packed, &weight.packed, sizeof(packed));
@@ -647,7 +643,7 @@ static void test_gemm_rejects_bad_arguments(void **state) {
     assert_null(c.buffer);
 }
 
-/* Providers by name, as strangers ask for them. */
+/* Provider selection by name. */
 static void test_gemm_provider_is_selected_by_name(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -664,7 +660,7 @@ static void test_gemm_provider_is_selected_by_name(void **state) {
     assert_null(why);
     harness_ok(tfm_gemm_with(ctx, NULL, &why, &c, a, b, NULL));
     assert_null(why);
-    harness_ok(tfm_gemm_with(ctx, "cpu-skinny", &why, &c, a, b, NULL)); /* nine rows are not few, anywhere */
+    harness_ok(tfm_gemm_with(ctx, "cpu-skinny", &why, &c, a, b, NULL)); /* nine rows are not skinny on any device */
     assert_non_null(why);
     harness_ok(tfm_linear_with(ctx, "cpu-skinny", &why, &c, a, &weight, (tfm_tensor){0}, TFM_RELU));
     assert_non_null(why);
@@ -701,8 +697,7 @@ static void test_tfm_gemm_variable_selects_providers(void **state) {
     unsetenv("TFM_GEMM");
 }
 
-/* A tuning that names a provider that there is not is a mistake of ours, which nobody is to pay for with slow products.
- */
+/* A tuning row with an unknown provider must not cause an error or slow GEMMs. */
 static void test_unknown_provider_in_tuning_is_an_error(void **state) {
     (void)state;
     tfm_context *ctx = NULL;

@@ -1,5 +1,4 @@
-/* Products going backwards: transposes, batches, one b for all, biases, activations, and a weight used twice.
- */
+/* Backward pass of GEMM: transposes, batches, shared b, biases, activations, and a weight used twice. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,12 +7,12 @@
 
 enum { A, B, BIAS };
 
-typedef struct product {
+typedef struct problem {
     int64_t batch, m, n, k;
     bool transpose_a, transpose_b, shared_b, linear;
     tfm_activation activation;
     float alpha;
-} product;
+} problem;
 
 static double activated(double v, tfm_activation activation) {
     switch (activation) {
@@ -29,7 +28,7 @@ static double activated(double v, tfm_activation activation) {
 }
 
 static void oracle(const gradient_case *c, double *y, double *const *inputs) {
-    const product *p = c->user;
+    const problem *p = c->user;
     for (int64_t e = 0; e < (int64_t)c->count; e++) {
         const int64_t z = e / (p->m * p->n), i = e / p->n % p->m, j = e % p->n;
         const double *a = inputs[A] + z * p->m * p->k, *b = inputs[B] + (p->shared_b ? 0 : z * p->k * p->n);
@@ -41,7 +40,7 @@ static void oracle(const gradient_case *c, double *y, double *const *inputs) {
 }
 
 static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
-    const product *p = c->user;
+    const problem *p = c->user;
     if (!p->linear)
         return tfm_gemm(ctx, y, inputs[A], inputs[B],
                         &(tfm_gemm_options){.transpose_a = p->transpose_a,
@@ -55,7 +54,7 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
     return status;
 }
 
-static void check(harness_random *random, product p) {
+static void check(harness_random *random, problem p) {
     const int64_t most = 40000;
     float *a = malloc((size_t)most * sizeof(float)), *b = malloc((size_t)most * sizeof(float)), bias[300];
     assert_true(a && b);
@@ -86,7 +85,7 @@ static void test_gemm_gradients_match_double_precision(void **state) {
     const int64_t sizes[][3] = {{1, 1, 1}, {3, 17, 1}, {17, 3, 65}, {65, 33, 17}};
     for (int s = 0; s < 4; s++)
         for (int t = 0; t < 4; t++)
-            check(&random, (product){.batch = 1,
+            check(&random, (problem){.batch = 1,
                                      .m = sizes[s][0],
                                      .n = sizes[s][1],
                                      .k = sizes[s][2],
@@ -100,7 +99,7 @@ static void test_batched_gemm_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {2};
     for (int t = 0; t < 8; t++)
-        check(&random, (product){.batch = 3,
+        check(&random, (problem){.batch = 3,
                                  .m = 5,
                                  .n = 17,
                                  .k = 9,
@@ -115,7 +114,7 @@ static void test_linear_gradients_match_double_precision(void **state) {
     harness_random random = {3};
     for (int activation = TFM_NO_ACTIVATION; activation <= TFM_SILU; activation++)
         if (activation != TFM_RELU && activation != TFM_GELU_TANH)
-            check(&random, (product){.batch = 1,
+            check(&random, (problem){.batch = 1,
                                      .m = 33,
                                      .n = 17,
                                      .k = 65,
@@ -124,25 +123,25 @@ static void test_linear_gradients_match_double_precision(void **state) {
                                      .linear = true,
                                      .activation = (tfm_activation)activation,
                                      .alpha = 1});
-    check(&random, (product){.batch = 2,
+    check(&random, (problem){.batch = 2,
                              .m = 150,
                              .n = 5,
                              .k = 3,
                              .transpose_b = true,
                              .shared_b = true,
                              .linear = true,
-                             .alpha = 1}); /* the bias: two steps of a sum */
-    check(&random, (product){.batch = 1,
+                             .alpha = 1}); /* the bias: a two-stage sum */
+    check(&random, (problem){.batch = 1,
                              .m = 600,
                              .n = 40,
                              .k = 32,
                              .transpose_b = true,
                              .shared_b = true,
                              .linear = true,
-                             .alpha = 1}); /* rows in parts */
+                             .alpha = 1}); /* split over rows */
 }
 
-/* ReLU has corners that differences see: here each product is far from them by its bias. */
+/* ReLU kinks disturb finite differences: here the bias keeps each result away from 0. */
 static void oracle_relu(const gradient_case *c, double *y, double *const *inputs) {
     for (size_t e = 0; e < c->count; e++) {
         double sum = inputs[BIAS][e % 17];
@@ -176,7 +175,7 @@ static void test_relu_linear_gradients_match_double_precision(void **state) {
                                     .tolerance = 3e-6});
 }
 
-/* y = x w^T w: a weight, packed once, whose two gradients add up. */
+/* y = x w^T w: a weight that is packed once, with two gradients that add up. */
 static tfm_status run_twice(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
     tfm_tensor hidden = {0};
     (void)c;
@@ -217,13 +216,12 @@ static void test_weight_used_twice_sums_its_gradients(void **state) {
                                     .tolerance = 5e-6});
 }
 
-/* A weight's gradient (m, n) and its bias's (m) together, of dz (rows, m) and x (rows, n). */
+/* A weight gradient (m, n) and its bias gradient (m) together, of dz (rows, m) and x (rows, n). */
 typedef struct gradients {
     int64_t rows, m, n;
 } gradients;
 
-/* Of the bits of `which`: whether the weight's is wanted, the bias's, and whether each is added to what is
- * there. */
+/* Bits of `which`: compute the weight gradient, the bias gradient, and accumulate each. */
 enum { WEIGHT = 1, BOTH = 3, ADD_WEIGHT = 4, ADD_BIAS = 8 };
 
 static float *floats(harness_random *random, int64_t count) {
@@ -233,7 +231,7 @@ static float *floats(harness_random *random, int64_t count) {
     return x;
 }
 
-/* want (m, n) = or += -0.5 dz^T x; with x NULL want (m), n being 1, = or += the sums of dz's columns. */
+/* want (m, n) = or += -0.5 dz^T x; with x NULL want (m), n being 1, = or += the column sums of dz. */
 static void compare(const gradients *g, tfm_tensor got, int64_t n, const float *before, const float *dz, const float *x,
                     const char *what) {
     double *want = calloc((size_t)(g->m * n), sizeof(double));
@@ -292,16 +290,16 @@ static void test_linear_gradient_kernels_match_double_precision(void **state) {
             check_gradients(&random, g, number % 16);
         number++;
     }
-    static const gradients large[] = {{200, 100, 300}, /* panels of a strip shared out */
-                                      {600, 100, 40},  /* rows in parts */
-                                      {600, 1500, 2}}; /* in blocks, one part */
+    static const gradients large[] = {{200, 100, 300}, /* panels of a strip distributed over items */
+                                      {600, 100, 40},  /* split over rows */
+                                      {600, 1500, 2}}; /* in blocks, no split */
     for (int which = 0; which < 16; which++)
         for (int i = 0; i < 3; i++)
             if (which % 3 == i || !harness_brief())
                 check_gradients(&random, large[i], which);
 }
 
-/* A bias's gradient is a sum of many rows, whose rounding errors must not pile up row by row. */
+/* A bias gradient sums many rows: rounding errors must not grow linearly. */
 static void test_bias_gradient_of_many_rows_keeps_precision(void **state) {
     (void)state;
     enum { ROWS = 1 << 17, M = 3 };
@@ -324,7 +322,7 @@ static void test_bias_gradient_of_many_rows_keeps_precision(void **state) {
     free(dz);
 }
 
-/* A bias that is a row of its weight: their gradients lie on one another, the bias's comes first. */
+/* A bias that is a row of its weight: their gradients overlap, the bias's comes first. */
 static void test_bias_tied_to_weight_row_sums_gradients(void **state) {
     (void)state;
     const gradients g = {40, 130, 500};
@@ -349,7 +347,7 @@ static void test_bias_tied_to_weight_row_sums_gradients(void **state) {
     free(w);
 }
 
-/* What a training run is told that the products of a layer take is what they take at the most. */
+/* The estimated memory of a layer's GEMMs in training is an upper bound of the real one. */
 static void test_gemm_backward_memory_estimate_holds(void **state) {
     (void)state;
     enum { ROWS = 8192, INPUTS = 16, OUTPUTS = 64 };
@@ -360,11 +358,11 @@ static void test_gemm_backward_memory_estimate_holds(void **state) {
     harness_ok(tfm_tensor_new(ctx, &x, TFM_F32, 2, (int64_t[]){ROWS, INPUTS}));
     harness_ok(tfm_tensor_new(ctx, &dw, TFM_F32, 2, (int64_t[]){OUTPUTS, INPUTS}));
     harness_ok(tfm_tensor_new(ctx, &dbias, TFM_F32, 1, (int64_t[]){OUTPUTS}));
-    const uint64_t before = tfm_context_peak_memory(ctx), told = tfm__gemm_layer_memory(ctx, ROWS, INPUTS, OUTPUTS);
+    const uint64_t before = tfm_context_peak_memory(ctx), estimate = tfm__gemm_layer_memory(ctx, ROWS, INPUTS, OUTPUTS);
     harness_ok(tfm__gemm_gradients(ctx, (tfm__gradient){dw, true}, (tfm__gradient){dbias, true}, dz, x, 1));
-    if (tfm_context_peak_memory(ctx) - before > told)
-        fail_msg("%llu bytes are taken, and %llu were told",
-                 (unsigned long long)(tfm_context_peak_memory(ctx) - before), (unsigned long long)told);
+    if (tfm_context_peak_memory(ctx) - before > estimate)
+        fail_msg("%llu bytes are allocated, more than the estimate of %llu",
+                 (unsigned long long)(tfm_context_peak_memory(ctx) - before), (unsigned long long)estimate);
     tfm_context_free(&ctx);
 }
 

@@ -1,5 +1,5 @@
-/* Products with weights of bf16 by a processor's own instruction, and by its emulation: against double precision over
- * inputs that are rounded to bf16. And what becomes of an instruction that does not do what it says. */
+/* GEMMs with bf16 weights by CPU instructions and their emulation, against double precision over bf16-rounded inputs;
+ * and the fallback if an instruction is wrong. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static tfm__tuning *tuning(void) {
     return &harness_context()->tuning;
 }
 
-/* A fresh context, for a fresh state of what was tried. */
+/* A fresh context with no validation results. */
 static void again(void **state) {
     harness_teardown(state);
     assert_int_equal(harness_setup(state), 0);
@@ -27,7 +27,7 @@ static void again(void **state) {
 
 static void need_wide(void) {
     if (tuning()->class != TFM__CLASS_CPU) {
-        printf("skipped: the device does not vectorise one work-item\n");
+        printf("skipped: a GPU-style device\n");
         skip();
     }
 }
@@ -38,7 +38,7 @@ static uint16_t bits_of(float x) {
     return (uint16_t)(bits >> 16);
 }
 
-/* Runs the layer by `cpu-bf16`, or if `any`, by whoever takes it. Why it declined, or NULL. */
+/* Runs the layer by `cpu-bf16`, or with `any`, by the chosen provider. Returns why it declined, or NULL. */
 static const char *check(bool any, layer l) {
     static harness_random random = {1};
     tfm_context *ctx = harness_context();
@@ -71,7 +71,7 @@ static const char *check(bool any, layer l) {
         snprintf(what, sizeof(what), "%s: m %d, n %d, k %d", tuning()->mma_emulated ? "emulated" : "instruction",
                  (int)l.m, (int)l.n, (int)l.k);
         float *got = harness_floats(y);
-        /* Another provider rounds nothing: then it is near, as far as 8 bits go. */
+        /* Another provider does not round: then compare at 8 bits */
         harness_close(got, want, (size_t)(l.m * l.n), any ? 0.3 : 2e-5, what);
         harness_guards(y);
         free(got);
@@ -86,7 +86,7 @@ static const char *check(bool any, layer l) {
     return why;
 }
 
-/* Whole tiles, parts of them, rows and columns over the edge, odd inner dimensions, and every way out. */
+/* Full and partial tiles, odd rows, columns and K, and every epilogue. */
 static void check_shapes(void) {
     const int64_t sizes[][3] = {{9, 32, 64},   {12, 33, 2},    {13, 1, 1},     {20, 64, 3},   {21, 65, 37},
                                 {24, 96, 128}, {100, 31, 130}, {37, 128, 259}, {61, 257, 66}, {128, 48, 512}};
@@ -95,7 +95,7 @@ static void check_shapes(void) {
                                          i % 4 == 1   ? TFM_RELU
                                          : i % 4 == 3 ? TFM_SILU
                                                       : TFM_NO_ACTIVATION}));
-    /* Where K comes in pieces, each activation is of the whole sum, over the edges too. */
+    /* With split-K an activation applies to the complete sum, also at edges. */
     const layer pieces[] = {
         {33, 64, 600, true, TFM_SILU}, {70, 45, 1100, false, TFM_SILU}, {9, 31, 515, true, TFM_RELU}};
     for (int i = 0; i < 3; i++)
@@ -112,11 +112,11 @@ static void test_emulated_bf16_gemm_matches_rounded_inputs(void **state) {
     }
 }
 
-/* Of vectors, and of tiles. */
+/* Vector and tile instructions. */
 static void test_native_bf16_gemm_matches_rounded_inputs(void **state) {
     need_wide();
     if (!tuning()->avx512_bf16 || tuning()->width != 16) {
-        printf("skipped: the processor has no dot products of bf16\n");
+        printf("skipped: the processor has no bf16 dot products\n");
         skip();
     }
     const bool tiles = tuning()->amx_bf16;
@@ -127,7 +127,7 @@ static void test_native_bf16_gemm_matches_rounded_inputs(void **state) {
         check_shapes();
         again(state);
     }
-    /* It is what such layers are given, but for few rows, which stay as they are. */
+    /* It is the default for such layers, except for few rows, which stay fp32. */
     tfm_param weight = {0};
     tfm__gemm_task task = {.batch = 1, .m = 64, .n = 64, .k = 64, .transpose_b = true, .shared_b = true, .alpha = 1};
     task.b.dtype = TFM_BF16;
@@ -137,7 +137,7 @@ static void test_native_bf16_gemm_matches_rounded_inputs(void **state) {
     assert_ptr_equal(tfm__gemm_select(harness_context(), &task), &tfm__gemm_cpu_skinny);
 }
 
-/* Not asked for, it rounds nothing. */
+/* Without the option nothing is rounded. */
 static void test_bf16_gemm_declines_fp32_and_few_rows(void **state) {
     (void)state;
     need_wide();
@@ -207,8 +207,8 @@ static void count_warnings(void *user, tfm_log_level level, const char *line) {
     warnings += level == TFM_LOG_WARNING && strstr(line, "bf16 GEMM") != NULL;
 }
 
-/* Instructions that add something else: the first product finds out about each, then another provider computes it, and
- * there is one warning for each. */
+/* Wrong instructions: the first GEMM detects each, another provider computes it, and one warning per instruction is
+ * logged. */
 static void test_wrong_bf16_kernel_is_replaced_with_one_warning(void **state) {
     need_wide();
     size_t size;

@@ -1,6 +1,5 @@
-/* Products of floats by a processor's tiles of bf16, each float being three of these, and by the emulation of the
- * tiles: against double precision, as near as products of floats are. And what becomes of tiles that do something else.
- */
+/* bf16x3: fp32 GEMMs by AMX tiles, each float split into three bf16 values, and by emulated tiles, against double
+ * precision with fp32 accuracy; and the fallback if tiles are wrong. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,29 +10,29 @@
 #include "ops/gemm/gemm.h"
 #include "support/scratch.h"
 
-typedef struct product {
+typedef struct problem {
     int64_t m, n, k;
     bool transpose_a, transpose_b;
-    bool weight; /* b is a parameter, whose packed copy is read */
+    bool weight; /* b is a parameter with a packed copy */
     bool bias, accumulate;
     float alpha;
     tfm_activation activation;
-} product;
+} problem;
 
 static tfm__tuning *tuning(void) {
     return &harness_context()->tuning;
 }
 
-/* A fresh context, for a fresh state of what was tried. */
+/* A fresh context with no validation results. */
 static void again(void **state) {
     harness_teardown(state);
     assert_int_equal(harness_setup(state), 0);
 }
 
-/* Vectors of 16 floats, which compilers make of narrower ones where the processor has no such. */
+/* Vectors of 16 floats; compilers split them on narrower CPUs. */
 static void need_wide(void **state) {
     if (tuning()->width != 16 && strncmp(harness_context()->info.platform, "Intel", 5) == 0) {
-        printf("skipped: Intel's compiler takes half an hour to make these of narrower vectors\n");
+        printf("skipped: Intel's compiler takes half an hour to split vectors of 16\n");
         skip();
     }
     if (tuning()->class == TFM__CLASS_CPU && tuning()->width != 16 && !getenv("TFM_TEST_VARIANT")) {
@@ -42,7 +41,7 @@ static void need_wide(void **state) {
         unsetenv("TFM_TEST_VARIANT");
     }
     if (tuning()->class != TFM__CLASS_CPU || tuning()->width != 16) {
-        printf("skipped: the device does not take vectors of 16 floats\n");
+        printf("skipped: the device does not use vectors of 16 floats\n");
         skip();
     }
 }
@@ -62,8 +61,8 @@ static float *numbers(harness_random *random, int64_t count) {
     return host;
 }
 
-/* What an element is, and in *size the sum of the sizes of its terms, of which floats keep a part. */
-static double wanted(const product *p, const float *a, const float *b, const float *bias, const float *before,
+/* The exact element, and in *size the sum of its terms' magnitudes, for the fp32 error bound. */
+static double wanted(const problem *p, const float *a, const float *b, const float *bias, const float *before,
                      int64_t e, double *size) {
     const int64_t i = e / p->n, j = e % p->n;
     const double alpha = p->alpha != 0 ? (double)p->alpha : 1;
@@ -81,8 +80,8 @@ static double wanted(const product *p, const float *a, const float *b, const flo
     return p->activation == TFM_RELU ? fmax(sum, 0) : p->activation == TFM_SILU ? sum / (1 + exp(-sum)) : sum;
 }
 
-/* Runs the product of a and b by `provider`; NULL is the one that is chosen. Why it declined, or NULL. */
-static const char *run(const char *provider, product p, const float *a, const float *b, harness_random *random) {
+/* Runs a GEMM by `provider`; NULL is the default. Returns why it declined, or NULL. */
+static const char *run(const char *provider, problem p, const float *a, const float *b, harness_random *random) {
     tfm_context *ctx = harness_context();
     float *bias = p.bias ? numbers(random, p.n) : NULL, *before = p.accumulate ? numbers(random, p.m * p.n) : NULL;
     harness_ok(tfm_scope_open(ctx));
@@ -107,8 +106,7 @@ static const char *run(const char *provider, product p, const float *a, const fl
         for (int64_t e = 0; e < p.m * p.n; e++) {
             double size;
             const double want = wanted(&p, a, b, bias, before, e, &size), error = fabs((double)got[e] - want);
-            /* A sum of k floats is wrong by a part of its terms that grows as the root of k; and what is smaller than
-             * any float that is not denormal may be lost of each. */
+            /* The error of a sum of k floats grows as sqrt(k); terms below the smallest normal float may be lost. */
             const double most = size * 0x1p-24 * (4 + 2 * sqrt((double)p.k)) + FLT_MIN * (double)p.k;
             if (!(error <= most))
                 fail_msg("%s, %dx%dx%d%s%s%s: element %d is %.9g and should be %.9g",
@@ -119,14 +117,14 @@ static const char *run(const char *provider, product p, const float *a, const fl
         harness_guards(c);
         free(got);
     }
-    tfm_tensor_free(ctx, &weight.packed); /* the scope has the value */
+    tfm_tensor_free(ctx, &weight.packed); /* the scope owns the value */
     harness_ok(tfm_scope_close(ctx, 0, NULL));
     free(bias);
     free(before);
     return why;
 }
 
-static const char *check(const char *provider, product p) {
+static const char *check(const char *provider, problem p) {
     static harness_random random = {1};
     float *a = numbers(&random, p.m * p.k), *b = numbers(&random, p.k * p.n);
     const char *why = run(provider, p, a, b, &random);
@@ -135,8 +133,8 @@ static const char *check(const char *provider, product p) {
     return why;
 }
 
-/* Whole blocks, parts of them, rows, columns and panels over the edge, odd inner dimensions, K in pieces of 512, more
- * than the 8 panels of 32 columns that are gone over together; and every way in and out. */
+/* Full and partial blocks, rows, columns and panels, odd K, K in segments of 512, more than the 8 panels of 32 columns
+ * per pass; and every layout and epilogue. */
 static void check_products(void) {
     const int64_t sizes[][3] = {{32, 32, 32},  {64, 64, 512},  {1, 1, 1},      {33, 33, 33},    {31, 65, 2},
                                 {96, 31, 130}, {45, 300, 37},  {40, 96, 1100}, {70, 45, 515},   {9, 600, 64},
@@ -145,7 +143,7 @@ static void check_products(void) {
         for (int form = 0; form < 5; form++) {
             if (harness_brief() && (i + form) % 2)
                 continue;
-            product p = {.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2]};
+            problem p = {.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2]};
             p.weight = form == 4;
             p.transpose_a = form == 1 || form == 3;
             p.transpose_b = form >= 2;
@@ -167,14 +165,14 @@ static void test_emulated_bf16x3_gemm_matches_fp32(void **state) {
 static void test_native_bf16x3_gemm_matches_fp32(void **state) {
     need_wide(state);
     if (!has_tiles()) {
-        printf("skipped: the processor has no tiles of bf16\n");
+        printf("skipped: the CPU has no AMX bf16 tiles\n");
         skip();
     }
     check_products();
     again(state);
 }
 
-/* Large products are by tiles where there are such, small ones are not, nor those that are rounded to bf16 anyway. */
+/* Large fp32 GEMMs use tiles if available; small ones and bf16-rounded ones do not. */
 static void test_bf16x3_is_selected_for_large_fp32_gemm(void **state) {
     need_wide(state);
     tfm_context *ctx = harness_context();
@@ -213,19 +211,18 @@ static void in_each_form(void **state, void (*body)(void)) {
     again(state);
 }
 
-/* Results that are too large for the caches. Those whose lines begin where vectors do are written past them, where K
- * comes in one piece. */
+/* Results larger than the caches: with vector-aligned rows they use streaming stores if K is one segment. */
 static void check_large(void) {
     for (int aligned = 0; aligned < 2; aligned++) {
         harness_align(aligned ? 16 : 0);
         assert_null(
-            check("cpu-bf16x3", (product){.m = 2049, .n = 1040, .k = 33, .bias = true, .activation = TFM_RELU}));
-        assert_null(check("cpu-bf16x3", (product){.m = 2048, .n = 1024, .k = 31, .accumulate = true}));
-        assert_null(check("cpu-bf16x3", (product){.m = 2048, .n = 1033, .k = 32, .alpha = -0.75f}));
+            check("cpu-bf16x3", (problem){.m = 2049, .n = 1040, .k = 33, .bias = true, .activation = TFM_RELU}));
+        assert_null(check("cpu-bf16x3", (problem){.m = 2048, .n = 1024, .k = 31, .accumulate = true}));
+        assert_null(check("cpu-bf16x3", (problem){.m = 2048, .n = 1033, .k = 32, .alpha = -0.75f}));
         assert_null(
-            check("cpu-bf16x3", (product){.m = 2048, .n = 1024, .k = 17, .bias = true, .activation = TFM_SILU}));
+            check("cpu-bf16x3", (problem){.m = 2048, .n = 1024, .k = 17, .bias = true, .activation = TFM_SILU}));
         if (!harness_brief())
-            assert_null(check("cpu-bf16x3", (product){.m = 2048, .n = 1056, .k = 515, .bias = true}));
+            assert_null(check("cpu-bf16x3", (problem){.m = 2048, .n = 1056, .k = 515, .bias = true}));
     }
     harness_align(0);
 }
@@ -234,7 +231,7 @@ static void test_bf16x3_large_gemm_is_right(void **state) {
     in_each_form(state, check_large);
 }
 
-/* Each row of a and each column of b has numbers of a size of its own, from 2^-60 to 2^60. */
+/* Each row of a and column of b has its own magnitude, from 2^-60 to 2^60. */
 static void check_sizes(void) {
     enum { M = 70, N = 90, K = 77 };
     harness_random random = {3};
@@ -243,7 +240,7 @@ static void check_sizes(void) {
         a[i] = ldexpf(a[i], i / K * 120 / (M - 1) - 60);
     for (int i = 0; i < K * N; i++)
         b[i] = ldexpf(b[i], i % N * 120 / (N - 1) - 60);
-    assert_null(run("cpu-bf16x3", (product){.m = M, .n = N, .k = K}, a, b, &random));
+    assert_null(run("cpu-bf16x3", (problem){.m = M, .n = N, .k = K}, a, b, &random));
     free(a);
     free(b);
 }
@@ -252,8 +249,8 @@ static void test_bf16x3_handles_tiny_and_huge_numbers(void **state) {
     in_each_form(state, check_sizes);
 }
 
-/* Each of the six products of shares by itself: the others of these sums come to nothing. Numbers of three shares are
- * 1, 2^-9 and 2^-18, and what is left is exact. */
+/* Each of the six partial products alone: the others cancel. Values with three parts are 1, 2^-9 and 2^-18, and the
+ * result is exact. */
 static void check_shares(void) {
     enum { M = 33, N = 35, K = 70 };
     static const struct {
@@ -269,7 +266,7 @@ static void check_shares(void) {
         for (int form = 0; form < 4; form++) {
             tfm_context *ctx = harness_context();
             static float a[M * K], b[K * N];
-            const int at = 17 * form + i; /* where along K it is */
+            const int at = 17 * form + i; /* its position along K */
             memset(a, 0, sizeof(a));
             memset(b, 0, sizeof(b));
             for (int two = 0; two < 2; two++) {
@@ -301,9 +298,9 @@ static void test_bf16x3_shares_sum_to_the_float(void **state) {
     in_each_form(state, check_shares);
 }
 
-/* NaN and infinity of a row or a column stay in it, and reach all of it; what bf16 would round to infinity is a number
- * like others; and what is smaller than any number of bf16 that is not denormal does no harm. Blocks meet such numbers
- * in the first piece of K, in the second, and in none, and all have the bias once. */
+/* NaN and infinity stay in their row or column and fill it; values that bf16 would round to infinity stay finite; bf16
+ * subnormals do no harm. Blocks meet such values in the first K segment, the second, or none; the bias is added once.
+ * */
 static void check_special(void) {
     enum { M = 67, N = 70, K = 600 };
     static float a[M][K], b[K][N], given[M * K];
@@ -321,14 +318,14 @@ static void check_special(void) {
     a[40][599] = INFINITY;
     b[9][68] = INFINITY;
     b[8][66] = -large;
-    for (int turned = 0; turned < 2; turned++) {
+    for (int transpose = 0; transpose < 2; transpose++) {
         tfm_context *ctx = harness_context();
         for (int i = 0; i < M * K; i++)
-            given[turned ? i % K * M + i / K : i] = a[i / K][i % K];
+            given[transpose ? i % K * M + i / K : i] = a[i / K][i % K];
         harness_ok(tfm_scope_open(ctx));
-        tfm_tensor ta = turned ? HARNESS_TENSOR(TFM_F32, given, K, M) : HARNESS_TENSOR(TFM_F32, given, M, K);
+        tfm_tensor ta = transpose ? HARNESS_TENSOR(TFM_F32, given, K, M) : HARNESS_TENSOR(TFM_F32, given, M, K);
         tfm_tensor tb = HARNESS_TENSOR(TFM_F32, b, K, N), c = {0};
-        const tfm_gemm_options options = {.transpose_a = turned, .bias = HARNESS_TENSOR(TFM_F32, bias, N)};
+        const tfm_gemm_options options = {.transpose_a = transpose, .bias = HARNESS_TENSOR(TFM_F32, bias, N)};
         const char *why;
         harness_ok(tfm_gemm_with(ctx, "cpu-bf16x3", &why, &c, ta, tb, &options));
         assert_null(why);
@@ -362,8 +359,8 @@ static void count_warnings(void *user, tfm_log_level level, const char *line) {
     warnings += level == TFM_LOG_WARNING && strstr(line, "AMX tiles gave wrong results") != NULL;
 }
 
-/* Tiles that leave out the smallest share: the first product finds out, another provider computes it, and there is one
- * warning. */
+/* Tiles that drop the smallest part: the first GEMM detects it, another provider computes it, and one warning is
+ * logged. */
 static void test_wrong_bf16x3_kernel_is_replaced_with_one_warning(void **state) {
     need_wide(state);
     size_t size;
@@ -384,22 +381,22 @@ static void test_wrong_bf16x3_kernel_is_replaced_with_one_warning(void **state) 
     warnings = 0;
     tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
     for (int i = 0; i < 2; i++) {
-        assert_null(check(NULL, (product){.m = 300, .n = 512, .k = 512}));
+        assert_null(check(NULL, (problem){.m = 300, .n = 512, .k = 512}));
         assert_int_equal(warnings, 1);
     }
-    assert_non_null(strstr(check("cpu-bf16x3", (product){.m = 33, .n = 35, .k = 40}), "wrong"));
+    assert_non_null(strstr(check("cpu-bf16x3", (problem){.m = 33, .n = 35, .k = 40}), "wrong"));
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
     unsetenv("TFM_CL_DIR");
     again(state);
     scratch_teardown(state);
 }
 
-/* What it takes from the pool is what it says. */
+/* The estimated pool memory matches the real one. */
 static void test_bf16x3_memory_estimate_holds(void **state) {
     need_wide(state);
     emulate();
     tfm_context *ctx = harness_context();
-    assert_null(check("cpu-bf16x3", (product){.m = 64, .n = 64, .k = 64})); /* its trial is over */
+    assert_null(check("cpu-bf16x3", (problem){.m = 64, .n = 64, .k = 64})); /* its validation is over */
     const tfm__gemm_task task = {.batch = 1, .m = 300, .n = 700, .k = 90, .shared_b = true, .alpha = 1};
     harness_ok(tfm_scope_open(ctx));
     tfm_tensor a = HARNESS_TENSOR(TFM_F32, NULL, task.m, task.k), b = HARNESS_TENSOR(TFM_F32, NULL, task.k, task.n);

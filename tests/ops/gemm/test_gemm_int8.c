@@ -1,5 +1,5 @@
-/* Linear layers with weights of bytes: exact where rows are whole numbers, within the bound of rounding elsewhere;
- * numbers at the ends of what bytes hold; what is not finite; and the tables that share such weights. */
+/* Linear layers with int8 weights: exact for integer rows, within the rounding bound otherwise; extreme values;
+ * non-finite inputs; and embeddings that share the weight. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static double activated(double v, tfm_activation activation) {
     }
 }
 
-/* A parameter of bytes, of host floats (N, K). */
+/* An int8 parameter, quantized from host floats (N, K). */
 static tfm_param bytes_of(const float *host, int64_t n, int64_t k) {
     tfm_param param = {0};
     harness_ok(tfm_tensor_new(harness_context(), &param.value, TFM_F32, 2, (int64_t[]){n, k}));
@@ -35,8 +35,8 @@ static tfm_param bytes_of(const float *host, int64_t n, int64_t k) {
     return param;
 }
 
-/* What the layer computes, in double precision. Of x and w the whole numbers are found again beside the library, and
- * *slack gets what x may be off by where it is no whole number of steps. */
+/* The layer in double precision. Quantized x and w are recomputed without the library; *slack gets the possible error
+ * of x where it is no whole number of steps. */
 static void oracle(double *want, double *slack, const float *x, const float *w, const float *bias, sizes s,
                    tfm_activation activation) {
     for (int64_t j = 0; j < s.n; j++) {
@@ -62,7 +62,7 @@ static void oracle(double *want, double *slack, const float *x, const float *w, 
     }
 }
 
-/* Whole numbers at both ends and between; the first of each row is an end, so that its step is 1. */
+/* Integers including both ends; the first of each row is an end, so that its step is 1. */
 static void fill_whole(harness_random *random, float *out, int64_t rows, int64_t k, int ends) {
     for (int64_t i = 0; i < rows * k; i++)
         out[i] = i % k == 0 || harness_range(random, 0, 9) < ends ? (harness_next(random) & 1 ? 127.0f : -127.0f)
@@ -130,19 +130,18 @@ static void test_int8_gemm_of_whole_numbers_is_exact(void **state) {
                           number % 4, &random);
 }
 
-/* All products at an end: pairs of them do not fit 16 bits by far, and sums are the largest that there are. */
+/* All products are extreme: pairs overflow 16 bits, and sums are the largest possible. */
 static void test_int8_gemm_of_extreme_values_does_not_overflow(void **state) {
     (void)state;
     harness_random random = {2};
     check((sizes){2, 9, 4096}, TFM_NO_ACTIVATION, false, 10, &random);
     check((sizes){11, 9, 4100}, TFM_NO_ACTIVATION, true, 10, &random);
-    /* So many that a weight is turned once for all of them, where tiles are multiplied: pieces along K, strips in
-     * groups, and what hangs over each edge. */
+    /* So many rows that tiles transpose a weight once for all: K segments, strips in groups, and partial edges. */
     check((sizes){384, 33, 64}, TFM_NO_ACTIVATION, true, 10, &random);
     check((sizes){401, 535, 77}, TFM_RELU, true, 10, &random);
     check((sizes){391, 1601, 64}, TFM_NO_ACTIVATION, true, 10, &random); /* items of many rows on many cores */
     check((sizes){1541, 9, 1090}, TFM_SILU, true, 1, &random);
-    if (tfm__context_tuning(harness_context())->amx_int8) /* many sums for those who make them one by one */
+    if (tfm__context_tuning(harness_context())->amx_int8) /* many sums for scalar kernels */
         check((sizes){1537, 530, 520}, TFM_RELU, false, 2, &random);
     float *x = malloc(131072 * sizeof(*x));
     assert_non_null(x);
@@ -168,7 +167,7 @@ static void test_int8_gemm_error_is_within_rounding(void **state) {
         check(some[i], all[i % 3], i % 2, -1, &random);
 }
 
-/* Of activations that bend, whole numbers are exact, but for large sums they are the plain line or 0. */
+/* With nonlinear activations integers stay exact; large sums give the linear value or 0. */
 static void test_int8_gemm_activations_are_right(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -194,7 +193,7 @@ static void test_int8_gemm_activations_are_right(void **state) {
         }
 }
 
-/* A row that is not finite gives NaN, and no other row; zeros give the bias; tiny numbers count as zeros. */
+/* A non-finite row gives NaN in that row alone; zeros give the bias; tiny numbers count as zeros. */
 static void test_int8_gemm_isolates_non_finite_rows(void **state) {
     (void)state;
     for (int m = 6; m <= 12; m += 6) {
@@ -222,7 +221,7 @@ static void test_int8_gemm_isolates_non_finite_rows(void **state) {
     }
 }
 
-/* A table of bytes as an embedding, and some of its rows as a parameter. */
+/* An int8 table as an embedding, and some of its rows as a parameter. */
 static void test_int8_embedding_table_is_dequantized(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();

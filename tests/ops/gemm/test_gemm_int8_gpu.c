@@ -1,6 +1,5 @@
-/* Linear layers with weights of bytes by work-groups, whatever the device's own way is: each form of the kernels,
- * beside sums of whole numbers, to the bit; real numbers beside the plain kernel; and what becomes of an instruction
- * that the driver does not build, or that is wrong. */
+/* int8 linear layers by work-groups on any device: each kernel variant bit-exact against integer sums; real numbers
+ * against the plain kernel; and the fallback if a dot-product instruction does not build or is wrong. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +18,7 @@ static tfm__tuning *tuning(void) {
     return &harness_context()->tuning;
 }
 
-/* Whether the device has room for groups; else the test is skipped. */
+/* Whether the device supports the work-groups; else the test is skipped. */
 static void need_room(void) {
     const tfm__limits *limits = tfm__context_limits(harness_context());
     if (limits->max_group < 128 || limits->local_bytes < 17408) {
@@ -30,7 +29,7 @@ static void need_room(void) {
     tuning()->dp4a = TFM__DP4A_NONE;
 }
 
-/* Few rows of up to 64, or one of the tiles; 0: the best. */
+/* Skinny kernel of up to 64 rows, or one of the tiles; 0: the best. */
 static void want_rows(void) {
     tuning()->gemm_skinny_rows = 64;
 }
@@ -39,14 +38,14 @@ static void want_tile(int tile) {
     tuning()->gemm_tile = tile;
 }
 
-/* Whether tensors lie where vectors can be read: all of them, as the library's own do, or none. */
+/* Whether tensors are vector-aligned: all, as the library allocates them, or none. */
 static bool aligned;
 static void align(bool by_vectors) {
     aligned = by_vectors;
     harness_align(by_vectors ? 4 : 0);
 }
 
-/* A weight of bytes, in the middle of others. */
+/* An int8 weight within a larger buffer. */
 static tfm_param bytes_of(const int8_t *host, const float *scales, int64_t n, int64_t k) {
     tfm_context *ctx = harness_context();
     tfm_param weight = {0};
@@ -68,7 +67,7 @@ static tfm_param bytes_of(const int8_t *host, const float *scales, int64_t n, in
 
 static uint64_t launches;
 
-/* By work-groups, into poison: the result, which the caller frees. */
+/* By work-groups, into poisoned memory: the result, freed by the caller. */
 static float *run(sizes s, const float *x, const int8_t *q, const float *scales, const float *bias,
                   tfm_activation activation) {
     tfm_context *ctx = harness_context();
@@ -92,15 +91,14 @@ static float *run(sizes s, const float *x, const int8_t *q, const float *scales,
     return got;
 }
 
-/* Whole numbers of both operands, and a bias that is one, so that the result is exact: to the bit what integers say. */
+/* Integers in both operands and the bias, so that the result is bit-exact. */
 static void check(sizes s, tfm_activation activation, bool biased) {
     static harness_random random = {1};
     float *x = malloc((size_t)(s.m * s.k) * sizeof(*x)), *scales = malloc((size_t)s.n * sizeof(*scales));
     float *bias = malloc((size_t)s.n * sizeof(*bias));
     int8_t *q = malloc((size_t)(s.n * s.k));
     assert_true(x && scales && bias && q);
-    const bool ends =
-        harness_range(&random, 0, 2) == 0; /* products at an end, of which no sum is too long for a float */
+    const bool ends = harness_range(&random, 0, 2) == 0; /* extreme products, with sums that fp32 represents exactly */
     for (int64_t i = 0; i < s.m * s.k; i++)
         x[i] = i % s.k == 0 || (ends && s.k < 1000) ? (harness_next(&random) & 1 ? 127.0f : -127.0f)
                                                     : (float)harness_range(&random, -127, 127);
@@ -133,8 +131,8 @@ static void check(sizes s, tfm_activation activation, bool biased) {
     free(got);
 }
 
-/* Rows and columns that fill no group, K that fills no word, step or row of lanes; what is read by sixteens and byte by
- * byte; few rows in one launch, and in two. */
+/* Rows and columns that fill no group, K that fills no word, step or row of lanes; reads of 16 bytes and of one; few
+ * rows in one launch, and in two. */
 static void test_int8_skinny_kernel_is_exact(void **state) {
     (void)state;
     need_room();
@@ -151,7 +149,7 @@ static void test_int8_skinny_kernel_is_exact(void **state) {
                         check((sizes){m, n, ks[i]}, number % 2 ? TFM_RELU : TFM_NO_ACTIVATION, number % 3 != 0);
                         assert_true(launches == 1);
                     }
-        /* Longer ones, which few groups make whole numbers of. */
+        /* Longer K, for which few groups quantize the rows. */
         check((sizes){1, 5, 2064}, TFM_NO_ACTIVATION, true);
         assert_true(launches == 1);
         check((sizes){4, 18, 4160}, TFM_RELU, true);
@@ -163,8 +161,8 @@ static void test_int8_skinny_kernel_is_exact(void **state) {
     *tuning() = own;
 }
 
-/* Few rows whose columns are too few for many compute units: two and four teams share those of one, in a launch or
- * two. */
+/* Few rows and too few columns for many compute units: two and four teams share a column's K, in one launch or two.
+ * */
 static void test_int8_column_sharing_is_exact(void **state) {
     (void)state;
     need_room();
@@ -213,14 +211,14 @@ static void test_int8_tiles_are_exact(void **state) {
     *tuning() = own;
 }
 
-/* What is no whole number, activations that bend, and the longest row: as the plain kernel has them. */
+/* Non-integers, nonlinear activations, and the longest row: as the plain kernel computes them. */
 static void test_int8_gpu_kernels_match_reference_kernel(void **state) {
     (void)state;
     need_room();
     const tfm__tuning own = *tuning();
     const sizes some[] = {{1, 70, 512}, {7, 33, 200}, {9, 21, 77}, {50, 129, 77}, {70, 40, 1040}, {2, 3, 131072}};
     harness_random random = {3};
-    for (int i = 0; i < (harness_slow() ? 10 : 12); i++) { /* llvmpipe ends loops after 65,535 rounds of them all */
+    for (int i = 0; i < (harness_slow() ? 10 : 12); i++) { /* llvmpipe ends loops after 65,535 iterations in total */
         const sizes s = some[i / 2];
         const tfm_activation activation = i % 3 == 0 ? TFM_GELU : i % 3 == 1 ? TFM_SILU : TFM_NO_ACTIVATION;
         if (i % 2 == 0)
@@ -254,7 +252,7 @@ static void test_int8_gpu_kernels_match_reference_kernel(void **state) {
     *tuning() = own;
 }
 
-/* A row that is not finite gives NaN, and no other row; zeros give the bias; tiny numbers count as zeros. */
+/* A non-finite row gives NaN in that row alone; zeros give the bias; tiny numbers count as zeros. */
 static void test_int8_gpu_isolates_non_finite_rows(void **state) {
     (void)state;
     need_room();
@@ -289,7 +287,7 @@ static void test_int8_gpu_isolates_non_finite_rows(void **state) {
     *tuning() = own;
 }
 
-/* ---- The instruction --------------------------------------------------------------------------------------------- */
+/* ---- Dot-product instruction ------------------------------------------------------------------------------------- */
 
 static int warnings, tries;
 
@@ -301,7 +299,7 @@ static void count_lines(void *user, tfm_log_level level, const char *line) {
     }
 }
 
-/* A fresh context, for a fresh state of what was tried, with a cache in this folder, or as the program has it. */
+/* A fresh context with no validation results, with a cache in this folder, or the program's cache. */
 static void again_in(void **state, const char *folder) {
     static char own[4200];
     const char *named = getenv("TFM_CACHE_DIR");
@@ -319,20 +317,20 @@ static void again_in(void **state, const char *folder) {
     need_room();
 }
 
-/* Why the instruction is not used for products of these rows. */
+/* Why the instruction is not used for GEMMs with this many rows. */
 static const char *trouble(int64_t m, int64_t n, int64_t k) {
     tfm_param weight = {.value = {.rank = 2, .dims = {n, k}}};
     return tfm__int8_dp4a_declines(harness_context(), &(tfm__gemm_task){.m = m, .n = n, .k = k, .weight = &weight});
 }
 
-/* What no GPU runs is not asked for where a layer poses as one, which writes down what is. */
+/* An emulated GPU on a CPU device is not asked about instructions; it records what exists. */
 static void need_results(void) {
     need_room();
     if (harness_poses())
         skip();
 }
 
-/* Both kernels by the context's instruction: all of the result is right, and `part` is why it is not used. */
+/* Both kernels with the context's instruction: all results are right, and `part` is why it is not used. */
 static void check_dots(const char *part) {
     for (int turn = 0; turn < 2; turn++) {
         const int64_t m = turn ? 70 : 9, n = 35, k = 131;
@@ -343,18 +341,18 @@ static void check_dots(const char *part) {
         check((sizes){m, n, k}, TFM_NO_ACTIVATION, true);
         const char *why = trouble(m, n, k);
         if (part && !(why && strstr(why, part)))
-            fail_msg("%s is not said, but: %s", part, why ? why : "nothing is wrong");
+            fail_msg("expected %s, got: %s", part, why ? why : "no error");
         if (!part)
             assert_null(why);
     }
 }
 
-/* An instruction that the device has not: the kernels do not build with it, are as right without, and the next context
- * knows that without a trial. */
+/* An instruction that the device lacks: the kernels do not build with it, are correct without, and the next context
+ * knows that without another validation. */
 static void test_unbuildable_dot_instruction_is_remembered(void **state) {
     need_results();
-    if (harness_slow()) { /* llvmpipe's compiler ends the program */
-        printf("skipped: an emulator's compiler is not asked for what it has not\n");
+    if (harness_slow()) { /* llvmpipe's compiler aborts the process */
+        printf("skipped: an emulator's compiler is not tested with missing instructions\n");
         skip();
     }
     const tfm__dp4a own = harness_context()->capabilities.dp4a;
@@ -380,12 +378,12 @@ static void test_unbuildable_dot_instruction_is_remembered(void **state) {
     again_in(state, NULL);
     scratch_teardown(state);
     if (built) {
-        printf("skipped: this compiler builds what the device has not, and the result is wrong, which is found\n");
+        printf("skipped: this compiler builds an instruction that the device lacks; the wrong result is detected\n");
         skip();
     }
 }
 
-/* Puts `wrong` in the place of `right`, which is as long or longer. */
+/* Replaces `right` by `wrong`, of at most the same length. */
 static void put(char *text, const char *right, const char *wrong) {
     char *at = strstr(text, right);
     assert_true(at && strlen(wrong) <= strlen(right));
@@ -393,8 +391,8 @@ static void put(char *text, const char *right, const char *wrong) {
     memcpy(at, wrong, strlen(wrong));
 }
 
-/* A stand-in for the instruction, which a trial finds to be right, or to take the sign of one byte of each word for a
- * bit of its number: then there is one warning a kernel, and all goes on without it. */
+/* An emulated instruction that validates, or that reads the sign of one byte of each word as a value bit: then one
+ * warning per kernel is logged and the kernels run without it. */
 static void test_wrong_dot_instruction_is_replaced_with_warning(void **state) {
     need_results();
     size_t size;
@@ -420,7 +418,7 @@ static void test_wrong_dot_instruction_is_replaced_with_warning(void **state) {
         warnings = 0;
         check_dots(wrong ? "wrong" : NULL);
         assert_int_equal(warnings, wrong ? 2 : 0);
-        if (!wrong) { /* what an item has registers for with it alone */
+        if (!wrong) { /* fits the registers only with the instruction */
             want_tile(1);
             check((sizes){131, 133, 77}, TFM_RELU, true);
             want_rows();
@@ -446,14 +444,14 @@ static void test_wrong_dot_instruction_is_replaced_with_warning(void **state) {
     scratch_teardown(state);
 }
 
-/* The device's own instruction, where it has one. */
+/* The device's own instruction, if any. */
 static void test_native_dot_instruction_is_exact(void **state) {
     need_room();
     again_in(state, NULL);
     const tfm__tuning own = *tuning();
     tuning()->dp4a = harness_context()->capabilities.dp4a;
     if (tuning()->dp4a == TFM__DP4A_NONE) {
-        printf("skipped: the device has no dot products of bytes\n");
+        printf("skipped: the device has no int8 dot products\n");
         skip();
     }
     check_dots(NULL);
@@ -472,7 +470,7 @@ static void test_native_dot_instruction_is_exact(void **state) {
     *tuning() = own;
 }
 
-/* A device whose groups are smaller than those that round rows has the plain kernel, also where a tile would fit. */
+/* A device with groups too small to quantize rows uses the plain kernel, even if a tile would fit. */
 static void test_small_workgroup_device_uses_reference_kernel(void **state) {
     (void)state;
     need_room();

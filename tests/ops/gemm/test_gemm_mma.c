@@ -1,5 +1,5 @@
-/* Products by matrix engines, whose instructions are emulated: each engine's fragments and each of its tiles against
- * double precision over inputs rounded to 16 bits. And what becomes of an engine that does not do what it says. */
+/* GEMMs on emulated matrix cores (MMA): each instruction's fragments and each tile against double precision over 16-bit
+ * inputs, and the fallback if an MMA instruction is wrong. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static tfm__tuning *tuning(void) {
 
 static void require_gpu_class(void) {
     if (tuning()->class != TFM__CLASS_GPU) {
-        printf("skipped: the device vectorises what one work-item says\n");
+        printf("skipped: a CPU-style device\n");
         skip();
     }
 }
@@ -68,7 +68,7 @@ static tfm_tensor operand(const float *host, bool batched, int64_t batch, int64_
     return harness_tensor(TFM_F32, batched ? 3 : 2, batched ? dims : dims + 1, host);
 }
 
-/* One product by the engine, or if `any`, by whoever takes it. Why the engine declined, or NULL. */
+/* One GEMM by MMA, or with `any`, by the chosen provider. Returns why MMA declined, or NULL. */
 static const char *check(bool any, shape s, extras e) {
     static harness_random random = {1};
     tfm_context *ctx = harness_context();
@@ -91,7 +91,7 @@ static const char *check(bool any, shape s, extras e) {
     harness_ok(tfm__gemm_with(ctx, any ? NULL : &tfm__gemm_gpu_mma, &why, &c, ta, tb, &options));
     if (!why) {
         char what[160];
-        snprintf(what, sizeof(what), "engine %d of %s, tile %d: batch %d, m %d, n %d, k %d%s%s%s", (int)tuning()->mma,
+        snprintf(what, sizeof(what), "MMA %d of %s, tile %d: batch %d, m %d, n %d, k %d%s%s%s", (int)tuning()->mma,
                  tfm_dtype_name(tuning()->gemm_input_dtype), tuning()->gemm_tile, (int)s.batch, (int)s.m, (int)s.n,
                  (int)s.k, s.transpose_a ? ", a transposed" : "", s.transpose_b ? ", b transposed" : "",
                  e.accumulate ? ", accumulated" : "");
@@ -101,7 +101,7 @@ static const char *check(bool any, shape s, extras e) {
             want[i] = (double)before[i];
         oracle(want, a, b, bias, &s, &e);
         float *got = harness_floats(c);
-        /* Another provider rounds nothing: then it is near, as far as 16 bits go. */
+        /* Another provider does not round: then compare at 16 bits. */
         harness_close(got, want, (size_t)count, any ? 0.1 : 2e-5, what);
         harness_guards(c);
         free(got);
@@ -115,34 +115,34 @@ static const char *check(bool any, shape s, extras e) {
     return why;
 }
 
-/* The emulation of this engine, where the device has room for the tile; else false. */
-static bool pose(tfm__mma engine, tfm_dtype inputs, int tile) {
+/* The emulation of this MMA instruction, if the device has room for the tile; else false. */
+static bool pose(tfm__mma mma_kind, tfm_dtype inputs, int tile) {
     const tfm__gemm_task task = {.batch = 1, .m = 64, .n = 64, .k = 64, .shared_b = true, .alpha = 1};
-    tuning()->mma = engine;
+    tuning()->mma = mma_kind;
     tuning()->mma_emulated = true;
     tuning()->gemm_input_dtype = inputs;
     tuning()->gemm_tile = tile;
     return !tfm__gemm_gpu_mma.declines(harness_context(), &task);
 }
 
-/* Each engine's fragments, with numbers of both kinds, through a tile for each mix of transposes: all of its tiles, and
- * operands that are read by fours and one by one. */
+/* Fragments of each instruction, in both dtypes, all tiles and transpose combinations; operands read with float4 and
+ * one by one. */
 static void test_mma_fragments_match_rounded_inputs(void **state) {
     (void)state;
     require_gpu_class();
     const tfm__tuning own = *tuning();
     int ran = 0;
-    for (tfm__mma engine = TFM__MMA_M16N8K16; engine < TFM__MMA_COUNT; engine++)
+    for (tfm__mma mma_kind = TFM__MMA_M16N8K16; mma_kind < TFM__MMA_COUNT; mma_kind++)
         for (int t = 0; t < 4; t++) {
-            const bool halves = t % 2 == 0 || engine == TFM__MMA_M16N8K8, odd = (t / 2 + (int)engine) % 2;
-            const int tile = harness_slow() ? 3 : 1 + (t + (int)engine) % 4;
-            if (harness_brief() && (t == 1 || t == 2) != (int)engine % 2)
-                continue; /* either type, with the transposes that the next engine leaves out */
-            if (!pose(engine, halves ? TFM_F16 : TFM_BF16, tile))
+            const bool in_fp16 = t % 2 == 0 || mma_kind == TFM__MMA_M16N8K8, odd = (t / 2 + (int)mma_kind) % 2;
+            const int tile = harness_slow() ? 3 : 1 + (t + (int)mma_kind) % 4;
+            if (harness_brief() && (t == 1 || t == 2) != (int)mma_kind % 2)
+                continue; /* either dtype, with the transposes that the next instruction skips */
+            if (!pose(mma_kind, in_fp16 ? TFM_F16 : TFM_BF16, tile))
                 continue; /* no room on this device */
             const shape s = {
                 .m = odd ? 37 : 36, .n = odd ? 69 : 68, .k = odd ? 41 : 68, .transpose_a = t & 1, .transpose_b = t & 2};
-            harness_align(odd ? 0 : 4); /* then operands are read by fours */
+            harness_align(odd ? 0 : 4); /* then operands are read with float4 */
             assert_null(check(false, s, (extras){0}));
             harness_align(0);
             ran++;
@@ -155,8 +155,7 @@ static void test_mma_fragments_match_rounded_inputs(void **state) {
     }
 }
 
-/* Odd shapes, batches, parts of the inner dimension, epilogues, and indices of 64 bits: of one engine, since these are
- * the tile's. */
+/* Odd shapes, batches, split-K, epilogues, and 64-bit indices: with one instruction, since the tile handles these. */
 static void test_mma_odd_shapes_and_epilogues_are_right(void **state) {
     (void)state;
     require_gpu_class();
@@ -185,7 +184,7 @@ static void test_mma_odd_shapes_and_epilogues_are_right(void **state) {
     *tuning() = own;
 }
 
-/* NaN and infinity of a row stay in it, and what fp16 does not reach becomes its largest number. */
+/* NaN and infinity of a row stay in it; fp16 overflow saturates. */
 static void test_mma_keeps_nan_and_clamps_fp16_overflow(void **state) {
     (void)state;
     require_gpu_class();
@@ -211,7 +210,7 @@ static void test_mma_keeps_nan_and_clamps_fp16_overflow(void **state) {
     *tuning() = own;
 }
 
-/* It is chosen where products may round, and not where they may not. */
+/* It is the default where rounding is allowed, and unused where it is not. */
 static void test_mma_is_selected_only_where_rounding_is_allowed(void **state) {
     (void)state;
     require_gpu_class();
@@ -227,7 +226,7 @@ static void test_mma_is_selected_only_where_rounding_is_allowed(void **state) {
     *tuning() = own;
 }
 
-/* The self-test's checks of engines, beside the emulation. */
+/* The self-test's MMA checks, next to the emulation. */
 static void test_mma_selftest_passes(void **state) {
     (void)state;
     require_gpu_class();
@@ -235,16 +234,16 @@ static void test_mma_selftest_passes(void **state) {
     const tfm__tuning own = *tuning();
     int seen = 0;
     if (harness_slow() || !pose(TFM__MMA_MFMA, TFM_F32, 0))
-        tuning()->mma = TFM__MMA_NONE; /* then they say so */
+        tuning()->mma = TFM__MMA_NONE; /* then they report it */
     const bool there = tuning()->mma != TFM__MMA_NONE;
     for (const tfm__check_entry *entry = tfm__selftest_gemm; entry->op; entry++) {
         if (strncmp(entry->form, "gpu-mma", 7) != 0)
             continue;
         seen++;
         if (there && harness_brief() && strstr(entry->form, ", tiles"))
-            continue; /* test_gemm_mma_multistage.c has those of another engine */
+            continue; /* test_gemm_mma_multistage.c tests those of another instruction */
 
-        /* NVIDIA's alone have rings: test_gemm_mma_multistage.c. */
+        /* Only NVIDIA has multistage kernels: test_gemm_mma_multistage.c. */
         const bool rings = strstr(entry->form, ", multistage") != NULL;
         tfm__check c = {.ctx = harness_context(), .form = entry->form, .number = entry->number, .random = 2017};
         harness_ok(tfm_scope_open(c.ctx));
@@ -268,8 +267,8 @@ static void count_warnings(void *user, tfm_log_level level, const char *line) {
     warnings += level == TFM_LOG_WARNING && strstr(line, "matrix engine") != NULL;
 }
 
-/* A fresh context, for a fresh state of what was tried, with a cache in this folder, if it is not NULL, and else with
- * the one that the program has. The last one ends without: PoCL would compile again to give out what it has built. */
+/* A fresh context with no validation results, with a cache in this folder, or if NULL, the program's cache. The last
+ * one ends without: PoCL would recompile to return its binaries. */
 static void again_in(void **state, const char *folder) {
     static char own[4200];
     const char *named = getenv("TFM_CACHE_DIR");
@@ -290,8 +289,7 @@ static void again(void **state) {
     again_in(state, NULL);
 }
 
-/* An engine whose fragments are not what the tile takes them for: its first product finds that out, another provider
- * computes it, and there is one warning. */
+/* A wrong fragment layout: the first GEMM detects it, another provider computes it, and one warning is logged. */
 static void test_wrong_mma_fragments_are_replaced_with_one_warning(void **state) {
     require_gpu_class();
     size_t size;
@@ -325,13 +323,13 @@ static void test_wrong_mma_fragments_are_replaced_with_one_warning(void **state)
     scratch_teardown(state);
 }
 
-/* Products by the instruction of the device itself, where it has one: all tiles, mixes of transposes and numbers. */
+/* The device's own MMA instruction, if any: all tiles, transpose combinations and dtypes. */
 static void test_native_mma_matches_rounded_inputs(void **state) {
     require_gpu_class();
     again(state);
     const tfm__tuning own = *tuning();
     if (own.mma == TFM__MMA_NONE) {
-        printf("skipped: the device has no matrix engine\n");
+        printf("skipped: the device has no matrix cores\n");
         skip();
     }
     int ran = 0;
@@ -355,14 +353,13 @@ static void test_native_mma_matches_rounded_inputs(void **state) {
     *tuning() = own;
 }
 
-/* An engine that the device has not. */
+/* An instruction that the device lacks. */
 static tfm__mma absent(void) {
     const tfm__mma own = harness_context()->capabilities.mma;
     return own == TFM__MMA_M16N8K16 || own == TFM__MMA_M16N8K8 ? TFM__MMA_WMMA : TFM__MMA_M16N8K16;
 }
 
-/* An instruction that the device has not: its kernel does not build, another provider computes, and the next
- * context knows that without trying. */
+/* An instruction that does not build: another provider computes, and the next context knows that without a trial. */
 static void test_unbuildable_mma_instruction_is_remembered(void **state) {
     require_gpu_class();
     assert_int_equal(scratch_setup(state), 0);
@@ -385,8 +382,8 @@ static void test_unbuildable_mma_instruction_is_remembered(void **state) {
     scratch_teardown(state);
 }
 
-/* What the cache is like while the kernel is validated, which is what a program leaves that ends there; nobody else
- * validates meanwhile. */
+/* The cache state during a kernel's validation, as left by a process that ends there; no other process validates
+ * meanwhile. */
 static void keep_cache(void *user, tfm_log_level level, const char *line) {
     char command[8300];
     int lock;
@@ -399,8 +396,8 @@ static void keep_cache(void *user, tfm_log_level level, const char *line) {
     assert_int_equal(system(command), 0);
 }
 
-/* A program that ends while it tries, by the user or by the driver: the next one tries again, and the one after that no
- * more. */
+/* A process that ends during validation, by the user or by the driver: the next one retries, the one after that does
+ * not. */
 static void test_crash_twice_disables_kernel(void **state) {
     require_gpu_class();
     assert_int_equal(scratch_setup(state), 0);
@@ -426,7 +423,7 @@ static void test_crash_twice_disables_kernel(void **state) {
     scratch_teardown(state);
 }
 
-/* A product by the instruction in a cache folder of its own; false on a device that is not tuned as a GPU. */
+/* A GEMM by the instruction in a separate cache folder; false on a device that is not tuned as a GPU. */
 static bool multiply_in(void **state, const char *folder, const char *verdict) {
     const tfm__gemm_task task = {.batch = 1, .m = 33, .n = 35, .k = 40, .shared_b = true, .alpha = 1};
     again_in(state, folder);
@@ -441,7 +438,7 @@ static bool multiply_in(void **state, const char *folder, const char *verdict) {
     return true;
 }
 
-/* Another program at its trial, which ends it after a while. */
+/* Another process in its validation, which ends it after a while. */
 typedef struct other {
     char command[8500];
     int lock;
@@ -455,8 +452,8 @@ static void *end_it(void *user) {
     return NULL;
 }
 
-/* A trial of another program is waited for, and its verdict taken; one that does not end is left alone, with nothing
- * kept, and is waited for once. */
+/* A process waits for another's validation and takes its result; one that does not end is given up, with nothing
+ * stored, after a single wait. */
 static void test_mma_validation_waits_for_another_process(void **state) {
     require_gpu_class();
     char first[4200], second[4200];
@@ -473,7 +470,7 @@ static void test_mma_validation_waits_for_another_process(void **state) {
         assert_int_equal(pthread_create(&thread, NULL, end_it, &o), 0);
         assert_true(multiply_in(state, second, "does not build"));
         pthread_join(thread, NULL);
-        assert_int_equal(warnings, 0); /* nothing was tried */
+        assert_int_equal(warnings, 0); /* nothing was validated */
         if (!harness_brief()) {
             snprintf(second, sizeof(second), "%s/third", scratch_root);
             assert_int_equal(setenv("TFM_CACHE_DIR", second, 1), 0);
@@ -493,7 +490,7 @@ static void test_mma_validation_waits_for_another_process(void **state) {
     scratch_teardown(state);
 }
 
-/* A kernel that was found good is not every kernel: a compiler that fails with an activation is gone round. */
+/* Validation is per kernel: if the compiler fails with an activation, that kernel alone falls back. */
 static void test_unbuildable_activation_falls_back(void **state) {
     static const char BEGINNING[] = "#if TFM_ACTIVATION == 1\n#error no\n#endif\n";
     require_gpu_class();

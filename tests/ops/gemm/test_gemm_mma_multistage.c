@@ -1,5 +1,5 @@
-/* Products by rings of tiles (cl/gemm/gemm_mma_multistage.cl), whose copies, reads and products are emulated where the
- * device has no instructions for them: each tile against double precision over inputs rounded to 16 bits. */
+/* Multistage MMA kernels (cl/gemm/gemm_mma_multistage.cl), with copies, loads and MMA emulated where the device lacks
+ * the instructions: each tile against double precision over 16-bit inputs. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,14 +10,14 @@
 #include "ops/selftest/selftest.h"
 #include "support/scratch.h"
 
-/* Places of rings in the table of tiles, from 1. */
+/* Indices of the multistage tiles in the table, from 1. */
 enum { FIRST = 5, LAST = 7 };
 
-typedef struct product {
+typedef struct problem {
     int64_t m, n, k, batch; /* batch 0: one matrix */
     bool transpose_a, transpose_b, shared_b, stored, bias, accumulate;
     tfm_activation activation; /* none or ReLU */
-} product;
+} problem;
 
 static tfm__tuning *tuning(void) {
     return &harness_context()->tuning;
@@ -25,13 +25,13 @@ static tfm__tuning *tuning(void) {
 
 static void require_gpu_class(void) {
     if (tuning()->class != TFM__CLASS_GPU) {
-        printf("skipped: the device vectorises what one work-item says\n");
+        printf("skipped: a CPU-style device\n");
         skip();
     }
 }
 
-/* The ring of this place where the device has room for it, with at most so much local memory beside what the emulation
- * takes, by which it has more stages or fewer. If `own`, by the device's own instructions. */
+/* The multistage tile of this index if it fits the device, with at most so much local memory next to the emulation's;
+ * this sets the number of stages. With `own`, by the device's own instructions. */
 static bool pose(bool own, tfm_dtype inputs, int tile, size_t local) {
     tfm_context *ctx = harness_context();
     const tfm__gemm_task task = {.batch = 1, .m = 64, .n = 64, .k = 64, .shared_b = true, .alpha = 1};
@@ -66,7 +66,7 @@ static double rounded(double x) {
     return harness_rounded(x, tuning()->gemm_input_dtype == TFM_BF16 ? 8 : 11);
 }
 
-static void oracle(double *want, const product *p, const float *a, const float *b, const float *bias,
+static void oracle(double *want, const problem *p, const float *a, const float *b, const float *bias,
                    const float *before) {
     const int64_t a_row = p->transpose_a ? 1 : p->k, a_step = p->transpose_a ? p->m : 1;
     const int64_t b_column = p->transpose_b ? p->k : 1, b_step = p->transpose_b ? 1 : p->n;
@@ -81,8 +81,8 @@ static void oracle(double *want, const product *p, const float *a, const float *
     }
 }
 
-/* One product by the posed ring. Why it was not that which computed, or NULL. */
-static const char *check(product p) {
+/* One GEMM by the emulated multistage kernel. Returns why another kernel computed it, or NULL. */
+static const char *check(problem p) {
     tfm_context *ctx = harness_context();
     tfm_tensor bias = {0}, none = {0};
     const bool batched = p.batch > 1;
@@ -108,7 +108,7 @@ static const char *check(product p) {
     why = why ? why : tfm__gemm_gpu_mma.declines(ctx, &task);
     if (!why) {
         char what[160];
-        snprintf(what, sizeof(what), "ring %d of %s: batch %d, m %d, n %d, k %d%s%s%s", tuning()->gemm_tile,
+        snprintf(what, sizeof(what), "multistage tile %d of %s: batch %d, m %d, n %d, k %d%s%s%s", tuning()->gemm_tile,
                  tfm_dtype_name(tuning()->gemm_input_dtype), (int)p.batch, (int)p.m, (int)p.n, (int)p.k,
                  p.transpose_a ? ", a transposed" : "", p.transpose_b ? ", b transposed" : "",
                  p.stored ? ", b stored" : "");
@@ -129,8 +129,8 @@ static const char *check(product p) {
     return why;
 }
 
-/* Each ring with either kind of numbers, and all mixes of transposes, each of which is a program of its own: of floats,
- * also with lines that have no whole chunks, and of stored weights. */
+/* Each multistage tile with both dtypes and all transpose combinations, each a separate program: from fp32, also with
+ * rows that are no whole chunks, and from 16-bit weights. */
 static void test_multistage_forms_match_rounded_inputs(void **state) {
     (void)state;
     require_gpu_class();
@@ -145,7 +145,7 @@ static void test_multistage_forms_match_rounded_inputs(void **state) {
             if (!pose(false, t % 3 ? TFM_F16 : TFM_BF16, tile, t == 2 ? 32768 : 49152))
                 continue; /* no room on this device */
             harness_align(odd ? 0 : 4);
-            assert_null(check((product){.m = odd ? 133 : 72,
+            assert_null(check((problem){.m = odd ? 133 : 72,
                                         .n = stored ? 136
                                              : odd  ? 69
                                                     : 140,
@@ -161,12 +161,12 @@ static void test_multistage_forms_match_rounded_inputs(void **state) {
     *tuning() = own;
     harness_context()->limits = limits;
     if (ran == 0) {
-        printf("skipped: no ring fits the device\n");
+        printf("skipped: no multistage tile fits the device\n");
         skip();
     }
 }
 
-/* Odd shapes, batches, parts of the inner dimension, epilogues, and indices of 64 bits. */
+/* Odd shapes, batches, split-K, epilogues, and 64-bit indices. */
 static void test_multistage_odd_shapes_and_epilogues_are_right(void **state) {
     (void)state;
     require_gpu_class();
@@ -177,9 +177,9 @@ static void test_multistage_odd_shapes_and_epilogues_are_right(void **state) {
         const int64_t sizes[] = {1, 3, 17, 65};
         for (int i = 0; i < 64; i += harness_slow() ? 21 : 9)
             assert_null(
-                check((product){.m = sizes[i % 4], .n = sizes[i / 4 % 4], .k = sizes[i / 16], .transpose_b = t}));
-        assert_null(check((product){.m = 9, .n = 65, .k = 40, .batch = 3, .transpose_b = t, .accumulate = true}));
-        assert_null(check((product){.m = 9,
+                check((problem){.m = sizes[i % 4], .n = sizes[i / 4 % 4], .k = sizes[i / 16], .transpose_b = t}));
+        assert_null(check((problem){.m = 9, .n = 65, .k = 40, .batch = 3, .transpose_b = t, .accumulate = true}));
+        assert_null(check((problem){.m = 9,
                                     .n = 10,
                                     .k = 33,
                                     .batch = 2,
@@ -187,22 +187,22 @@ static void test_multistage_odd_shapes_and_epilogues_are_right(void **state) {
                                     .shared_b = true,
                                     .bias = true,
                                     .activation = TFM_RELU}));
-        assert_null(check((product){.m = 66, .n = 11, .k = 96, .transpose_b = t, .bias = true}));
+        assert_null(check((problem){.m = 66, .n = 11, .k = 96, .transpose_b = t, .bias = true}));
         tuning()->gemm_split_k = 3;
-        assert_null(check((product){.m = 7, .n = 65, .k = 197, .batch = 2, .transpose_b = t}));
-        assert_null(check((product){.m = 36, .n = 8, .k = 192, .transpose_b = t, .accumulate = true}));
+        assert_null(check((problem){.m = 7, .n = 65, .k = 197, .batch = 2, .transpose_b = t}));
+        assert_null(check((problem){.m = 36, .n = 8, .k = 192, .transpose_b = t, .accumulate = true}));
         tuning()->gemm_split_k = 1;
         tuning()->gemm_index_64bit = true;
-        assert_null(check((product){.m = 40, .n = 65, .k = 33, .transpose_b = t}));
+        assert_null(check((problem){.m = 40, .n = 65, .k = 33, .transpose_b = t}));
         tuning()->gemm_index_64bit = false;
-        /* Lines of stored numbers without whole chunks are left to the other tiles. */
-        assert_non_null(check((product){.m = 20, .n = 16, .k = 36, .transpose_b = t, .stored = true}));
+        /* 16-bit rows that are no whole chunks use the other tiles. */
+        assert_non_null(check((problem){.m = 20, .n = 16, .k = 36, .transpose_b = t, .stored = true}));
     }
     *tuning() = own;
     harness_context()->limits = limits;
 }
 
-/* What is rounded counts, so that batches can be sized. */
+/* Conversions count in the estimate, so that batches can be sized. */
 static void test_multistage_memory_counts_rounded_copies(void **state) {
     (void)state;
     require_gpu_class();
@@ -222,9 +222,8 @@ static void test_multistage_memory_counts_rounded_copies(void **state) {
     harness_context()->limits = limits;
 }
 
-/* On as many cores as an H100 has each product takes what was fastest there, or within a tenth of it, of the tiles that
- * tests/bench/results/h100.md compares. A guess of the model that is lost is not wrong results, so nothing else fails.
- */
+/* With an H100's core count each GEMM takes the fastest tile of tests/bench/results/h100.md, or one within 10 %. A
+ * worse choice of the cost model is not a wrong result, so nothing else fails. */
 static void test_mma_tile_heuristic_matches_h100_measurements(void **state) {
     (void)state;
     require_gpu_class();
@@ -257,7 +256,7 @@ static void test_mma_tile_heuristic_matches_h100_measurements(void **state) {
                 fail_msg("%d x %d x %d takes a %s of %d x %d", (int)task.m, (int)task.n, (int)task.k,
                          p.tile->macro_tile.converts ? "multistage" : "tile", p.tile->macro_tile.m,
                          p.tile->macro_tile.n);
-            if (FASTEST[i].ring) /* a is made narrow */
+            if (FASTEST[i].ring) /* a is converted to 16 bits */
                 assert_true(tfm__gemm_gpu_mma.memory(ctx, &task) >= (uint64_t)(2 * task.m * task.k));
         }
     }
@@ -266,7 +265,7 @@ static void test_mma_tile_heuristic_matches_h100_measurements(void **state) {
     ctx->info.compute_units = cores;
 }
 
-/* Kernels of this name that have been asked for with these defines. */
+/* Kernels of this name that were requested with these defines. */
 static int kernels_named(const char *name, const char *defines) {
     const tfm_context *ctx = harness_context();
     int count = 0;
@@ -284,13 +283,13 @@ static void count_warnings(void *user, tfm_log_level level, const char *line) {
     warnings += level == TFM_LOG_WARNING && strstr(line, "matrix engine") != NULL;
 }
 
-/* A fresh context, for a fresh state of what was tried. */
+/* A fresh context with no validation results. */
 static void again(void **state) {
     harness_teardown(state);
     assert_int_equal(harness_setup(state), 0);
 }
 
-/* What a check of the self-test says of the posed engine: 0 where all is right, else why not. */
+/* A self-test check of the emulated instruction: 0 if correct, else the reason. */
 static const char *self_test(const char *form) {
     extern const tfm__check_entry tfm__selftest_gemm[];
     const tfm__check_entry *entry = tfm__selftest_gemm;
@@ -308,8 +307,8 @@ static const char *self_test(const char *form) {
     return c.skip_reason;
 }
 
-/* The self-test has each ring and each tile tried, and not only what a small product takes; and says why where there is
- * no room. */
+/* The self-test validates each multistage and other tile, not only those of a small GEMM, and reports why one does not
+ * fit. */
 static void test_multistage_selftest_runs_every_tile(void **state) {
     (void)state;
     require_gpu_class();
@@ -339,8 +338,7 @@ static void test_multistage_selftest_runs_every_tile(void **state) {
     harness_context()->limits = limits;
 }
 
-/* A ring that does not do what it says: its first product finds that out, the engine's other tiles compute it, and
- * there is one warning. */
+/* A wrong multistage kernel: its first GEMM detects it, another MMA tile computes it, and one warning is logged. */
 static void test_wrong_multistage_kernel_is_replaced_with_one_warning(void **state) {
     require_gpu_class();
     size_t size;
@@ -357,15 +355,15 @@ static void test_wrong_multistage_kernel_is_replaced_with_one_warning(void **sta
     tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
     warnings = 0;
     if (pose(false, TFM_F16, LAST, 32768)) {
-        assert_non_null(check((product){.m = 33, .n = 35, .k = 40}));
+        assert_non_null(check((problem){.m = 33, .n = 35, .k = 40}));
         assert_int_equal(warnings, 1);
         tuning()->gemm_input_dtype = TFM_F32;
         const char *why = self_test("gpu-mma, f16, multistage");
         assert_true(why && strstr(why, "wrong"));
         tuning()->gemm_input_dtype = TFM_F16;
-        assert_int_equal(warnings, 2); /* with other transposes: a form of its own */
-        tuning()->gemm_tile = 4;       /* the others are as good as before */
-        assert_null(check((product){.m = 33, .n = 35, .k = 40}));
+        assert_int_equal(warnings, 2); /* other transposes are a separate kernel */
+        tuning()->gemm_tile = 4;       /* other kernels stay in use */
+        assert_null(check((problem){.m = 33, .n = 35, .k = 40}));
         assert_int_equal(warnings, 2);
     }
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
@@ -374,13 +372,13 @@ static void test_wrong_multistage_kernel_is_replaced_with_one_warning(void **sta
     scratch_teardown(state);
 }
 
-/* By the instructions of the device itself, where it has them: all rings, mixes of transposes and numbers. */
+/* The device's own instructions, if any: all multistage tiles, transpose combinations and dtypes. */
 static void test_native_multistage_matches_rounded_inputs(void **state) {
     require_gpu_class();
     again(state);
     const tfm__tuning own = *tuning();
     if (own.mma != TFM__MMA_M16N8K16 || own.mma_emulated) {
-        printf("skipped: the device has no such matrix engine\n");
+        printf("skipped: the device has no such matrix cores\n");
         skip();
     }
     int ran = 0;
@@ -391,7 +389,7 @@ static void test_native_multistage_matches_rounded_inputs(void **state) {
         if (!pose(true, i & 4 ? TFM_F16 : TFM_BF16, FIRST + i / 16, 0))
             continue;
         harness_align(odd ? 0 : 4);
-        assert_null(check((product){.m = odd ? 261 : 272,
+        assert_null(check((problem){.m = odd ? 261 : 272,
                                     .n = stored ? 264
                                          : odd  ? 133
                                                 : 268,
@@ -408,7 +406,7 @@ static void test_native_multistage_matches_rounded_inputs(void **state) {
     harness_align(0);
     assert_true(ran > 0);
     tuning()->gemm_split_k = 3;
-    assert_null(check((product){.m = 136, .n = 72, .k = 1000, .transpose_b = true}));
+    assert_null(check((problem){.m = 136, .n = 72, .k = 1000, .transpose_b = true}));
     *tuning() = own;
 }
 

@@ -1,5 +1,5 @@
-/* Weights of 16 bits: linear layers by every provider, several of one input, and tables of words, against double
- * precision on the numbers as they are rounded; every number that there is; and what does not take them. */
+/* 16-bit weights: linear layers by every provider, fused layers of one input, and embeddings, against double precision
+ * on the rounded numbers; all 65536 patterns; and ops that reject them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 static const tfm_dtype DTYPES[] = {TFM_F16, TFM_BF16};
 
-/* What the bits are, by the definition of the formats. */
+/* The value of a pattern, by the definition of the formats. */
 static double value_of(uint16_t bits, tfm_dtype dtype) {
     const int fraction_bits = dtype == TFM_F16 ? 10 : 7, bias = dtype == TFM_F16 ? 15 : 127;
     const int fraction = bits & ((1 << fraction_bits) - 1), exponent = (bits & 0x7fff) >> fraction_bits;
@@ -24,7 +24,7 @@ static double value_of(uint16_t bits, tfm_dtype dtype) {
                             : ldexp(fraction, 1 - bias - fraction_bits));
 }
 
-/* Random bits of numbers between 2^-6 and 4, and what they are. */
+/* Random patterns of numbers between 2^-6 and 4, and their values. */
 static void fill(harness_random *random, uint16_t *bits, double *values, int64_t count, tfm_dtype dtype) {
     const int fraction_bits = dtype == TFM_F16 ? 10 : 7, bias = dtype == TFM_F16 ? 15 : 127;
     for (int64_t i = 0; i < count; i++) {
@@ -35,7 +35,7 @@ static void fill(harness_random *random, uint16_t *bits, double *values, int64_t
     }
 }
 
-/* In the midst of poison, or at the beginning of a buffer, where vectors may be read at once. */
+/* In the middle of poisoned memory, or at the start of a buffer, where vector loads are possible. */
 static tfm_tensor tensor_of(tfm_dtype dtype, const void *host, int64_t rows, int64_t columns, bool aligned) {
     if (!aligned)
         return HARNESS_TENSOR(dtype, host, rows, columns);
@@ -56,8 +56,7 @@ typedef struct layer {
     tfm_activation activation;
 } layer;
 
-/* Bits of a fraction to which this provider rounds x, or 0: `cpu-bf16` and matrix engines to what the weight is kept
- * in. */
+/* Mantissa bits to which this provider rounds x, or 0: `cpu-bf16` and MMA round to the weight's dtype. */
 static int rounded_by(const char *provider, tfm_dtype dtype) {
     const bool rounds = strcmp(provider, "cpu-bf16") == 0 || strcmp(provider, "gpu-mma") == 0;
     return !rounds ? 0 : dtype == TFM_F16 ? 11 : 8;
@@ -74,7 +73,7 @@ static void oracle(double *want, const layer *l, const float *x, const double *w
     }
 }
 
-/* Runs the layer by each provider, and by the chosen one; returns a bit for each that took it. */
+/* Runs the layer by each provider, and by the default one; returns a bit for each that accepted. */
 static unsigned check_layer(layer l, harness_random *random) {
     tfm_context *ctx = harness_context();
     float *x = malloc((size_t)(l.m * l.k) * sizeof(*x)), *bias = malloc((size_t)l.n * sizeof(*bias));
@@ -131,10 +130,10 @@ static unsigned check_layer(layer l, harness_random *random) {
 
 static void test_half_weight_layers_match_rounded_weights(void **state) {
     (void)state;
-    /* Those of whole fours come first: of two dtypes, one may be read by fours. */
+    /* Multiples of four come first: of two dtypes, one may be read by vectors of four. */
     const int64_t shapes[][3] = {{1, 64, 512},   {2, 131, 516}, {8, 129, 260}, {4, 37, 132},  {70, 48, 64},
                                  {130, 140, 72}, {1, 1, 1},     {3, 1, 5},     {13, 66, 129}, {33, 130, 257}};
-    const tfm_activation activations[10] = {[3] = TFM_RELU, [9] = TFM_SILU}; /* each is a program of its own */
+    const tfm_activation activations[10] = {[3] = TFM_RELU, [9] = TFM_SILU}; /* each is a separate program */
     harness_random random = {1};
     unsigned taken = 0;
     for (int i = 0; i < 10; i++)
@@ -142,7 +141,7 @@ static void test_half_weight_layers_match_rounded_weights(void **state) {
             taken |= check_layer((layer){shapes[i][0], shapes[i][1], shapes[i][2], DTYPES[k], (i + k) % 2 == 0,
                                          i % 3 != 1, activations[i]},
                                  &random);
-    /* Every provider of this class of device has had a turn. */
+    /* Every provider of this class of device was used. */
     const bool wide = tfm__context_tuning(harness_context())->class == TFM__CLASS_CPU;
     const char *const mine[][3] = {{"gpu-skinny", "gpu-tiled", "reference"}, {"cpu-skinny", "cpu-packed", "reference"}};
     for (int i = 0; i < 3; i++)
@@ -150,7 +149,7 @@ static void test_half_weight_layers_match_rounded_weights(void **state) {
             assert_true(strcmp(tfm_gemm_provider(p), mine[wide][i]) != 0 || taken >> p & 1);
 }
 
-/* Few rows whose columns are too few for a device's many compute units. */
+/* Few rows and too few columns for a device's many compute units. */
 static void test_half_weight_column_sharing_is_right(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -164,7 +163,7 @@ static void test_half_weight_column_sharing_is_right(void **state) {
     ctx->info.compute_units = own;
 }
 
-/* Three layers after a norm, as they are one launch of few rows on some devices; of one dtype, and of several. */
+/* Three layers after a norm, which are one launch of few rows on some devices; of one dtype, and of several. */
 static void check_joined(const tfm_dtype *dtypes, harness_random *random) {
     enum { ROWS = 3, K = 68 };
     const int64_t n[] = {40, 9, 130};
@@ -221,14 +220,14 @@ static void test_grouped_half_weight_layers_are_right(void **state) {
     check_joined((tfm_dtype[]){TFM_F16, TFM_BF16, TFM_F16}, &random);
 }
 
-/* Equal, but that a device may take numbers too small for a normal float for 0. */
+/* Equal, except that a device may flush subnormals to 0. */
 static void same(float got, double want) {
     const bool equal = isnan(want) ? isnan(got) != 0 : (double)got == want;
     assert_true(equal || (fabs(want) < 0x1p-126 && got == 0));
 }
 
-/* All 65536 of them: those that are finite through a layer that picks one column of the weight for each row, by one row
- * and by many; the others too through a table. */
+/* All 65536 patterns: the finite ones through a layer that selects one weight column per row, with one row and with
+ * many; the others through an embedding too. */
 static void test_all_65536_half_values_are_converted(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -270,7 +269,7 @@ static void test_all_65536_half_values_are_converted(void **state) {
     }
 }
 
-/* A table with places, an id outside, and some of its rows as a parameter. */
+/* An embedding with positions, an id out of range, and some of its rows as a parameter. */
 static void test_half_embedding_table_is_converted(void **state) {
     (void)state;
     enum { V = 9, E = 35, N = 6 };
@@ -305,7 +304,7 @@ static void test_half_embedding_table_is_converted(void **state) {
     }
 }
 
-/* They have no backward pass, and are weights alone. */
+/* 16-bit tensors have no backward pass, and are weights only. */
 static void test_half_weights_have_no_backward_pass(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();

@@ -1,5 +1,5 @@
-/* Matrix engines, emulated, where a weight is kept in 16 bits: products against double precision over what is rounded,
- * numbers that fp16 does not reach, when the engine is taken, and models. */
+/* Emulated MMA with 16-bit weights: GEMMs against double precision over rounded inputs, fp16 overflow, when MMA is
+ * chosen, and models. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +18,12 @@ static tfm__tuning *tuning(void) {
 
 static void require_gpu_class(void) {
     if (tuning()->class != TFM__CLASS_GPU) {
-        printf("skipped: the device vectorises what one work-item says\n");
+        printf("skipped: a CPU-style device\n");
         skip();
     }
 }
 
-/* A fresh context, for a fresh state of what was tried. */
+/* A fresh context with no validation results. */
 static void again(void **state) {
     harness_teardown(state);
     assert_int_equal(harness_setup(state), 0);
@@ -36,10 +36,10 @@ static tfm__gemm_task square(int64_t size, tfm_dtype stored) {
     return task;
 }
 
-/* The emulation of this engine, where it has such numbers and the device has room for the tile; else false. */
-static bool pose(tfm__mma engine, tfm_dtype stored, int tile) {
+/* The emulation of this instruction, if it has this dtype and the device has room for the tile; else false. */
+static bool pose(tfm__mma mma_kind, tfm_dtype stored, int tile) {
     const tfm__gemm_task task = square(64, stored);
-    tuning()->mma = engine;
+    tuning()->mma = mma_kind;
     tuning()->mma_emulated = true;
     tuning()->gemm_tile = tile;
     return !tfm__gemm_gpu_mma.declines(harness_context(), &task);
@@ -51,7 +51,7 @@ static double rounded(double x, tfm_dtype dtype) {
     return harness_rounded(x, bits);
 }
 
-/* Random numbers, and as a tensor: of F32, or in 16 bits. */
+/* Random numbers as a tensor: in F32, or in 16 bits. */
 static float *operand(tfm_tensor *out, tfm_dtype dtype, int64_t rows, int64_t columns, harness_random *random) {
     float *host = malloc((size_t)(rows * columns) * sizeof(*host));
     assert_non_null(host);
@@ -65,7 +65,7 @@ static float *operand(tfm_tensor *out, tfm_dtype dtype, int64_t rows, int64_t co
     return host;
 }
 
-/* One product by the posed engine, of matrices that are transposed or not. */
+/* One GEMM by emulated MMA, of matrices that are transposed or not. */
 static void check(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b, tfm_dtype stored) {
     static harness_random random = {5};
     tfm_context *ctx = harness_context();
@@ -84,9 +84,9 @@ static void check(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transp
                        rounded((double)b[transpose_b ? i % n * k + p : p * n + i % n], stored);
     assert_null(tfm__gemm_gpu_mma.declines(ctx, &task));
     harness_ok(tfm__gemm_dispatch(ctx, &tfm__gemm_gpu_mma, &task));
-    assert_null(tfm__gemm_gpu_mma.declines(ctx, &task)); /* else another one has computed it */
+    assert_null(tfm__gemm_gpu_mma.declines(ctx, &task)); /* else another provider computed it */
     char what[128];
-    snprintf(what, sizeof(what), "engine %d, b of %s: m %d, n %d, k %d%s%s", (int)tuning()->mma, tfm_dtype_name(stored),
+    snprintf(what, sizeof(what), "MMA %d, b of %s: m %d, n %d, k %d%s%s", (int)tuning()->mma, tfm_dtype_name(stored),
              (int)m, (int)n, (int)k, transpose_a ? ", a transposed" : "", transpose_b ? ", b transposed" : "");
     float *got = harness_floats(task.c);
     harness_close(got, want, (size_t)(m * n), 2e-5, what);
@@ -98,18 +98,18 @@ static void check(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transp
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-/* Each engine and both dtypes, with transposes and odd sizes by turns: each form is a program of its own. */
+/* Each instruction and both dtypes, with alternating transposes and odd sizes: each is a separate program. */
 static void test_mma_half_weight_gemm_matches_rounded_inputs(void **state) {
     (void)state;
     require_gpu_class();
     const tfm__tuning own = *tuning();
     int ran = 0;
-    for (int engine = TFM__MMA_M16N8K16; engine < TFM__MMA_COUNT; engine++)
+    for (int mma_kind = TFM__MMA_M16N8K16; mma_kind < TFM__MMA_COUNT; mma_kind++)
         for (int d = 0; d < 2; d++) {
-            const int t = (engine + 2 * d) % 4;
-            if (!pose((tfm__mma)engine, DTYPES[d], 3 + (engine + d) % 2))
+            const int t = (mma_kind + 2 * d) % 4;
+            if (!pose((tfm__mma)mma_kind, DTYPES[d], 3 + (mma_kind + d) % 2))
                 continue;
-            if ((engine / 2 + d) % 2)
+            if ((mma_kind / 2 + d) % 2)
                 check(37, 69, 41, t & 1, t & 2, DTYPES[d]);
             else
                 check(36, 68, 68, t & 1, t & 2, DTYPES[d]);
@@ -123,7 +123,7 @@ static void test_mma_half_weight_gemm_matches_rounded_inputs(void **state) {
     }
 }
 
-/* A layer whose inputs fp16 does not reach gives what is finite, and infinity and NaN stay what they are. */
+/* Inputs beyond the fp16 range give finite results; infinity and NaN are preserved. */
 static void test_mma_inputs_beyond_fp16_stay_finite(void **state) {
     (void)state;
     require_gpu_class();
@@ -161,8 +161,7 @@ static void test_mma_inputs_beyond_fp16_stay_finite(void **state) {
     *tuning() = own;
 }
 
-/* It is chosen for weights of 16 bits without more ado, also where `tfm tune` knows of products of F32; not for F32,
- * and not for few rows. */
+/* It is the default for 16-bit weights, also if `tfm tune` has rows for F32; not for F32, and not for few rows. */
 static void test_mma_is_selected_for_half_weights(void **state) {
     require_gpu_class();
     tfm_context *ctx = harness_context();
@@ -186,17 +185,17 @@ static void test_mma_is_selected_for_half_weights(void **state) {
     again(state);
 }
 
-static unsigned long long engine_calls;
+static unsigned long long mma_calls;
 
 static void read_profile(void *user, tfm_log_level level, const char *line) {
     (void)user;
     (void)level;
     const char *at = strstr(line, "profile: gemm_mma ");
     if (at)
-        engine_calls = strtoull(at + strlen("profile: gemm_mma "), NULL, 10);
+        mma_calls = strtoull(at + strlen("profile: gemm_mma "), NULL, 10);
 }
 
-/* The trial is of the form that b is stored in: where only that is wrong, only that is left to another provider. */
+/* Validation is per storage dtype of b: a kernel that is wrong for one dtype alone falls back for that dtype. */
 static void test_wrong_half_load_is_replaced_for_that_dtype_only(void **state) {
     require_gpu_class();
     size_t size;
@@ -213,7 +212,7 @@ static void test_wrong_half_load_is_replaced_for_that_dtype_only(void **state) {
     assert_int_equal(setenv("TFM_CL_DIR", scratch_root, 1), 0);
     again(state);
     tfm_context *ctx = harness_context();
-    tfm_log_set(read_profile, NULL, TFM_LOG_WARNING); /* and nobody is warned */
+    tfm_log_set(read_profile, NULL, TFM_LOG_WARNING); /* without a warning */
     if (pose(TFM__MMA_M16N8K16, TFM_F16, 4)) {
         harness_random random = {6};
         tuning()->gemm_input_dtype = TFM_F16;
@@ -237,9 +236,9 @@ static void test_wrong_half_load_is_replaced_for_that_dtype_only(void **state) {
 
 /* ---- Models ------------------------------------------------------------------------------------------------------ */
 
-/* Logits of a few ids, of a context of its own whose profile counts; by an emulated engine where `emulated`. */
+/* Logits of a few ids, in a separate context whose profile counts launches; by emulated MMA if `emulated`. */
 static float *logits(size_t *count, const char *dir, tfm_precision precision, bool emulated, void **state) {
-    int32_t ids[40]; /* more rows than are few */
+    int32_t ids[40]; /* more rows than a skinny GEMM */
     for (int i = 0; i < 40; i++)
         ids[i] = 3 + i * 7 % 60;
     tfm_model *model = NULL;
@@ -258,7 +257,7 @@ static float *logits(size_t *count, const char *dir, tfm_precision precision, bo
     float *host = harness_floats(y);
     harness_ok(tfm_scope_close(ctx, 0, NULL));
     tfm_model_free(&model);
-    engine_calls = 0;
+    mma_calls = 0;
     tfm_log_set(read_profile, NULL, TFM_LOG_WARNING);
     again(state); /* which closes the profile */
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
@@ -274,8 +273,7 @@ static double distance(const float *a, const float *b, size_t count) {
     return sqrt(far / length);
 }
 
-/* A model that is opened for 16 bits has its layers multiplied by the engine, and its logits as near as such weights
- * are; opened for F32, it does not. */
+/* A model opened in 16 bits runs its layers by MMA, with logits within 16-bit accuracy; opened in F32 it does not. */
 static void test_half_precision_model_uses_mma(void **state) {
     const tfm_precision precisions[] = {TFM_PRECISION_FP16, TFM_PRECISION_BF16};
     const double most[] = {3e-3, 2.5e-2};
@@ -286,17 +284,17 @@ static void test_half_precision_model_uses_mma(void **state) {
     }
     char *dir = harness_source("tests/golden/families/llama-plain-2023-f16");
     float *want = logits(&count, dir, TFM_PRECISION_FP32, true, state);
-    assert_int_equal(engine_calls, 0);
+    assert_int_equal(mma_calls, 0);
     for (int i = harness_brief() ? 1 : 0; i < 2; i++) {
         float *got = logits(&count, dir, precisions[i], true, state);
-        const unsigned long long calls = engine_calls;
+        const unsigned long long calls = mma_calls;
         float *other = logits(&count, dir, precisions[i], false, state);
         const double far = distance(want, got, count), near = distance(want, other, count);
-        print_message("%s: %g from fp32 with the engine, which ran %llu times, %g without\n", tfm_dtype_name(DTYPES[i]),
-                      far, calls, near);
+        print_message("%s: %g from fp32 with MMA, which ran %llu times, %g without\n", tfm_dtype_name(DTYPES[i]), far,
+                      calls, near);
         assert_true(far < most[i] && near < most[i] && far > near);
-        assert_int_equal(engine_calls, 0);
-        assert_true(calls > 3 * 7); /* its layers' matrices, and logits; trials are counted too */
+        assert_int_equal(mma_calls, 0);
+        assert_true(calls > 3 * 7); /* its layers' matrices, and logits; validation runs count too */
         free(got);
         free(other);
     }

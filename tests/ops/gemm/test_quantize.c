@@ -1,5 +1,5 @@
-/* Models whose matrices are bytes or of 16 bits: quantised while they are opened, or before, in a directory of their
- * own; of families that store matrices as they are, transposed, several in one tensor, and in several files. */
+/* Models with int8 or 16-bit matrices: quantized at load, or before, in a separate directory; of families that store
+ * matrices as they are, transposed, fused, and in several files. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static tfm_model *open_model(const char *dir, tfm_precision precision) {
     return model;
 }
 
-/* What the model computes of a few ids: logits, or hidden states where it writes nothing. */
+/* The model's output for a few ids: logits, or hidden states of an encoder-only model. */
 static float *results(tfm_model *model, size_t *count) {
     tfm_context *ctx = harness_context();
     const int32_t ids[] = {3, 4, 5, 6, 2, 7, 8, 9, 10, 11};
@@ -54,7 +54,7 @@ static float *results(tfm_model *model, size_t *count) {
     return host;
 }
 
-/* The distance of two results by the length of the first; what is not finite is left out. */
+/* Relative distance of two results; non-finite values are skipped. */
 static double distance(const float *a, const float *b, size_t count) {
     double far = 0, length = 0;
     for (size_t i = 0; i < count; i++) {
@@ -75,7 +75,7 @@ static void check_folder(const char *name) {
     tfm_model *stored = open_model(made, TFM_PRECISION_AUTO), *back = open_model(made, TFM_PRECISION_FP32);
     float *want = results(plain, &count), *got = results(now, &count), *again = results(stored, &count);
     float *floats = results(back, &count);
-    assert_memory_equal(got, again, count * sizeof(*got)); /* it is the same bytes */
+    assert_memory_equal(got, again, count * sizeof(*got)); /* the same int8 values */
     if (!harness_poses()) {
         assert_true(distance(want, got, count) > 0 && distance(want, got, count) < 0.06);
         assert_true(distance(want, floats, count) > 0 && distance(want, floats, count) < 0.06);
@@ -85,7 +85,7 @@ static void check_folder(const char *name) {
     assert_true(b.parameter_bytes < a.parameter_bytes / 2);
     assert_int_equal(tfm_model_get_info(now)->parameter_bytes, b.parameter_bytes);
     assert_int_equal(tfm_model_get_info(back)->parameter_bytes, a.parameter_bytes);
-    assert_true(strcmp(b.stored_dtype, "I8") == 0 || strcmp(b.stored_dtype, a.stored_dtype) == 0); /* the largest's */
+    assert_true(strcmp(b.stored_dtype, "I8") == 0 || strcmp(b.stored_dtype, a.stored_dtype) == 0); /* the maximum's */
     tfm_model_info read;
     harness_ok(tfm_model_read_info(&read, made, &(tfm_model_options){.no_tokenizer = true}));
     assert_int_equal(read.parameter_bytes, b.parameter_bytes);
@@ -109,7 +109,7 @@ static void test_int8_models_are_near_and_equal_when_saved(void **state) {
             check_folder(FOLDERS[i]);
 }
 
-/* Halves of F32 and of the other kind of halves are near, and those of the same kind are the same. */
+/* fp16 and bf16 of F32 or of the other 16-bit dtype are close, those of the same dtype equal. */
 static void test_half_models_are_near_their_originals(void **state) {
     (void)state;
     const struct {
@@ -136,8 +136,8 @@ static void test_half_models_are_near_their_originals(void **state) {
     }
 }
 
-/* Halves stay halves on the device where they are asked for, of directories of any dtype: results are near those of
- * F32, and where the directory has such halves, those are the numbers that F32 is made of. */
+/* 16-bit weights stay so on the device if requested, for directories of any dtype: results are close to F32, and equal
+ * in value if the directory has that dtype. */
 static void check_kept_halves(const char *name, tfm_dtype dtype, tfm_precision precision, double most) {
     char *dir = golden(name), made[4200];
     size_t count;
@@ -145,7 +145,7 @@ static void check_kept_halves(const char *name, tfm_dtype dtype, tfm_precision p
              strrchr(name, '/') ? strrchr(name, '/') + 1 : name);
     tfm__tuning *tuning = &harness_context()->tuning;
     const tfm__tuning own = *tuning;
-    tuning->avx512_bf16 = tuning->amx_bf16 = false; /* so that nothing but the matrices is rounded */
+    tuning->avx512_bf16 = tuning->amx_bf16 = false; /* so that only the matrices are rounded */
     tuning->mma = TFM__MMA_NONE;
     harness_ok(tfm_model_quantize(made, dir, dtype));
     tfm_model *plain = open_model(dir, TFM_PRECISION_FP32), *now = open_model(dir, precision);
@@ -155,7 +155,7 @@ static void check_kept_halves(const char *name, tfm_dtype dtype, tfm_precision p
     if (!harness_poses()) {
         assert_true(distance(want, got, count) < most);
         assert_true(distance(floats, again, count) < 1e-5);
-        assert_true(distance(got, again, count) < most); /* norms and biases were halves once */
+        assert_true(distance(got, again, count) < most); /* norms and biases were 16-bit once */
     }
     *tuning = own;
     free(again);
@@ -196,7 +196,8 @@ static void test_models_opened_in_half_precision_are_near(void **state) {
     }
 }
 
-/* Halves of bytes are the bytes times their scales; and a number that fp16 does not reach is refused, not infinite. */
+/* 16-bit values of int8 are the int8 values times their scales; a number beyond the fp16 range is rejected, not
+ * infinite. */
 static void test_half_from_int8_multiplies_scales(void **state) {
     (void)state;
     char *dir = golden("families/bart-untied-f32"), made[4200], path[4300], *text;
@@ -236,7 +237,7 @@ static void test_half_from_int8_multiplies_scales(void **state) {
     free(dir);
 }
 
-/* Every half there is, and what lies around the steps, beside the device's cast. */
+/* Every 16-bit pattern, and values around the rounding steps, against the device's cast. */
 static void test_host_half_rounding_equals_device_cast(void **state) {
     (void)state;
     const float values[] = {0,      -0.0f,    1,     1.00048828125f, 1.0014648f, 65504,    65519.9f,
@@ -257,7 +258,7 @@ static void test_host_half_rounding_equals_device_cast(void **state) {
     }
 }
 
-/* sentence-transformers keeps the encoder in a folder, and more folders beside it. */
+/* sentence-transformers keeps the encoder in a folder, with more folders next to it. */
 static void test_quantize_copies_embedder_folders(void **state) {
     (void)state;
     char *dir = golden("embedder"), made[4200], path[4300];
@@ -292,7 +293,7 @@ static void test_quantize_rejects_bad_input(void **state) {
     model = open_model(made, TFM_PRECISION_AUTO);
     harness_refused(tfm_trainer_new(&trainer, model, NULL), TFM_ERROR_UNSUPPORTED, "bytes");
     tfm_model_free(&model);
-    /* Bytes without their scales are no numbers. */
+    /* int8 tensors without scales are rejected. */
     snprintf(path, sizeof(path), "%s/model.safetensors", made);
     harness_ok(tfm__file_read(&text, &size, path));
     for (size_t i = 0; i + 6 < 20000 && i + 6 < size; i++)

@@ -1,4 +1,4 @@
-/* Putting tensors together: exact to the bit. */
+/* Concatenation: bit-exact. */
 #include <stdlib.h>
 #include <string.h>
 #include "support/gradient.h"
@@ -53,8 +53,8 @@ static void test_concat_is_exact(void **state) {
     check(&random, TFM_F32, 20001, 2, (int64_t[]){1, 2}, 3);
 }
 
-/* (a, b, a) of (rows, sizes[k], after) along axis 1, an input twice; or, where `between`, of copies that the tape makes
- * gradients for. */
+/* (a, b, a) of (rows, sizes[k], after) along axis 1, an input twice; or, with `between`, of copies, so the tape
+ * computes gradients. */
 typedef struct backward_case {
     int64_t rows, sizes[2], after;
     bool between;
@@ -98,7 +98,7 @@ static void test_concat_gradients_match_double_precision(void **state) {
     }
 }
 
-/* One after the other in memory, and the first axis. */
+/* Contiguous inputs, and the first axis. */
 static void test_concat_along_first_axis_is_exact(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();

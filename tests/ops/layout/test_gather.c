@@ -1,4 +1,4 @@
-/* Gathering rows: exact to the bit. */
+/* Gather of rows: bit-exact. */
 #include <stdlib.h>
 #include <string.h>
 #include "support/gradient.h"
@@ -11,9 +11,9 @@ static void check(harness_random *random, tfm_dtype dtype, int64_t count, int64_
     int32_t *want = calloc((size_t)(n * row), 4), *got = malloc((size_t)(n * row) * 4);
     assert_true(x_host && index && want && got);
     for (int64_t i = 0; i < count * row; i++)
-        x_host[i] = (int32_t)harness_next(random); /* as floats: NaN, denormals and all */
+        x_host[i] = (int32_t)harness_next(random); /* as floats: including NaN and subnormals */
     for (int64_t i = 0; i < n; i++) {
-        index[i] = (int32_t)harness_range(random, -1, count); /* both ends are outside: zeros */
+        index[i] = (int32_t)harness_range(random, -1, count); /* both ends are out of range: zeros */
         if (index[i] >= 0 && index[i] < count)
             memcpy(want + i * row, x_host + index[i] * row, (size_t)row * 4);
     }
@@ -83,7 +83,7 @@ static void test_gather_along_any_axis_is_exact(void **state) {
         check_axis(&random, 3, 9, widths[i], 17);
         check_axis(&random, 65, 2, widths[i], 4);
     }
-    tfm_context *ctx = harness_context(); /* the last axis, and the first with its dims in the output's place */
+    tfm_context *ctx = harness_context(); /* the last axis, and the first with its dims in place of the output's */
     const int32_t values[] = {0, 1, 2, 3, 4, 5}, index[] = {2, 0};
     tfm_tensor x = HARNESS_TENSOR(TFM_I32, values, 2, 3), indices = HARNESS_TENSOR(TFM_I32, index, 1, 2), y = {0};
     harness_ok(tfm_gather_axis(ctx, &y, x, indices, 1));
@@ -103,7 +103,7 @@ static void test_gather_along_any_axis_is_exact(void **state) {
 typedef struct backward_case {
     int64_t outer, count, width, n;
     const int32_t *indices;
-    bool between; /* x is a copy, whose gradient the tape makes */
+    bool between; /* x is a copy, so the tape computes its gradient */
 } backward_case;
 
 static void oracle_backward(const gradient_case *c, double *y, double *const *inputs) {
@@ -127,7 +127,7 @@ static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_ten
     return tfm_gather_axis(ctx, y, x, indices, 1);
 }
 
-/* Some rows are taken more than once, some never; some indices are outside. */
+/* Rows taken more than once, and never; indices out of range. */
 static void test_gather_gradients_sum_repeated_rows(void **state) {
     (void)state;
     harness_random random = {3};
@@ -144,7 +144,7 @@ static void test_gather_gradients_sum_repeated_rows(void **state) {
                                form % 2};
             if (form == 0 && widths[i] < 17) { /* many for one row */
                 b.count = 100;
-                b.n = widths[i] == 3 ? 2500 : 100; /* more than a group looks at together */
+                b.n = widths[i] == 3 ? 2500 : 100; /* more than one pass of a group */
             }
             for (int64_t k = 0; k < b.n; k++)
                 indices[k] = (int32_t)harness_range(&random, -1, form == 0 && b.n <= 100 ? 2 : b.count);
@@ -162,7 +162,7 @@ static void test_gather_gradients_sum_repeated_rows(void **state) {
         }
 }
 
-/* One dimension: single elements; the output is made. */
+/* One dimension: single elements; the output is new. */
 static void test_gather_of_index_outside_is_zero(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -193,7 +193,7 @@ static void test_gather_rejects_bad_arguments(void **state) {
     harness_refused(tfm_gather(ctx, &part, x, two), TFM_ERROR_ARGUMENT, "gather: the output");
 }
 
-/* Rows of one buffer into other rows of it: allowed, since they do not meet. */
+/* Rows of a buffer into other rows of it: allowed, since they do not overlap. */
 static void test_gather_between_disjoint_rows_of_one_buffer(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();

@@ -1,4 +1,4 @@
-/* Elements by index along a dimension: exact, and their gradients. */
+/* Gather of elements along a dimension: exact, and its gradients. */
 #include <stdlib.h>
 #include <string.h>
 #include "support/gradient.h"
@@ -10,7 +10,7 @@ typedef struct shape {
     int32_t *host; /* the indices */
 } shape;
 
-/* Where element k of y comes from; -1: nowhere. */
+/* Source index of element k of y; -1: out of range. */
 static int64_t place_of(const shape *s, int64_t k) {
     int64_t at[3] = {k / (s->indices[1] * s->indices[2]), k / s->indices[2] % s->indices[1], k % s->indices[2]};
     const int64_t n = s->x[s->axis], index = s->host[k] < 0 ? s->host[k] + n : s->host[k];
@@ -69,7 +69,7 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
     return tfm_gather_elements(ctx, y, inputs[0], harness_tensor(TFM_I32, 3, s->indices, s->host), s->axis);
 }
 
-/* What several indices name gets all their gradients; what none names gets 0. */
+/* An element with several indices gets all their gradients; one without gets 0. */
 static void test_gather_elements_gradients_sum_repeated_elements(void **state) {
     (void)state;
     harness_random random = {5};

@@ -1,4 +1,4 @@
-/* Reordering dimensions: exact to the bit. */
+/* Permutation of dimensions: bit-exact. */
 #include <stdlib.h>
 #include <string.h>
 #include "support/gradient.h"
@@ -16,7 +16,7 @@ static void check(harness_random *random, tfm_dtype dtype, int rank, const int64
          *got = malloc((size_t)count * size);
     assert_true(host && want && got);
     for (size_t i = 0; i < (size_t)count * size; i++)
-        host[i] = (char)harness_next(random); /* NaN, denormals and all */
+        host[i] = (char)harness_next(random); /* including NaN and subnormals */
     for (int64_t k = 0; k < count; k++) {
         int64_t place[TFM_MAX_RANK], at = 0;
         for (int64_t i = rank - 1, rest = k; i >= 0; rest /= out_dims[i--])
@@ -80,7 +80,7 @@ static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_ten
     return tfm_permute(ctx, y, inputs[0], ((const backward_case *)c->user)->axes);
 }
 
-/* y = x in another order, and that in another order once more: what lies between is overwritten, not added to. */
+/* y = x permuted twice: gradients in between are overwritten, not accumulated. */
 static tfm_status run_twice(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
     const backward_case *b = c->user;
     tfm_tensor same = {0};

@@ -1,17 +1,17 @@
-/* Parts of dimensions: exact to the bit. */
+/* Slices: bit-exact. */
 #include <stdlib.h>
 #include <string.h>
 #include "support/gradient.h"
 #include "tfm/ops.h"
 
-/* The places of Python's range, by walking it; how many. */
+/* The indices of Python's range, by iteration; returns how many. */
 static int64_t walk(int64_t *places, tfm_range r, int64_t n) {
     int64_t count = 0, step = r.step ? r.step : 1, start = r.start, end = r.end;
     if (start < 0 && start >= -n)
         start += n;
     if (end < 0 && end >= -n)
         end += n;
-    for (int64_t i = 0; i < n; i++) { /* the i-th place met */
+    for (int64_t i = 0; i < n; i++) { /* the i-th index met */
         const int64_t at = step > 0 ? i : n - 1 - i;
         const int64_t first = step > 0 ? (start < 0 ? 0 : start) : (start >= n ? n - 1 : start);
         const bool inside = step > 0 ? at >= first && at < end : at <= first && at > end;
@@ -82,7 +82,7 @@ static void test_slice_of_any_range_is_exact(void **state) {
 typedef struct backward_case {
     int64_t dims[3];
     tfm_range ranges[3];
-    bool between; /* x is a copy, whose gradient the tape makes */
+    bool between; /* x is a copy, so the tape computes its gradient */
 } backward_case;
 
 static void oracle_backward(const gradient_case *c, double *y, double *const *inputs) {
@@ -147,7 +147,7 @@ static void test_slice_allocates_its_output(void **state) {
     tfm_tensor_free(ctx, &y);
 }
 
-/* A range that holds nothing is a dim of 0, as in Python. */
+/* An empty range gives a dim of 0, as in Python. */
 static void test_slice_of_empty_range_has_dim_zero(void **state) {
     (void)state;
     const tfm_range ranges[] = {{3, 3, 1}, {6, 9, 1}, {1, 3, -1}, {-7, INT64_MIN, -1}};

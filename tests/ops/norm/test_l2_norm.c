@@ -1,4 +1,4 @@
-/* The length of a vector. */
+/* The L2 norm of a vector. */
 #include <math.h>
 #include <stdlib.h>
 #include "support/harness.h"
@@ -28,7 +28,7 @@ static void test_l2_norm_matches_double_precision(void **state) {
     }
 }
 
-/* One bad element anywhere is seen. */
+/* One non-finite element anywhere is detected. */
 static void test_l2_norm_shows_non_finite_elements(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();

@@ -1,4 +1,4 @@
-/* Layer normalisation against double precision. */
+/* Layer norm against double precision. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static float *random_floats(harness_random *random, size_t count, float mean, fl
     return host;
 }
 
-/* s is the float sum, as the op adds; all else is double. */
+/* s is the fp32 sum, as in the op; the rest is double. */
 static void oracle(double *y, const float *s, int64_t rows, int64_t n, const float *gamma, const float *beta,
                    double epsilon) {
     for (int64_t r = 0; r < rows; r++, s += n, y += n) {
@@ -92,7 +92,7 @@ static void test_layernorm_matches_double_precision(void **state) {
     }
 }
 
-/* What E[x^2] - E[x]^2 in float gets wrong by more than the variance itself. */
+/* Data for which E[x^2] - E[x]^2 in fp32 is off by more than the variance. */
 static void test_layernorm_of_large_mean_keeps_precision(void **state) {
     (void)state;
     harness_random random = {2};
@@ -109,7 +109,7 @@ static void test_layernorm_of_many_rows_matches(void **state) {
     check(&random, harness_brief() ? 66000 : 100000, 7, RESIDUAL | GAMMA | BETA, 0, 5e-6);
 }
 
-/* Over the trailing dims of (5, 3, 4, n) from `axis` on, with the statistics where they are asked for. */
+/* Over the trailing dims of (5, 3, 4, n) from `axis` on, with statistics if requested. */
 static void check_axes(harness_random *random, int64_t n, int axis, int flags, bool mean_out, bool inv_out) {
     tfm_context *ctx = harness_context();
     const int64_t dims[4] = {5, 3, 4, n};
@@ -119,7 +119,7 @@ static void check_axes(harness_random *random, int64_t n, int axis, int flags, b
         ones[i] = i < axis ? dims[i] : 1;
     }
     const size_t count = (size_t)(rows * width);
-    const float epsilon = 1e-2f; /* so that it counts */
+    const float epsilon = 1e-2f; /* so that it matters */
     float *host = random_floats(random, count, 3, 2), *g_host = random_floats(random, (size_t)width, 1, 0.5f),
           *b_host = random_floats(random, (size_t)width, 0, 1);
     double *want = malloc(count * sizeof(double)), *means = calloc((size_t)rows, sizeof(double)),
@@ -136,7 +136,7 @@ static void check_axes(harness_random *random, int64_t n, int axis, int flags, b
     harness_ok(tfm_scope_open(ctx));
     tfm_tensor x = harness_tensor(TFM_F32, 4, dims, host), gamma = {0}, beta = {0};
     tfm_tensor y = flags & OVER_X ? x : harness_tensor(TFM_F32, 4, dims, NULL);
-    tfm_tensor mean = harness_tensor(TFM_F32, 4, ones, NULL), inv_std = {0}; /* one given, one made */
+    tfm_tensor mean = harness_tensor(TFM_F32, 4, ones, NULL), inv_std = {0}; /* one given, one new */
     if (flags & GAMMA)
         gamma = harness_tensor(TFM_F32, 4 - axis, dims + axis, g_host);
     if (flags & BETA)
@@ -196,7 +196,7 @@ static void test_layernorm_of_constant_row_is_zero(void **state) {
     tfm_tensor_free(ctx, &y);
 }
 
-/* What a gradient case is of, besides its inputs x, residual, gamma, beta. */
+/* A gradient case beyond its inputs x, residual, gamma, beta. */
 typedef struct backward_case {
     int64_t rows, n;
     int flags;
@@ -233,7 +233,7 @@ static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_ten
     return b->flags & SUM ? tfm_add(ctx, y, normed, sum) : tfm_context_status(ctx);
 }
 
-/* What tfm_dropout makes of ones. */
+/* Dropout of ones. */
 static double *dropout_factors(const tfm_dropout_options *dropout, int64_t rows, int64_t n) {
     tfm_context *ctx = harness_context();
     const size_t count = (size_t)(rows * n);
@@ -299,7 +299,7 @@ static void test_layernorm_gradients_match_double_precision(void **state) {
     check_backward(&random, 5, 85, GAMMA | BETA, 0, true);
 }
 
-/* Statistics of a row with NaN say so, those of the next do not. */
+/* Statistics of a row with NaN are NaN, those of the next row are not. */
 static void test_layernorm_nan_stays_in_its_row(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -363,7 +363,7 @@ static void test_layernorm_rejects_overlapping_output(void **state) {
     harness_refused(tfm_layernorm_axes(ctx, &x, NULL, &column, z, none, none, -1, 0), no, why);
     harness_guards(x);
     harness_guards(z);
-    harness_ok(tfm_layernorm(ctx, &x, &z, x, z, none, none, 0)); /* in place is well */
+    harness_ok(tfm_layernorm(ctx, &x, &z, x, z, none, none, 0)); /* in place is allowed */
 }
 
 int main(void) {

@@ -1,4 +1,4 @@
-/* Root-mean-square normalisation against double precision. */
+/* RMS norm against double precision. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static void check(harness_random *random, int64_t rows, int64_t n, int64_t k, in
     const size_t count = (size_t)(rows * n);
     const int64_t dims[] = {rows / 3, 3, n / k, k};
     const int rank = k > 1 ? 4 : 3, axis = 2;
-    const float epsilon = 1e-2f; /* so that it counts */
+    const float epsilon = 1e-2f; /* so that it matters */
     float *x_host = malloc(count * sizeof(float)), *r_host = malloc(count * sizeof(float)),
           *s_host = malloc(count * sizeof(float)), *g_host = malloc((size_t)n * sizeof(float));
     double *want = malloc(count * sizeof(double));
@@ -91,12 +91,12 @@ static void test_rmsnorm_of_zeros_is_zero(void **state) {
     tfm_tensor_free(ctx, &y);
 }
 
-/* y, or y + sum where that is asked for, or sum alone. */
+/* y, or y + sum, or sum alone. */
 enum { ONLY_SUM = 32 };
 typedef struct backward_case {
     int64_t rows, n;
     int flags;
-    bool between; /* x is a copy, whose gradient the tape makes */
+    bool between; /* x is a copy, so the tape computes its gradient */
 } backward_case;
 
 static void oracle_backward(const gradient_case *c, double *y, double *const *inputs) {
@@ -190,7 +190,7 @@ static void test_rmsnorm_rejects_overlapping_output(void **state) {
     harness_refused(tfm_rmsnorm(ctx, &x, &x, z, none, none, -1, 0), no, why);
     harness_refused(tfm_rmsnorm(ctx, &x, NULL, z, none, row, -1, 0), no, why);
     harness_refused(tfm_rmsnorm(ctx, &z, &x, z, none, row, -1, 0), no, why);
-    harness_ok(tfm_rmsnorm(ctx, &x, &z, x, z, none, -1, 0)); /* in place is well */
+    harness_ok(tfm_rmsnorm(ctx, &x, &z, x, z, none, -1, 0)); /* in place is allowed */
 }
 
 int main(void) {

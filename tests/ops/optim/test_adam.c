@@ -75,13 +75,13 @@ static void test_adam_step_matches_double_precision(void **state) {
         o.weight_decay = 0.1;
         o.max_grad_norm = 1;
         check(&random, sizes[k], o);
-        o.max_grad_norm = 1e6; /* above any norm: nothing is clipped */
+        o.max_grad_norm = 1e6; /* above any norm: no clipping */
         o.epsilon = 0.1;
         check(&random, sizes[k], o);
     }
 }
 
-/* Gradients that are not finite spoil nothing. */
+/* Non-finite gradients change nothing. */
 static void test_adam_skips_non_finite_gradients(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();

@@ -1,4 +1,4 @@
-/* The recurrence of SSRU cells against double precision: whole sequences, steps from a log, gradients. */
+/* The SSRU recurrence against double precision: whole sequences, decode steps over cached states, gradients. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void oracle_of(double *y, double *cells, const int64_t dims[3], const dou
     }
 }
 
-static double *widened(const float *x, size_t n) {
+static double *to_double(const float *x, size_t n) {
     double *out = malloc(n * sizeof(*out));
     assert_non_null(out);
     for (size_t i = 0; i < n; i++)
@@ -54,7 +54,7 @@ static void test_ssru_sequences_match_double_precision(void **state) {
         harness_fill(&random, first, n, 2);
         forget[0] = 200; /* nothing new */
         forget[n - 1] = -200;
-        double *wide_x = widened(x, n), *wide_forget = widened(forget, n), *wide_first = widened(first, n);
+        double *wide_x = to_double(x, n), *wide_forget = to_double(forget, n), *wide_first = to_double(first, n);
         for (int from = 0; from < 2; from++) {
             tfm_tensor tx = harness_tensor(TFM_F32, 3, dims, x), tf = harness_tensor(TFM_F32, 3, dims, forget);
             tfm_tensor ty = harness_tensor(TFM_F32, 3, dims, NULL), tc = harness_tensor(TFM_F32, 3, dims, NULL);
@@ -72,7 +72,7 @@ static void test_ssru_sequences_match_double_precision(void **state) {
     }
 }
 
-/* One step after another in a log, each going on from its parent's row, gives what the whole sequence gives. */
+/* Decode steps, each continuing from its parent's row of the cache, equal the whole sequence. */
 static void test_ssru_steps_from_cache_equal_whole_sequence(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -83,7 +83,7 @@ static void test_ssru_steps_from_cache_equal_whole_sequence(void **state) {
     double y[N * E];
     harness_fill(&random, x, N * E, 2);
     harness_fill(&random, forget, N * E, 2);
-    double *wide_x = widened(x, N * E), *wide_forget = widened(forget, N * E);
+    double *wide_x = to_double(x, N * E), *wide_forget = to_double(forget, N * E);
     oracle_of(y, NULL, (int64_t[]){B, T, E}, wide_x, wide_forget, NULL);
     free(wide_x);
     free(wide_forget);
@@ -92,7 +92,7 @@ static void test_ssru_steps_from_cache_equal_whole_sequence(void **state) {
         float now_x[B * E], now_forget[B * E];
         double want[B * E];
         int32_t rows[B * T];
-        for (int b = 0; b < B; b++) { /* in each step a sequence lies in another row */
+        for (int b = 0; b < B; b++) { /* each step moves sequences to other rows */
             const size_t from = (size_t)(b * T + t) * E, to = (size_t)((b + t) % B) * E;
             memcpy(now_x + to, x + from, E * sizeof(*x));
             memcpy(now_forget + to, forget + from, E * sizeof(*x));
@@ -109,7 +109,7 @@ static void test_ssru_steps_from_cache_equal_whole_sequence(void **state) {
         close_to(ty, want, "a step of ssru");
         harness_guards(log);
     }
-    /* Rows that the log does not have. */
+    /* Rows out of the cache's range. */
     tfm_tensor ty = {0}, cells = {0}, tx = HARNESS_TENSOR(TFM_F32, x, B, 1, E);
     const int32_t outside[B * 2] = {N, 0, -1, 0, 2, 0};
     harness_ok(tfm_ssru(ctx, &ty, &cells, tx, tx, log, HARNESS_TENSOR(TFM_I32, outside, B, 2)));
@@ -122,7 +122,7 @@ static void test_ssru_steps_from_cache_equal_whole_sequence(void **state) {
 
 typedef struct backward_case {
     int64_t dims[3];
-    bool cells; /* The gradient comes by the cells, too. */
+    bool cells; /* The gradient also flows through the cells. */
 } backward_case;
 
 static void oracle(const gradient_case *c, double *y, double *const *inputs) {
@@ -145,7 +145,7 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
     return tfm_add(ctx, y, own, cells);
 }
 
-/* Moves x so that no cell comes near 0, where y has no slope. */
+/* Moves x so that no cell comes near 0, the kink of y. */
 static void keep_apart(float *x, const float *forget, const int64_t dims[3]) {
     for (int64_t i = 0; i < dims[0] * dims[2]; i++) {
         double c = 0;

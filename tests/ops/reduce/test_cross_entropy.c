@@ -1,4 +1,4 @@
-/* Cross-entropy with label smoothing, of logits and of a linear layer by chunks. */
+/* Cross-entropy with label smoothing, of logits and of a chunked linear layer. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -50,8 +50,7 @@ static double loss_of(const entropy *e, double *const *inputs, double *nll) {
     return sum;
 }
 
-/* The gradient is that of scale * loss: so is the oracle's value, and the op's is scaled for the comparison.
- */
+/* The gradient is of scale * loss, as in the oracle; the op's loss is scaled for the comparison. */
 static void oracle(const gradient_case *c, double *y, double *const *inputs) {
     const entropy *e = c->user;
     double nll;
@@ -87,7 +86,7 @@ static void check(harness_random *random, entropy e) {
     harness_fill(random, x, (size_t)(e.rows * width), 1);
     harness_fill(random, w, (size_t)(e.n * width), 1);
     harness_fill(random, bias, (size_t)e.n, 1);
-    for (int64_t r = 0; r < e.rows; r++) /* a few do not count */
+    for (int64_t r = 0; r < e.rows; r++) /* a few are ignored */
         targets[r] = (int32_t)(r % 7 == 3 ? (r % 2 ? -1 : e.n) : harness_range(random, 0, e.n - 1));
     e.targets = targets;
     for (int64_t i = 0; i < e.rows * width; i++)
@@ -155,7 +154,7 @@ static void test_chunked_linear_cross_entropy_matches_oracle(void **state) {
     check(&random, (entropy){20, 5, 130, 0, 0, 1, false, NULL, 0.5f});
 }
 
-/* Huge logits, one that can't be, and a loss that is not finite is not hidden. */
+/* Huge logits, an impossible one, and a non-finite loss is not hidden. */
 static void test_cross_entropy_of_extreme_logits_is_right(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -185,14 +184,14 @@ static void test_cross_entropy_of_extreme_logits_is_right(void **state) {
     }
 }
 
-/* What the model says can never come costs infinitely much where it comes, smoothed or not, as in the oracle, and also
- * where it is smoothed and does not come; a NaN is not hidden by that. */
+/* A target of probability 0 has infinite loss, smoothed or not, as in the oracle; so has smoothing over an impossible
+ * class. This does not hide a NaN. */
 static void test_cross_entropy_of_infinite_logits_is_infinite(void **state) {
     (void)state;
     enum { N = 37 };
     tfm_context *ctx = harness_context();
     for (int smooth = 0; smooth < 2; smooth++)
-        for (int32_t target = 3; target < 5; target++) /* which cannot come, and which can */
+        for (int32_t target = 3; target < 5; target++) /* of probability 0 and above 0 */
             for (int hidden = 0; hidden < 2; hidden++) {
                 float z[N];
                 double wide[N], want_nll;
@@ -236,7 +235,7 @@ static void test_cross_entropy_rejects_bad_arguments(void **state) {
     loss = (tfm_tensor){0};
     harness_refused(tfm_linear_cross_entropy(ctx, &loss, NULL, z, &weight, (tfm_tensor){0}, targets, NULL),
                     TFM_ERROR_ARGUMENT, "the weight must be (V, E)");
-    /* A weight that is itself computed would need its gradient later than it is made. */
+    /* A computed weight would need its gradient before it exists. */
     tfm_tensor w = HARNESS_TENSOR(TFM_F32, NULL, 5, 17), dw = HARNESS_TENSOR(TFM_F32, NULL, 5, 17);
     harness_ok(tfm_tape_start(ctx));
     harness_ok(tfm_tape_watch(ctx, w, dw));
@@ -249,8 +248,8 @@ static void test_cross_entropy_rejects_bad_arguments(void **state) {
     tfm_tensor_free(ctx, &weight.packed);
 }
 
-/* The linear layer's gradients are made for a loss that counts once: another dy is refused, be it the caller's or an
- * op's; a sum of losses is right. */
+/* The linear layer's gradients assume dy = 1: another dy, of the caller or an op, is rejected; a sum of losses works.
+ * */
 static void test_linear_cross_entropy_rejects_another_upstream_gradient(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -273,7 +272,7 @@ static void test_linear_cross_entropy_rejects_another_upstream_gradient(void **s
             dy = HARNESS_TENSOR(TFM_F32, &dys[which], 1);
         else if (which < 5)
             harness_ok(tfm_add(ctx, &all, loss, which == 3 ? loss : HARNESS_TENSOR(TFM_F32, zeros, 1)));
-        else if (which == 6) /* a loss that is not walked back from */
+        else if (which == 6) /* a loss without backward pass */
             harness_ok(tfm_add(ctx, &all, x, x));
         const tfm_status status = tfm_backward(ctx, all.buffer ? all : loss, dy);
         if (which == 1 || which == 2 || which == 3) {

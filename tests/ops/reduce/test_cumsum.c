@@ -1,4 +1,4 @@
-/* Running sums, from either end, with and without the element itself. */
+/* Cumulative sums, from either end, inclusive and exclusive. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

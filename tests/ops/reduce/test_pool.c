@@ -1,10 +1,10 @@
-/* One vector for each sequence. */
+/* Sequence pooling to one vector. */
 #include <math.h>
 #include <stdlib.h>
 #include "support/harness.h"
 #include "tfm/ops.h"
 
-/* The formulas in double precision, of one column. */
+/* The formulas in double precision, for one column. */
 static double pooled(tfm_pooling pooling, const float *column, int64_t stride, int64_t length, int64_t first) {
     double sum = 0, most = -INFINITY, weights = 0;
     if (pooling == TFM_POOL_CLS)
@@ -33,7 +33,7 @@ static void check_shape(harness_random *random, int64_t batch, int64_t steps, in
     harness_fill(random, host, count, 2);
     for (int64_t b = 0; b < batch; b++)
         lengths[b] = counted ? (int32_t)harness_range(random, b == 1 ? 0 : 1, steps) : (int32_t)steps;
-    /* What lies after a sequence is nobody's business. */
+    /* Values after a sequence's end are ignored. */
     for (int64_t b = 0; b < batch; b++)
         for (int64_t i = lengths[b] * width; i < steps * width; i++)
             host[b * steps * width + i] = NAN;

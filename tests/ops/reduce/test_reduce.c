@@ -9,7 +9,7 @@ typedef tfm_status (*op_fn)(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const
 enum { SUM, MEAN, MAX, MIN, COUNT };
 static const op_fn OPS[COUNT] = {tfm_reduce_sum, tfm_reduce_mean, tfm_reduce_max, tfm_reduce_min};
 
-/* x, and which of its dims go. */
+/* x, and its reduced dims. */
 typedef struct shape {
     int function, rank;
     int64_t dims[4];
@@ -103,7 +103,7 @@ static void test_reductions_match_double_precision(void **state) {
         }
 }
 
-/* Of nothing at all: 0, NaN, and what loses against everything. */
+/* Empty reductions: 0, NaN, and the identities of min and max. */
 static void test_reduction_of_nothing_is_its_identity(void **state) {
     (void)state;
     const double want[COUNT] = {0, NAN, -INFINITY, INFINITY};
@@ -139,7 +139,7 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
     return OPS[s->function](ctx, y, inputs[0], axes, count, false);
 }
 
-/* Numbers that differ by more than the step of the difference. */
+/* Numbers that differ by more than the finite-difference step. */
 static void test_reduction_gradients_match_double_precision(void **state) {
     (void)state;
     static float host[MOST];
@@ -165,7 +165,7 @@ static void test_reduction_gradients_match_double_precision(void **state) {
         }
 }
 
-/* Those that are equal share the gradient. */
+/* Equal extrema share the gradient. */
 static void test_equal_maxima_share_the_gradient(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -180,7 +180,7 @@ static void test_equal_maxima_share_the_gradient(void **state) {
     free(got);
 }
 
-/* A mean is a quotient: that of 41 ones is 1, which 41 times a rounded 1/41 is not. */
+/* A mean divides: of 41 ones it is 1, unlike 41 times a rounded 1/41. */
 static void test_mean_of_ones_is_exactly_one(void **state) {
     (void)state;
     float host[41];

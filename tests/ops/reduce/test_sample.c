@@ -1,4 +1,4 @@
-/* Drawing tokens, against a sort in double precision and the published answers of Philox. */
+/* Token sampling, against a sort in double precision and known answers of Philox. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static int descending(const void *a, const void *b) {
     return x > y ? -1 : x < y ? 1 : i - j;
 }
 
-/* What each entry weighs, 0 where it may not be drawn; the sum. */
+/* The weight of each entry, 0 if excluded; the sum. */
 static double weigh(double *weights, const float *x, int n, const tfm_sample_options *o) {
     int *order = malloc((size_t)n * sizeof(int));
     assert_non_null(order);
@@ -92,7 +92,7 @@ static void check(const float *host, int64_t rows, int64_t n, tfm_sample_options
             before += weights[i] / total;
         const double own = weights[got[r]] / total;
         if (!(own > 0 && before <= u + 1e-5 && before + own >= u - 1e-5 && fabs(chance[r] - own) < 1e-5))
-            fail_msg("row %lld of %lld x %lld, k %d, p %g: drew %d, which has %g from %g on, with %g: chance %g",
+            fail_msg("row %lld of %lld x %lld, k %d, p %g: sampled %d with %g, cumulative %g, u %g: returned %g",
                      (long long)r, (long long)rows, (long long)n, o.top_k, (double)o.top_p, got[r], own, before, u,
                      (double)chance[r]);
     }
@@ -152,7 +152,7 @@ static void test_min_p_sampling_matches_oracle(void **state) {
     }
 }
 
-/* Of equal ones the first stay within, however many items share the row. */
+/* Of equal values the first are kept, for any number of items per row. */
 static void test_equal_logits_keep_the_first_tokens(void **state) {
     (void)state;
     enum { N = 1000, ROWS = 33 };
@@ -173,7 +173,7 @@ static void test_equal_logits_keep_the_first_tokens(void **state) {
     tfm_tensor logits = HARNESS_TENSOR(TFM_F32, host, 1, N), ids = {0};
     harness_ok(tfm_sample(ctx, &ids, NULL, logits, NULL));
     int32_t *got = harness_ints(ids);
-    assert_int_equal(got[0], (int)(0x6627e8d5 / 4294967296.0 * N)); /* Philox's published answer for zeros */
+    assert_int_equal(got[0], (int)(0x6627e8d5 / 4294967296.0 * N)); /* Known answer of Philox for zeros */
     free(got);
     tfm_tensor_free(ctx, &ids);
     free(host);
@@ -205,7 +205,7 @@ static void test_sampling_handles_nan_and_infinite_rows(void **state) {
     }
 }
 
-/* Frequencies over many rows; equal calls draw equally, other steps and seeds differ. */
+/* Frequencies over many rows; equal calls sample equally, other steps and seeds differ. */
 static void test_sampling_frequencies_match_probabilities(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -216,27 +216,27 @@ static void test_sampling_frequencies_match_probabilities(void **state) {
     for (int i = 0; i < ROWS * N; i++)
         host[i] = (float)log(chances[i % N]);
     tfm_tensor logits = HARNESS_TENSOR(TFM_F32, host, ROWS, N);
-    int32_t *draws[4];
+    int32_t *samples[4];
     for (int i = 0; i < 4; i++) {
         tfm_tensor ids = {0};
         harness_ok(tfm_sample(ctx, &ids, NULL, logits, &(tfm_sample_options){.seed = 5 + i / 3, .step = i == 2}));
-        draws[i] = harness_ints(ids);
+        samples[i] = harness_ints(ids);
         tfm_tensor_free(ctx, &ids);
         int counts[N] = {0};
         for (int r = 0; r < ROWS; r++)
-            counts[draws[i][r]]++;
+            counts[samples[i][r]]++;
         for (int c = 0; c < N; c++)
             assert_true(fabs(counts[c] - ROWS * chances[c]) < 5 * sqrt(ROWS * chances[c]));
     }
-    assert_memory_equal(draws[0], draws[1], ROWS * sizeof(int32_t));
-    assert_memory_not_equal(draws[0], draws[2], ROWS * sizeof(int32_t));
-    assert_memory_not_equal(draws[0], draws[3], ROWS * sizeof(int32_t));
+    assert_memory_equal(samples[0], samples[1], ROWS * sizeof(int32_t));
+    assert_memory_not_equal(samples[0], samples[2], ROWS * sizeof(int32_t));
+    assert_memory_not_equal(samples[0], samples[3], ROWS * sizeof(int32_t));
     for (int i = 0; i < 4; i++)
-        free(draws[i]);
+        free(samples[i]);
     free(host);
 }
 
-/* A row draws what another one would, if it has that one's stream. */
+/* A sample depends on the row's stream, not on the row. */
 static void test_row_samples_by_its_random_stream(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -298,8 +298,7 @@ static void test_sample_rejects_overlapping_output(void **state) {
     harness_refused(tfm_sample(ctx, &ids, &same, x, NULL), no, why);
 }
 
-/* In one launch: the same draws, of the streams of the rows' texts; the logits of what is drawn, and the normalisers.
- */
+/* In one launch: the same samples for the texts' streams; logits of the sampled tokens, and log-sum-exp. */
 static void test_scored_sampling_equals_sampling_and_log_sum(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -315,7 +314,7 @@ static void test_scored_sampling_equals_sampling_and_log_sum(void **state) {
     for (int i = 0; i < N; i++)
         host[N + i] = i % 3 ? -INFINITY : host[N + i];
     for (int i = 0; i < N; i++)
-        host[2 * N + i] = i % 2 ? -INFINITY : NAN; /* nothing to draw */
+        host[2 * N + i] = i % 2 ? -INFINITY : NAN; /* nothing to sample */
     for (int r = 0; r < ROWS; r++)
         own[r] = streams[sources[r]];
     for (size_t k = 0; k < sizeof(options) / sizeof(*options); k++) {

@@ -21,8 +21,7 @@ static void oracle(double *y, const float *x, int64_t rows, int64_t n, bool loga
     }
 }
 
-/* One shape. Probabilities are compared as multiples of 1/n, so that small ones count, and large ones
- * relatively. */
+/* One shape. Probabilities are compared as multiples of 1/n, so that small ones matter, and large ones relatively. */
 static void check(op_fn op, int64_t rows, int64_t n, float *host, bool in_place, double tolerance) {
     tfm_context *ctx = harness_context();
     const bool logarithm = op == tfm_log_softmax;
@@ -128,7 +127,7 @@ static void test_softmax_over_any_axis_matches(void **state) {
                     check_axis(logarithm, d, axis, host, in_place);
         free(host);
     }
-    const int64_t wide[4] = {9, 3, 1, 40001}; /* more groups than one axis of the grid takes */
+    const int64_t wide[4] = {9, 3, 1, 40001}; /* more groups than one grid dimension takes */
     float *host = random_rows(&random, 27, 40001, 1);
     check_axis(false, wide, 1, host, false);
     free(host);
@@ -274,7 +273,7 @@ static void test_softmax_rejects_overlapping_output(void **state) {
     over.offset += 3;
     harness_refused(tfm_softmax(ctx, &over, x), no, why);
     harness_refused(tfm_log_softmax_axis(ctx, &over, x, 0), no, why);
-    harness_ok(tfm_softmax(ctx, &x, x)); /* in place is well */
+    harness_ok(tfm_softmax(ctx, &x, x)); /* in place is allowed */
 }
 
 int main(void) {

@@ -1,4 +1,4 @@
-/* Sums over the middle dimension, one and two at a time. */
+/* Sums over the middle dimension, of one tensor and of two. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "support/harness.h"
@@ -86,8 +86,8 @@ static void test_two_sums_in_one_launch_match_double_precision(void **state) {
                           (part){.inner = inner[two], .add = number & 2});
 }
 
-/* Of one tensor that is both, as gamma and beta may be, the gradients add up: one after the other, which
- * items that run side by side would show now and then. */
+/* A tensor used as both inputs, as gamma and beta may be: its gradients are added in sequence; a race would show
+ * occasionally. */
 static void test_two_sums_into_one_tensor_add_up(void **state) {
     (void)state;
     const int64_t inner = 4000, rows = 128;

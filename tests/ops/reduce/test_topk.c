@@ -1,4 +1,4 @@
-/* The k largest of each row, and log sum exp, against a full sort. */
+/* Top k of each row, and log-sum-exp, against a full sort. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,7 +95,7 @@ static void test_topk_matches_full_sort(void **state) {
             }
 }
 
-/* Few different numbers: almost all places are ties. Ascending rows: every number is a new best. */
+/* Few distinct numbers: nearly all ranks are ties. Ascending rows: every number is a new maximum. */
 static void test_topk_ties_go_to_the_first(void **state) {
     (void)state;
     const int64_t sizes[] = {5, 64, 1000, 6001};
@@ -108,8 +108,8 @@ static void test_topk_ties_go_to_the_first(void **state) {
             host[n + j] = 0.5F;
             host[2 * n + j] = (float)j;
             host[3 * n + j] = (float)-j;
-            host[4 * n + j] = (float)(j % 32 == 7 ? j / 32 : -1); /* all the best in one share */
-            host[5 * n + j] = j % 2 ? 0.0F : -0.0F;               /* equal, though of other bits */
+            host[4 * n + j] = (float)(j % 32 == 7 ? j / 32 : -1); /* all the best in one part */
+            host[5 * n + j] = j % 2 ? 0.0F : -0.0F;               /* equal, with different bits */
         }
         check(host, 6, n, n < 40 ? (int)n : 40);
         free(host);
@@ -161,7 +161,7 @@ static void test_topk_of_many_rows_matches(void **state) {
     free(host);
 }
 
-/* Integers that no float tells apart, the extremes, and equal ones. */
+/* Integers that fp32 cannot distinguish, extremes, and equal ones. */
 static void test_topk_of_integers_is_exact(void **state) {
     (void)state;
     enum { ROWS = 3, N = 333, K = 64 };
@@ -185,7 +185,7 @@ static void test_topk_of_integers_is_exact(void **state) {
     free(at);
 }
 
-/* Rows that several work-groups share, where a device has them share any: in parts of one group's step and more. */
+/* Rows split over several work-groups, if the device does so: shorter and longer than a group's step. */
 static void test_topk_shared_by_work_groups_matches(void **state) {
     tfm__tuning *tuning = &harness_context()->tuning;
     const tfm__tuning before = *tuning;

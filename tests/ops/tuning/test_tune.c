@@ -1,5 +1,5 @@
-/* The table of `tfm tune`: what is stored comes back and is obeyed, what was harmed or is another device's is not, and
- * a kernel that computes wrong numbers never gets into it. */
+/* The table of `tfm tune`: stored rows are loaded and obeyed, damaged tables and other devices' tables are not, and a
+ * wrong kernel is never stored. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,9 +28,9 @@ static int setup(void **state) {
     return 0;
 }
 
-/* The next context, which takes nothing that the last one has built. */
+/* The next context, without the build results of the last. */
 static void again(void **state) {
-    setenv("TFM_CACHE_DIR", harness_brief() ? "off" : scratch_root, 1); /* PoCL compiles again to give binaries out */
+    setenv("TFM_CACHE_DIR", harness_brief() ? "off" : scratch_root, 1); /* PoCL recompiles to return binaries */
     harness_teardown(state);
     setenv("TFM_CACHE_DIR", scratch_root, 1);
     assert_int_equal(harness_setup(state), 0);
@@ -41,7 +41,7 @@ static int teardown(void **state) {
     return harness_teardown(state) != 0 || scratch_teardown(state) != 0 ? -1 : 0;
 }
 
-/* Each test begins without a table, here and on the disk. */
+/* Each test begins without a table in memory and on disk. */
 static int empty(void **state) {
     (void)state;
     tfm_tune_clear(harness_context());
@@ -56,7 +56,7 @@ static tfm_context *opened(void) {
     return ctx;
 }
 
-/* The hash of the table that a context reads which opens now. */
+/* The hash of the table that a new context loads. */
 static uint64_t stored_hash(void) {
     tfm_context *ctx = opened();
     const uint64_t hash = tfm__tuning_db_hash(ctx);
@@ -117,7 +117,7 @@ static void test_invalid_tuning_rows_are_rejected(void **state) {
     assert_int_equal(tfm_context_status(ctx), TFM_OK);
 }
 
-/* The path of the one table in the folder; NULL without one. */
+/* The path of the only table in the folder; NULL without one. */
 static const char *table_path(void) {
     DIR *listing = opendir(scratch_root);
     const char *path = NULL;
@@ -154,13 +154,13 @@ static void test_damaged_tuning_table_is_ignored_with_a_warning(void **state) {
         warnings = 0;
         assert_int_equal(stored_hash() == 0, changed);
         assert_int_equal(warnings, changed);
-        assert_int_equal(stored_hash() == 0, changed); /* it is gone, and warned of once */
+        assert_int_equal(stored_hash() == 0, changed); /* it is deleted, with one warning */
         assert_int_equal(warnings, changed);
     }
     free(bytes);
 }
 
-/* The key of the stored table, as its envelope has it; for free(). */
+/* The key of the stored table, from its envelope; for free(). */
 static char *stored_key(void) {
     char *bytes, *key;
     size_t size;
@@ -174,7 +174,7 @@ static char *stored_key(void) {
     return key;
 }
 
-/* What is whole, but no table. */
+/* A valid envelope without a table. */
 static void test_file_that_is_no_tuning_table_is_ignored(void **state) {
     (void)state;
     static const char *const TEXTS[] = {"",
@@ -199,7 +199,7 @@ static void test_file_that_is_no_tuning_table_is_ignored(void **state) {
     free(key);
 }
 
-/* Another driver's table is under another name, and under this one's name it is known by its key. */
+/* Another driver's table has another name; under this driver's name its key reveals it. */
 static void test_tuning_table_of_another_driver_is_ignored(void **state) {
     (void)state;
     store_one_row();
@@ -210,7 +210,7 @@ static void test_tuning_table_of_another_driver_is_ignored(void **state) {
     tfm__cache_put(key, "{\"rows\": {\"group\": \"8\"}}", 24);
     assert_int_equal(stored_hash(), own);
     tfm__cache_drop(key);
-    /* Both envelopes are whole. */
+    /* Both envelopes are valid. */
     harness_ok(tfm__file_read(&content, &size, path));
     assert_int_equal(remove(path), 0);
     tfm__cache_put(key, "{\"rows\": {\"group\": \"8\"}}", 24);
@@ -232,7 +232,7 @@ static void test_tuning_without_cache_directory_is_an_error(void **state) {
     assert_true(stored_hash() != 0);
 }
 
-/* The choice follows the rows, and rows that mean nothing here are left aside. */
+/* The choice follows the rows; invalid rows are ignored. */
 static void test_gemm_selection_follows_tuning_rows(void **state) {
     (void)state;
     tfm_context *ctx = harness_context(), *other;
@@ -259,7 +259,7 @@ static void test_workgroup_size_follows_tuning_row(void **state) {
     const int own = tfm__context_tuning(harness_context())->group;
     static const struct {
         const char *setting;
-        int group; /* 0: the rule's */
+        int group; /* 0: the heuristic's */
     } CASES[] = {{"8", 8}, {"12", 0}, {"0", 0}, {"-8", 0}, {"8x", 0}, {"99999999999999999999", 0}};
     for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
         harness_ok(tfm__tuning_db_set(harness_context(), "group", CASES[i].setting));
@@ -284,7 +284,7 @@ static void test_cpu_device_has_nothing_to_tune(void **state) {
     tfm_context_free(&ctx);
 }
 
-/* A device of small groups has fewer candidates, which PoCL takes a second each to build. */
+/* A device with small groups has fewer candidates; PoCL builds each in a second. */
 static tfm_context *small_device(void) {
     tfm_context *ctx = harness_context();
     ctx->limits.max_group = 64;
@@ -315,7 +315,7 @@ static void test_tuning_tries_candidates_and_keeps_the_fastest(void **state) {
     assert_int_equal(tfm__scope_depth(ctx), 0);
 }
 
-/* All tiles say wrong numbers: they are not chosen, whatever their speed. */
+/* All tiles are wrong: they are not chosen, whatever their speed. */
 static void test_wrong_kernels_never_win_tuning(void **state) {
     tfm_tune_record r;
     if (!tfm__tune_supported(harness_context()))

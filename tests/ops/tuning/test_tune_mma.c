@@ -1,5 +1,4 @@
-/* `tfm tune` and matrix engines, which are emulated: rows of products in 16 bits, what is tried for them, and who
- * computes by them. */
+/* `tfm tune` with emulated MMA: rows of 16-bit GEMMs, their candidates, and the chosen provider. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,7 @@ static tfm__tuning *tuning(void) {
 
 static void require_gpu_class(void) {
     if (tuning()->class != TFM__CLASS_GPU) {
-        printf("skipped: the device vectorises what one work-item says\n");
+        printf("skipped: a CPU-style device\n");
         skip();
     }
 }
@@ -25,18 +24,18 @@ static void again(void **state) {
     assert_int_equal(harness_setup(state), 0);
 }
 
-/* The emulation of this engine on a device of groups so small, where one tile fits; false where none does. */
-static bool pose(tfm__mma engine, size_t group) {
+/* The emulation of this instruction on a device with small groups, where one tile fits; false if none does. */
+static bool pose(tfm__mma mma_kind, size_t group) {
     const tfm__gemm_task task = {
         .batch = 1, .m = 64, .n = 64, .k = 64, .shared_b = true, .alpha = 1, .b = {.dtype = TFM_F16}};
-    tuning()->mma = engine;
+    tuning()->mma = mma_kind;
     tuning()->mma_emulated = true;
     harness_context()->limits.max_group =
         group < harness_context()->limits.max_group ? group : harness_context()->limits.max_group;
     return !tfm__gemm_gpu_mma.declines(harness_context(), &task);
 }
 
-static tfm__gemm_task product_of(int64_t m, tfm_dtype stored) {
+static tfm__gemm_task task_of(int64_t m, tfm_dtype stored) {
     return (tfm__gemm_task){.batch = 1,
                             .m = m,
                             .n = 40,
@@ -52,7 +51,7 @@ static void set(const char *name, const char *setting) {
     tfm__gemm_reload_tuning(harness_context());
 }
 
-/* Every setting that is tried is read again as what it says, and none is there twice. */
+/* Every candidate setting is read back unchanged, and none occurs twice. */
 static void test_mma_settings_are_parsed_as_written_and_unique(void **state) {
     require_gpu_class();
     static const char *const BAD[] = {"64x64",
@@ -69,12 +68,12 @@ static void test_mma_settings_are_parsed_as_written_and_unique(void **state) {
                                       "64x64x32 ",
                                       "64x64x32/2x"};
     tfm_context *ctx = harness_context();
-    for (tfm__mma engine = TFM__MMA_M16N8K16; engine < TFM__MMA_COUNT; engine++) {
+    for (tfm__mma mma_kind = TFM__MMA_M16N8K16; mma_kind < TFM__MMA_COUNT; mma_kind++) {
         char seen[TFM__TUNING_TEXT_MAX * 100] = "", text[TFM__TUNING_TEXT_MAX];
-        int count = 0, rings = 0;
-        tfm__gemm_task task = product_of(300, TFM_F16);
+        int count = 0, multistage_count = 0;
+        tfm__gemm_task task = task_of(300, TFM_F16);
         task.k = 4096;
-        if (!pose(engine, 1024))
+        if (!pose(mma_kind, 1024))
             continue;
         ctx->limits.local_bytes = ctx->capabilities.limits.local_bytes;
         for (size_t i = 0; tfm__gemm_gpu_mma.candidate(ctx, &task, i, text); i++) {
@@ -94,20 +93,20 @@ static void test_mma_settings_are_parsed_as_written_and_unique(void **state) {
             assert_null(strstr(seen, whole));
             snprintf(seen + strlen(seen), sizeof(seen) - strlen(seen), ";%s;", text);
             count++;
-            rings += s.tile > 4;
+            multistage_count += s.tile > 4;
         }
         assert_true(count >= 2);
-        assert_true(rings == 0 || engine == TFM__MMA_M16N8K16);
+        assert_true(multistage_count == 0 || mma_kind == TFM__MMA_M16N8K16);
         for (size_t i = 0; i < TFM__COUNT(BAD); i++)
             assert_false(tfm__gemm_gpu_mma.parse_setting(ctx, &(tfm__gemm_setting){0}, BAD[i]));
         char none[TFM__TUNING_TEXT_MAX];
-        task = product_of(300, TFM_F32);
-        assert_false(tfm__gemm_gpu_mma.candidate(ctx, &task, 0, none)); /* it rounds nothing */
+        task = task_of(300, TFM_F32);
+        assert_false(tfm__gemm_gpu_mma.candidate(ctx, &task, 0, none)); /* without rounding */
     }
     again(state);
 }
 
-/* A row is of what the product reads; one of floats holds where there is no other, and no engine by the rule. */
+/* A row applies to one operand dtype; an F32 row is the fallback, and the heuristic then uses no MMA. */
 static void test_mma_rows_apply_to_their_dtype_only(void **state) {
     require_gpu_class();
     tfm_context *ctx = harness_context();
@@ -125,7 +124,7 @@ static void test_mma_rows_apply_to_their_dtype_only(void **state) {
                  {"as bf16 ", TFM_F32, TFM_BF16}};
     for (size_t i = 0; i < TFM__COUNT(KINDS); i++) {
         char name[TFM__TUNING_TEXT_MAX], want[TFM__TUNING_TEXT_MAX];
-        tfm__gemm_task own = product_of(100, KINDS[i].stored);
+        tfm__gemm_task own = task_of(100, KINDS[i].stored);
         tfm__context_set_gemm_input_dtype(ctx, KINDS[i].inputs);
         assert_true(tfm__gemm_tuning_key(name, &own, tfm__gemm_input_dtype(ctx, &own)));
         snprintf(want, sizeof(want), "gemm %snt 6 5 7", KINDS[i].kind);
@@ -133,7 +132,7 @@ static void test_mma_rows_apply_to_their_dtype_only(void **state) {
         tfm__context_set_gemm_input_dtype(ctx, TFM_F32);
         set(name, "reference");
         for (size_t k = 0; k < TFM__COUNT(KINDS); k++) {
-            const tfm__gemm_task task = product_of(100, KINDS[k].stored);
+            const tfm__gemm_task task = task_of(100, KINDS[k].stored);
             tfm__context_set_gemm_input_dtype(ctx, KINDS[k].inputs);
             const tfm__gemm_provider *chosen = tfm__gemm_select(ctx, &task);
             assert_ptr_equal(chosen, i == k ? &tfm__gemm_reference : k > 0 ? &tfm__gemm_gpu_mma : &tfm__gemm_gpu_tiled);
@@ -141,22 +140,22 @@ static void test_mma_rows_apply_to_their_dtype_only(void **state) {
         }
         set(name, NULL);
     }
-    const tfm__gemm_task few = product_of(8, TFM_F16), many = product_of(100, TFM_F16);
+    const tfm__gemm_task few = task_of(8, TFM_F16), many = task_of(100, TFM_F16);
     set("gemm nt 3 5 7", "reference");
     assert_ptr_equal(tfm__gemm_select(ctx, &few), &tfm__gemm_reference);
     set("gemm f16 nt 3 5 7", "gpu-mma 16x32x32");
     assert_ptr_equal(tfm__gemm_select(ctx, &few), &tfm__gemm_gpu_mma);
     set("gemm f16 nt 3 5 7", "nobody");
     assert_ptr_equal(tfm__gemm_select(ctx, &few), &tfm__gemm_reference);
-    set("gemm f16 nt 6 5 7", "gpu-mma 1x1x32"); /* which means nothing */
+    set("gemm f16 nt 6 5 7", "gpu-mma 1x1x32"); /* an invalid row */
     assert_ptr_equal(tfm__gemm_select(ctx, &many), &tfm__gemm_gpu_mma);
-    /* What training may round does not follow from the table. */
+    /* The table does not allow rounding in training. */
     set("gemm as bf16 nn 12 12 12", "gpu-tiled");
     assert_null(tfm__gemm_half_declines(ctx, TFM_BF16));
     again(state);
 }
 
-/* All that is there is tried, and what wins is the row of such products alone. */
+/* All candidates are timed, and the best is stored for such GEMMs alone. */
 static void test_mma_tuning_tries_all_settings(void **state) {
     require_gpu_class();
     tfm_context *ctx = harness_context();
@@ -172,7 +171,7 @@ static void test_mma_tuning_tries_all_settings(void **state) {
         ctx = harness_context();
         if (!pose(TFM__MMA_M16N8K16, 64))
             break;
-        tfm__gemm_task task = product_of(33, stored ? dtype : TFM_F32);
+        tfm__gemm_task task = task_of(33, stored ? dtype : TFM_F32);
         tfm__context_set_gemm_input_dtype(ctx, stored ? TFM_F32 : dtype);
         const bool by_rule = tfm__gemm_select(ctx, &task) == &tfm__gemm_gpu_mma;
         tfm__context_set_gemm_input_dtype(ctx, TFM_F32);
@@ -193,7 +192,7 @@ static void test_mma_tuning_tries_all_settings(void **state) {
     again(state);
 }
 
-/* A context whose kernels are those of the library but for this text, in which each `right` is `wrong`. */
+/* A context with the library's kernels, except that in this text each `right` is replaced by `wrong`. */
 static void harm(void **state, const char *name, const char *right, const char *wrong) {
     size_t size;
     char path[64];
@@ -210,7 +209,7 @@ static void harm(void **state, const char *name, const char *right, const char *
     again(state);
 }
 
-/* An engine that is wrong is no way to compute, whatever its speed, and whoever steps in for it is not taken for it. */
+/* A wrong MMA kernel is excluded, whatever its speed, and its fallback is not counted as MMA. */
 static void test_wrong_mma_kernel_never_wins_tuning(void **state) {
     require_gpu_class();
     tfm_tune_record r;
@@ -218,13 +217,13 @@ static void test_wrong_mma_kernel_never_wins_tuning(void **state) {
     harm(state, "mma.cl", "#define A_WORD(row, k) ((row) / 8 + (k) / 8 * 2)",
          "#define A_WORD(row, k) ((row) / 8 * 2 + (k) / 8)");
     tfm_log_set(NULL, NULL, TFM_LOG_ERROR);
-    /* Of many rows the rule finds that out before the contest; of few it takes another provider, and the contest does.
-     */
+    /* For many rows the heuristic detects that before the comparison; for few it uses another provider, and the
+     * comparison detects it. */
     for (int64_t m = 33; m > 0 && pose(TFM__MMA_M16N8K16, 64); m -= 25) {
-        const int64_t few = 9; /* from which on the rule takes it */
+        const int64_t few = 9; /* the heuristic uses it from here on */
         harness_ok(tfm_tune_gemm_half(harness_context(), &r, m, 40, 130, false, true, TFM_F16, true));
         assert_true(r.candidates >= 2);
-        /* In parts it is the same kernel, which declines by then. */
+        /* With split-K it is the same kernel, already declined. */
         assert_int_equal(r.rejected, m < few && strcmp(tuning()->name, "gpu") == 0 ? 2 : 0);
         assert_null(strstr(r.baseline, "gpu-mma"));
         assert_null(strstr(r.best, "gpu-mma"));
@@ -237,7 +236,7 @@ static void test_wrong_mma_kernel_never_wins_tuning(void **state) {
     scratch_teardown(state);
 }
 
-/* Products by rows that name a ring of fewer stages, or a tile and parts: those run, beside the plain kernel. */
+/* Rows that name a multistage tile with fewer stages, or a tile with split-K: those run, close to the plain kernel. */
 static void test_gemm_runs_the_mma_setting_of_its_row(void **state) {
     require_gpu_class();
     static const char *const SETTINGS[] = {"gpu-mma multistage 64x64x32-2", "gpu-mma 16x64x32/2",
@@ -245,11 +244,11 @@ static void test_gemm_runs_the_mma_setting_of_its_row(void **state) {
     for (size_t i = 0; i < TFM__COUNT(SETTINGS); i++) {
         again(state);
         tfm_context *ctx = harness_context();
-        tfm__gemm_task task = product_of(64, TFM_F16);
+        tfm__gemm_task task = task_of(64, TFM_F16);
         task.k = 136;
         if (!pose(TFM__MMA_M16N8K16, 128))
             break;
-        /* Room for three stages of this ring, beside what the emulation takes. */
+        /* Memory for three stages of this tile, in addition to the emulation's. */
         ctx->limits.local_bytes = 3 * 64 * (64 + 64) + 128 * 7 * sizeof(uint32_t);
         set("gemm f16 nt 6 5 7", SETTINGS[i]);
         harness_ok(tfm_scope_open(ctx));
@@ -264,7 +263,7 @@ static void test_gemm_runs_the_mma_setting_of_its_row(void **state) {
         task.b = b;
         task.c = HARNESS_TENSOR(TFM_F32, NULL, 64, 40);
         assert_ptr_equal(tfm__gemm_select(ctx, &task), &tfm__gemm_gpu_mma);
-        assert_false(tfm__gemm_uses_setting(ctx, &tfm__gemm_gpu_mma, &task)); /* nobody knows yet whether it can */
+        assert_false(tfm__gemm_uses_setting(ctx, &tfm__gemm_gpu_mma, &task)); /* not validated yet */
         harness_ok(tfm__gemm_dispatch(ctx, &tfm__gemm_gpu_mma, &task));
         float *got = harness_floats(task.c);
         for (int row = 0; row < 64; row++)
@@ -275,7 +274,7 @@ static void test_gemm_runs_the_mma_setting_of_its_row(void **state) {
                 assert_true(got[row * 40 + column] == want);
             }
         assert_int_equal(tfm__gemm_uses_setting(ctx, &tfm__gemm_gpu_mma, &task),
-                         i < 2); /* the last is more than there is room for */
+                         i < 2); /* the last needs more memory than available */
         free(got);
         free(host);
         harness_ok(tfm_scope_close(ctx, 0, NULL));

@@ -1,17 +1,17 @@
-/* The contest of `tfm tune`: what won among all must win again, alone with the rule, and is told by what that took. */
+/* The two comparisons of `tfm tune`: the winner among all candidates must beat the heuristic again, and is reported by
+ * that second time. */
 #include <string.h>
 #include <time.h>
 #include "support/harness.h"
 #include "ops/tuning/tune.h"
 
-/* Ways whose runs take so long in the contest of all, and so long in that of two. A run in the first takes no less than
- * a turn, so a turn is a run. Sleep may be longer than was asked for, so what is checked is mostly that it is no less.
- */
+/* Candidates with fixed run times in the first and second comparison. In the first a run takes no less than a slot, so
+ * a slot is a run. Sleep may take longer than requested, so mostly lower bounds are checked. */
 enum { WAYS = 3 };
 typedef struct ways {
     double first[WAYS], second[WAYS]; /* milliseconds */
-    int fails;                        /* this way does so in the second; 0: none */
-    double once;                      /* what the rule's first run in the second takes, if it is not 0 */
+    int fails;                        /* this candidate fails in the second; 0: none */
+    double once;                      /* time of the heuristic's first run in the second, if not 0 */
     const tfm__tuner *contest;
     int now, runs[WAYS]; /* in the second */
 } ways;
@@ -59,7 +59,7 @@ static size_t hold(ways *w, tfm__tuner *c, tfm_tune_record *r) {
     return winner;
 }
 
-/* The rule had its turns while the machine was busy. */
+/* The heuristic was timed while the machine was busy. */
 static void test_noise_in_the_first_round_does_not_win(void **state) {
     (void)state;
     ways w = {.first = {40, 12, 60}, .second = {2, 30, 60}};
@@ -73,7 +73,7 @@ static void test_noise_in_the_first_round_does_not_win(void **state) {
     assert_int_equal(r.rejected, 0);
 }
 
-/* What is faster wins both, and what is told of it is from the second. */
+/* The faster one wins both, and is reported by its time in the second. */
 static void test_faster_candidate_wins_both_rounds(void **state) {
     (void)state;
     ways w = {.first = {40, 12, 14}, .second = {200, 50, 50}};
@@ -89,7 +89,7 @@ static void test_faster_candidate_wins_both_rounds(void **state) {
     assert_int_equal(w.runs[3 - winner], 0);
 }
 
-/* A rule that has shown once that it can be as fast is slower by what scatters. */
+/* A heuristic that was as fast once is slower by noise only. */
 static void test_scattered_times_do_not_win(void **state) {
     (void)state;
     ways w = {.first = {90, 40, 100}, .second = {90, 40, 100}, .once = 5};
@@ -101,7 +101,7 @@ static void test_scattered_times_do_not_win(void **state) {
     assert_true(r.runner_up_seconds >= 0.04);
 }
 
-/* What fails in the second is out, as in the first. */
+/* A candidate that fails in the second is excluded, as in the first. */
 static void test_candidate_failing_in_second_round_is_out(void **state) {
     (void)state;
     ways w = {.first = {90, 12, 60}, .second = {90, 12, 60}, .fails = 1};
