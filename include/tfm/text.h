@@ -215,9 +215,9 @@ typedef struct tfm_vocabulary_options {
 } tfm_vocabulary_options;
 
 /* Trains a vocabulary on parallel text, and writes the files of tfm_tokenizer_open and of Hugging Face's
- * MarianTokenizer into the existing folder `dir`. Existing files of these names are replaced one by one at the end,
- * vocab.json last. Ids are SentencePiece's: </s> is 0, <unk> is 1, and <pad>, which is only in vocab.json, is the last.
- * Separate vocabularies may differ in size, so <pad> is 2 on both sides there, and the other pieces have ids one
+ * MarianTokenizer into the existing folder `dir`. Existing files with the same names are replaced one by one at the
+ * end, vocab.json last. Ids are SentencePiece's: </s> is 0, <unk> is 1, and <pad>, which is only in vocab.json, is the
+ * last. Separate vocabularies may differ in size, so <pad> is 2 on both sides there, and the other pieces have ids one
  * higher. Language codes at the beginning of lines, `>>fra<<` as in Marian's multilingual models, are not training
  * text; the first 1000 different ones of a vocabulary get ids after those of the pieces.
  *

@@ -25,7 +25,7 @@ typedef struct tfm_tune_record {
     char baseline[64]; /* The choice without the table, such as "gpu-tiled". */
     char best[64]; /* The fastest candidate, such as "gpu-tiled 64x64x16/4"; equal to `baseline` if none was faster. */
     double baseline_seconds;  /* The median time of a run, in seconds. */
-    double best_seconds;      /* The same for `best`, from a final comparison of these two. */
+    double best_seconds;      /* The same for `best`, from a final comparison with `baseline`. */
     char runner_up[64];       /* The second of all correct candidates; "" if there is none. */
     double runner_up_seconds; /* The same for `runner_up`, from the comparison of all; 0 if there is none. */
     int candidates;           /* Candidates that were timed, with the baseline. */

@@ -19,7 +19,7 @@ typedef enum tfm_activation {
     TFM_LAPLACE,       /* Phi((x - sqrt(1/2)) / sqrt(1/(4 pi))), with the constants of transformers. */
     TFM_GELU_10,       /* min(TFM_GELU, 10). */
     TFM_HARDSWISH,     /* x min(max(x + 3, 0), 6) / 6. */
-    TFM_ACTIVATIONS    /* How many of these there are. */
+    TFM_ACTIVATIONS    /* The number of values. */
 } tfm_activation;
 
 /* Pooling: how the token vectors of a sequence become one vector. */
@@ -30,7 +30,7 @@ typedef enum tfm_pooling {
     TFM_POOL_MEAN_SQRT_LEN, /* The sum divided by the square root of the number of tokens. */
     TFM_POOL_WEIGHTED,      /* The mean weighted by position, counted from 1 ("SGPT", Muennighoff 2022). */
     TFM_POOL_LAST,          /* The last token. */
-    TFM_POOLINGS            /* How many of these there are. */
+    TFM_POOLINGS            /* The number of values. */
 } tfm_pooling;
 
 typedef enum tfm_sinusoid_layout {
