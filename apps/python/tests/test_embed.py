@@ -1,4 +1,4 @@
-"""Vectors, classes and masked words: the same numbers as the program's."""
+"""Embeddings, classification and fill-mask have the same numbers as the program."""
 from __future__ import annotations
 
 import json
@@ -21,7 +21,7 @@ def embedder(context: tfm.Context) -> Iterator[tfm.Embedder]:
 
 def test_vectors_are_the_programs(embedder: tfm.Embedder, program: Program) -> None:
     rows = program("embed", "-m", GOLDEN / "embedder", input=TEXT).decode().splitlines()
-    want = np.array([json.loads(row) for row in rows], np.float32)  # nine digits, which tell floats apart
+    want = np.array([json.loads(row) for row in rows], np.float32)  # nine digits identify a float
     got = embedder.encode(LINES)
     assert got.dtype == np.float32 and got.shape == (4, embedder.width)
     assert (got == want).all()

@@ -1,4 +1,4 @@
-"""A few updates of training: reports, callbacks, stopping and going on, what is wrong."""
+"""Short training runs: reports, callbacks, stop and resume, errors."""
 from __future__ import annotations
 
 import json
@@ -22,7 +22,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {"src": folder / "de", "tgt": folder / "en"}
 
 
-def test_fine_tuning_reports_stops_and_goes_on(texts: dict[str, Any], tmp_path: pathlib.Path) -> None:
+def test_fine_tuning_reports_stops_and_resumes(texts: dict[str, Any], tmp_path: pathlib.Path) -> None:
     out = tmp_path / "run"
     reports: list[dict[str, Any]] = []
 
