@@ -58,7 +58,7 @@ typedef struct tfm_data_options {
     const tfm_process_group *process_group;
     /* Plain text: the document boundaries. The struct and its separator are copied. */
     tfm_document_options documents;
-    uint64_t reserved[5]; /* Must be 0: room for later fields. */
+    uint64_t reserved[5]; /* Must be 0. */
 } tfm_data_options;
 
 /* Counts of one pass over the files: pairs or texts, and skipped lines by reason. */
@@ -108,7 +108,7 @@ TFM_API tfm_status tfm_data_open_pairs(tfm_data **out, const tfm_tokenizer *toke
  * at 2^25 tokens. max_length is ignored, and `strict` refuses lines that are not UTF-8. Otherwise as tfm_data_open. */
 TFM_API tfm_status tfm_data_open_texts(tfm_data **out, const tfm_tokenizer *tokenizer, const char *const *files,
                                        size_t count, const tfm_data_options *options);
-/* Waits for the reader's thread, frees the reader and sets the pointer to NULL. Does nothing for NULL. */
+/* Waits for the reader's thread, frees the reader and sets the pointer to NULL. */
 TFM_API void tfm_data_free(tfm_data **data);
 
 /* Gives the next batch. Its arrays belong to the reader and are valid until the next tfm_data_next or tfm_data_free;

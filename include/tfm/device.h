@@ -53,21 +53,21 @@ typedef enum tfm_device_type {
 typedef struct tfm_device_info {
     int index; /* The index over all platforms, from 0, as TFM_DEVICE counts; -1 for a platform without devices. All
                   three indices are -1 for a device in no list, such as a sub-device given to tfm_context_wrap. */
-    int platform_index;   /* The index of its platform, from 0. */
-    int device_index;     /* The index in that platform, from 0; -1 for a platform without devices. */
-    char platform[128];   /* The name of the platform. */
-    char name[128];       /* The name of the device. */
-    char vendor[128];     /* The name of the vendor. */
-    char driver[128];     /* The version of the driver. */
-    char opencl[128];     /* The OpenCL version, such as "OpenCL 3.0 PoCL HSTR: ...". */
-    tfm_device_type type; /* The kind of device. */
-    bool integrated;      /* A GPU that shares the host's memory. */
-    bool emulator;        /* A GPU interface run by the CPU, or an FPGA emulator. */
-    bool fp16;            /* Supports half precision (cl_khr_fp16). */
-    bool compiler; /* Can build programs from source, which tfm needs unless it has a pack (kernels.h). False for a
-                      context that loads its programs from a pack. */
-    unsigned compute_units;   /* The number of cores or multiprocessors. */
-    uint64_t memory_bytes;    /* The global memory in bytes. */
+    int platform_index; /* The index of its platform, from 0. */
+    int device_index;   /* The index in that platform, from 0; -1 for a platform without devices. */
+    char platform[128];
+    char name[128];
+    char vendor[128];
+    char driver[128];
+    char opencl[128]; /* The OpenCL version, such as "OpenCL 3.0 PoCL HSTR: ...". */
+    tfm_device_type type;
+    bool integrated; /* A GPU that shares the host's memory. */
+    bool emulator;   /* A GPU interface run by the CPU, or an FPGA emulator. */
+    bool fp16;       /* Supports half precision (cl_khr_fp16). */
+    bool compiler;   /* Can build programs from source, which tfm needs unless it has a pack (kernels.h). False for a
+                        context that loads its programs from a pack. */
+    unsigned compute_units; /* The number of cores or multiprocessors. */
+    uint64_t memory_bytes;
     uint64_t max_alloc_bytes; /* The largest single allocation in bytes. */
     bool chosen; /* tfm_devices_list only: the default that tfm_context_open, or tfm_fleet_open if TFM_DEVICE is a list,
                     would take now. */
@@ -78,7 +78,7 @@ typedef struct tfm_device_info {
  * tfm_devices_free. TFM_ERROR_DEVICE if there is no platform; the message names the package to install. On failure *out
  * is NULL and *count is 0. */
 TFM_API tfm_status tfm_devices_list(tfm_device_info **out, size_t *count);
-/* Frees the list and sets the pointer to NULL. Does nothing for NULL. */
+/* Frees the list and sets the pointer to NULL. */
 TFM_API void tfm_devices_free(tfm_device_info **devices);
 
 /* Called before each program is built from source: the `count`-th of this context, after `seconds` of building so far.
@@ -99,9 +99,8 @@ typedef struct tfm_context_options {
     const char *variant;
     /* Called before each program is built from source. May be NULL. */
     tfm_build_fn on_build;
-    /* The `user` pointer of on_build. */
     void *on_build_user;
-    uint64_t reserved[6]; /* Must be 0: room for later fields. */
+    uint64_t reserved[6]; /* Must be 0. */
 } tfm_context_options;
 
 /* The names of the kernel variants, counted from 0: "cpu-512", "cpu-256" and "cpu-128" for CPUs by the width of their

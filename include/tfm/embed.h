@@ -47,10 +47,10 @@ TFM_API const char *tfm_model_class_name(const tfm_model *model, size_t index);
 
 /* Counts. A call that succeeds adds to them. */
 typedef struct tfm_embed_stats {
-    uint64_t lines;     /* Lines, without bad ones. */
-    uint64_t tokens;    /* Their tokens, with special tokens. */
-    uint64_t truncated; /* Truncated lines. */
-    double seconds;     /* The time of the calls. */
+    uint64_t lines;  /* Lines, without bad ones. */
+    uint64_t tokens; /* Their tokens, with special tokens. */
+    uint64_t truncated;
+    double seconds;
 } tfm_embed_stats;
 
 /* Options for lines of text. */
@@ -60,15 +60,15 @@ typedef struct tfm_embed_options {
     /* A second text for each line, or NULL for none, read together with it by models that compare texts; NULL for no
      * second texts at all. */
     const char *const *text_pairs;
-    const char *prompt;       /* A prefix of each line, but not of second texts, such as "query: ". NULL: none, or in
-                                 tfm_embed the default prompt of the directory. */
-    int batch_tokens;         /* Maximum tokens of a batch, with padding. 0: 2048 or 4096, depending on the device. */
-    tfm_reject_fn reject;     /* Called for each bad line. If NULL, a bad line fails the call before any work. */
-    void *reject_user;        /* The `user` pointer of reject. */
+    const char *prompt;   /* A prefix of each line, but not of second texts, such as "query: ". NULL: none, or in
+                             tfm_embed the default prompt of the directory. */
+    int batch_tokens;     /* Maximum tokens of a batch, with padding. 0: 2048 or 4096, depending on the device. */
+    tfm_reject_fn reject; /* Called for each bad line. If NULL, a bad line fails the call before any work. */
+    void *reject_user;
     tfm_progress_fn progress; /* Called with the progress. May be NULL. */
-    void *progress_user;      /* The `user` pointer of progress. */
-    tfm_embed_stats *stats;   /* Counts that the call adds to. May be NULL. */
-    uint64_t reserved[8];     /* Must be 0: room for later fields. */
+    void *progress_user;
+    tfm_embed_stats *stats; /* Counts that the call adds to. May be NULL. */
+    uint64_t reserved[8];   /* Must be 0. */
 } tfm_embed_options;
 
 /* Class probabilities scores [count][classes] of `count` lines: softmax over the classes; a sigmoid for each class if
@@ -80,13 +80,13 @@ TFM_API tfm_status tfm_classify(tfm_model *model, float *scores, const char *con
 
 /* One prediction for a mask token. */
 typedef struct tfm_mask_prediction {
-    size_t line;        /* The line, counted from 0. */
-    size_t mask;        /* The mask in the line, counted from 0. */
-    int rank;           /* The rank, 0 for the most probable. */
-    int32_t id;         /* The token id. */
-    const char *piece;  /* Its piece in the vocabulary, or "" for an id that has none. */
-    const char *text;   /* The piece as text. */
-    double probability; /* The probability, from 0 to 1. */
+    size_t line; /* The line, counted from 0. */
+    size_t mask; /* The mask in the line, counted from 0. */
+    int rank;    /* The rank, 0 for the most probable. */
+    int32_t id;
+    const char *piece; /* Its piece in the vocabulary, or "" for an id that has none. */
+    const char *text;  /* The piece as text. */
+    double probability;
 } tfm_mask_prediction;
 
 /* Receives one prediction. Return false to stop (TFM_ERROR_CANCELLED). */
@@ -116,8 +116,8 @@ typedef struct tfm_embedder_options {
     bool has_pooling;        /* Whether `pooling` is given. */
     tfm_pooling pooling;     /* Overrides the directory's pooling, which is TFM_POOL_MEAN without modules.json. */
     tfm_normalize normalize; /* L2 normalization of embeddings. */
-    tfm_precision precision; /* The precision of the encoder's weights. */
-    uint64_t reserved[8];    /* Must be 0: room for later fields. */
+    tfm_precision precision;
+    uint64_t reserved[8]; /* Must be 0. */
 } tfm_embedder_options;
 
 /* Opens a directory. The embedder keeps the context alive. `options` may be NULL. On failure *out is NULL: the errors
@@ -125,7 +125,7 @@ typedef struct tfm_embedder_options {
  * for damaged module files. */
 TFM_API tfm_status tfm_embedder_open(tfm_embedder **out, tfm_context *ctx, const char *dir,
                                      const tfm_embedder_options *options);
-/* Releases the embedder and its model and sets the pointer to NULL. Does nothing for NULL. Counts as a use of the
+/* Releases the embedder and its model and sets the pointer to NULL. Counts as a use of the
  * context. */
 TFM_API void tfm_embedder_free(tfm_embedder **embedder);
 

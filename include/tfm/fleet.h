@@ -61,13 +61,12 @@ typedef struct tfm_fleet_options {
     const char *devices;
     /* Called before each program is built from source, by one thread at a time. May be NULL. */
     tfm_build_fn on_build;
-    /* The `user` pointer of on_build. */
     void *on_build_user;
     /* Contexts on each device, which work on different batches at the same time, so that one uses the device while the
      * host works for another. 1 to 16; they share the parameters. 0 is automatic: 1, or 2 if there is one device, a
      * CPU, and a small model has enough work. */
     int workers;
-    uint64_t reserved[7]; /* Must be 0: room for later fields. */
+    uint64_t reserved[7]; /* Must be 0. */
 } tfm_fleet_options;
 
 /* Opens `workers` contexts on each device. A device that fails to open is excluded with a warning, unless all fail.

@@ -30,9 +30,9 @@ typedef enum tfm_metrics_tokenizer {
 } tfm_metrics_tokenizer;
 
 typedef struct tfm_metrics_options {
-    tfm_metrics_tokenizer tokenizer; /* The tokenization of BLEU. */
-    bool lowercase;                  /* Lowercases both sides first, by Unicode's rules, for both scores. */
-    uint64_t reserved[8];            /* Must be 0: room for later fields. */
+    tfm_metrics_tokenizer tokenizer;
+    bool lowercase;       /* Lowercases both sides first, by Unicode's rules, for both scores. */
+    uint64_t reserved[8]; /* Must be 0. */
 } tfm_metrics_options;
 
 /* The longest n-grams that each score counts. */
@@ -61,7 +61,7 @@ typedef struct tfm_bleu {
 
 /* Makes an object for an empty corpus. `options` may be NULL: 13a, case-sensitive. On failure *out is NULL. */
 TFM_API tfm_status tfm_metrics_new(tfm_metrics **out, const tfm_metrics_options *options);
-/* Frees the object and sets the pointer to NULL. Does nothing for NULL. */
+/* Frees the object and sets the pointer to NULL. */
 TFM_API void tfm_metrics_free(tfm_metrics **metrics);
 
 /* Adds one translated line, the hypothesis, and its reference. Both are UTF-8 of the given numbers of bytes, and may be

@@ -72,7 +72,7 @@ typedef enum tfm_precision {
 typedef struct tfm_model_options {
     bool no_tokenizer; /* Opens no tokenizer; the directory needs none. Calls with text are refused. */
     tfm_precision precision;
-    uint64_t reserved[8]; /* Must be 0: room for later fields. */
+    uint64_t reserved[8]; /* Must be 0. */
 } tfm_model_options;
 
 /* Opens a model directory and loads the parameters to the context's device, as F32 unless the options or the directory
@@ -99,9 +99,9 @@ typedef enum tfm_init {
  * (target_vocab_size in tfm_model_info), pre_norm is ignored, and TFM_NO_ACTIVATION means the family's activation. The
  * output projection is the embedding table. Everything else is the family's default. */
 typedef struct tfm_model_shape {
-    int width, heads, ffn_dim;          /* E, H, and the inner width of the feed-forward layers. H divides E. */
-    int encoder_layers, decoder_layers; /* The number of layers of each half. */
-    int source_vocab_size;              /* The number of ids of the source side. */
+    int width, heads, ffn_dim; /* E, H, and the inner width of the feed-forward layers. H divides E. */
+    int encoder_layers, decoder_layers;
+    int source_vocab_size; /* The number of ids of the source side. */
     int target_vocab_size; /* The same of the target side; 0 for a shared vocabulary and embedding table. */
     int max_positions;     /* Maximum tokens of a sequence, with EOS. */
     /* Ids in both vocabularies: padding, end of sentence, and the first input of the decoder. Use target_pad and
@@ -110,14 +110,14 @@ typedef struct tfm_model_shape {
     tfm_activation activation; /* The activation of the feed-forward layers; TFM_RELU in the paper. TFM_NO_ACTIVATION,
                                   0, makes them linear in an encoder-decoder. */
     bool pre_norm;             /* Pre-norm, with a final norm after the last block. */
-    tfm_init init;             /* The initialization. */
+    tfm_init init;
     uint64_t seed; /* The seed. The same seed gives the same parameters on every machine, except for rounding. */
     const char
         *family;  /* NULL or "marian" for an encoder-decoder; the `model_type` of any decoder-only family except OPT,
                      such as "gpt2" or "llama". There, pad_id may be -1 for none, and start_id may equal eos_id. */
     int kv_heads; /* KV heads of a decoder-only model with grouped-query attention, if its family has a key for them; a
                      divisor of H. 0: H. */
-    uint64_t reserved[6]; /* Must be 0: room for later fields. */
+    uint64_t reserved[6]; /* Must be 0. */
 } tfm_model_shape;
 
 /* Makes a model with new parameters. It has no tokenizer and takes ids until tfm_model_open_tokenizer. It keeps the
@@ -146,17 +146,17 @@ TFM_API void tfm_model_free(tfm_model **model);
 
 /* Model info. */
 typedef struct tfm_model_info {
-    const char *family;                       /* The family: "marian", "llama". */
-    int width;                                /* E. */
-    int encoder_layers, decoder_layers;       /* Numbers of layers; 0 without an encoder or decoder. */
-    int encoder_heads, decoder_heads;         /* Numbers of attention heads. */
+    const char *family;                 /* The family: "marian", "llama". */
+    int width;                          /* E. */
+    int encoder_layers, decoder_layers; /* Numbers of layers; 0 without an encoder or decoder. */
+    int encoder_heads, decoder_heads;
     int encoder_ffn_dim, decoder_ffn_dim;     /* Inner widths of the feed-forward layers. */
     int source_vocab_size, target_vocab_size; /* Vocabulary sizes; 0 without that side. */
     int max_positions;                        /* Maximum tokens of a sequence, with EOS. */
-    tfm_activation activation;                /* The activation of the feed-forward layers. */
-    bool pre_norm;                            /* Pre-norm. */
-    bool tied_embeddings;                     /* The output projection is the (target's) embedding table. */
-    const char *stored_dtype;                 /* The type of the largest tensor in the file, such as "F16". */
+    tfm_activation activation;
+    bool pre_norm;
+    bool tied_embeddings;     /* The output projection is the (target's) embedding table. */
+    const char *stored_dtype; /* The type of the largest tensor in the file, such as "F16". */
     uint64_t parameters; /* The number of parameters; shared ones count once, sinusoid tables and the bias of the output
                             projection do not count. */
     uint64_t parameter_bytes; /* Bytes of the parameters on the device. */
@@ -169,9 +169,9 @@ typedef struct tfm_model_info {
     int beam_size; /* The directory's beam size, or else 4, or without an encoder 1. tfm_generate ignores it. */
     const char *weight_format; /* The file format of the weights: "safetensors", "PyTorch .bin", "NumPy .npz", "Marian
                                   .bin", or "none" for a new model. */
-    int weight_files;          /* The number of weight files. */
-    const char *kind;          /* "encoder-decoder", "encoder" or "decoder". */
-    int encoder_kv_heads, decoder_kv_heads;     /* Numbers of KV heads. */
+    int weight_files;
+    const char *kind; /* "encoder-decoder", "encoder" or "decoder". */
+    int encoder_kv_heads, decoder_kv_heads;
     int encoder_head_width, decoder_head_width; /* D. */
     const char
         *position_encoding; /* The position encoding: "sinusoids", "learned", "rotary", "relative", "alibi", "none". */
@@ -180,9 +180,9 @@ typedef struct tfm_model_info {
         sliding_window_layers; /* The window of sliding-window layers, and the number of those layers; or 0. */
     bool rms_norm;             /* RMSNorm instead of LayerNorm. */
     bool sandwich_norm;        /* Norms before and after each sub-layer. */
-    bool gated;                /* Gated feed-forward layers. */
-    bool has_lm_head;          /* Has an output projection (LM head), needed to generate. */
-    bool has_ssru;             /* The decoder has SSRU cells instead of self-attention. */
+    bool gated;
+    bool has_lm_head;   /* Has an output projection (LM head), needed to generate. */
+    bool has_ssru;      /* The decoder has SSRU cells instead of self-attention. */
     bool has_shortlist; /* The directory has a shortlist (vocabulary subset by source words). Searches use it, except
                            translations with prefixes. */
     bool can_save;      /* tfm_model_save supports the family, so it can be trained and saved. */
@@ -281,17 +281,17 @@ enum { TFM_MAX_BEAM_SIZE = 32 };
 typedef struct tfm_search_options {
     int beam_size; /* The beam size, up to TFM_MAX_BEAM_SIZE; 1 is greedy search. 0 means the directory's num_beams,
                       or 4. */
-    bool has_length_penalty;     /* Whether `length_penalty` is given, since 0 is a possible value. */
-    double length_penalty;       /* The exponent of the length penalty, from -10 to 10. Otherwise the default of
-                                    `length_norm`. */
-    tfm_length_norm length_norm; /* The score formula. */
+    bool has_length_penalty; /* Whether `length_penalty` is given, since 0 is a possible value. */
+    double length_penalty;   /* The exponent of the length penalty, from -10 to 10. Otherwise the default of
+                                `length_norm`. */
+    tfm_length_norm length_norm;
     int max_length; /* Maximum generated tokens, at most the model's positions. 0 means source tokens + 50, or the
                        directory's limit if lower (not for Marian). */
     int n_best;     /* Hypotheses for each line, at most `beam_size`. 0 means 1. */
     /* Called before each step, or with several devices or workers every hundredth of a second; false ends the call with
      * TFM_ERROR_CANCELLED. May be NULL. */
     bool (*should_continue)(void *user);
-    void *should_continue_user; /* The `user` pointer of should_continue. */
+    void *should_continue_user;
     /* Override the directory's forced_bos_token_id, the first token of every translation (the target-language token of
      * some models), and its decoder_start_token_id, the token before it. */
     bool has_forced_bos_id, has_decoder_start_id;
@@ -301,7 +301,7 @@ typedef struct tfm_search_options {
      * up to rounding. A beam above 1 always has scores. */
     bool skip_scores;
     int32_t forced_bos_id, decoder_start_id; /* Given if has_forced_bos_id or has_decoder_start_id is set. */
-    uint64_t reserved[6];                    /* Must be 0: room for later fields. */
+    uint64_t reserved[6];                    /* Must be 0. */
 } tfm_search_options;
 
 /* One finished hypothesis: the generated tokens, without the start token. */
@@ -312,15 +312,15 @@ typedef struct tfm_hypothesis {
                          or forced_bos_id with TFM_LENGTH_NORM_HF. Includes the directory's penalties and biases with a
                          beam above 1 or renormalize_logits. NULL if there is no hypothesis. */
     size_t count;     /* The number of ids without the end token. */
-    double score;    /* The ranking score; -inf, and no tokens, if the search found fewer hypotheses. 0, as log_prob and
-                        all log_probs, in a greedy search with `skip_scores`. */
-    double log_prob; /* The sum of log_probs. */
-    int tokens;      /* The number of ids with the end token, as in the length penalty. */
+    double score; /* The ranking score; -inf, and no tokens, if the search found fewer hypotheses. 0, as log_prob and
+                     all log_probs, in a greedy search with `skip_scores`. */
+    double log_prob;
+    int tokens; /* The number of ids with the end token, as in the length penalty. */
 } tfm_hypothesis;
 
 /* The hypotheses of a batch; freed by tfm_hypotheses_free. */
 typedef struct tfm_hypotheses {
-    size_t sentences;      /* The number of sentences. */
+    size_t sentences;
     int n_best;            /* Hypotheses of each sentence. */
     tfm_hypothesis *items; /* [sentences * n_best]: sentence by sentence, the best first. */
 } tfm_hypotheses;
@@ -342,8 +342,8 @@ TFM_API void tfm_hypotheses_free(tfm_hypotheses *hypotheses);
 
 /* The tokens of one side of a translation or attention map. */
 typedef struct tfm_token_list {
-    size_t count;              /* The number of tokens. */
-    const int32_t *ids;        /* Their ids. */
+    size_t count;
+    const int32_t *ids;
     const char *const *tokens; /* Their pieces in the vocabulary, such as "▁Haus", or "#7" for an id that has none. */
 } tfm_token_list;
 
@@ -353,7 +353,7 @@ typedef struct tfm_search_stats {
     uint64_t sentences;     /* Lines, or with `split` sentences; without bad ones and, in translation, empty ones. */
     uint64_t source_tokens; /* Source tokens, with EOS; tfm_score_texts adds none. */
     uint64_t target_tokens; /* Tokens of the best hypotheses, with EOS; or scored tokens. */
-    double seconds;         /* The time of the calls. */
+    double seconds;
 } tfm_search_stats;
 
 /* Called for an invalid line, pair or prompt, counted from 0: not UTF-8, with NUL, or too long; or with a prefix that
@@ -395,11 +395,11 @@ typedef struct tfm_text_options {
     /* The decoder layer, from 1, or 0 for the last; and the head, from 1, or 0 for the mean over all. */
     int alignment_layer, alignment_head;
 
-    tfm_reject_fn reject;     /* Called for each bad line. If NULL, a bad line fails the call before any work. */
-    void *reject_user;        /* The `user` pointer of reject. */
+    tfm_reject_fn reject; /* Called for each bad line. If NULL, a bad line fails the call before any work. */
+    void *reject_user;
     tfm_progress_fn progress; /* Called with the progress. May be NULL. */
-    void *progress_user;      /* The `user` pointer of progress. */
-    tfm_search_stats *stats;  /* Counts that the call adds to. May be NULL. */
+    void *progress_user;
+    tfm_search_stats *stats; /* Counts that the call adds to. May be NULL. */
 
     /* The languages of a multilingual model, in its tokenizer's codes: "de" (M2M-100, MADLAD), "deu_Latn" (NLLB),
      * "de_DE" (mBART), "deu" (Marian, for `>>deu<<`). They are encoded as the model expects: as a token of the source
@@ -416,7 +416,7 @@ typedef struct tfm_text_options {
      * placeholders; other lines are not affected. In the token lists, each word of a placeholder is one token with the
      * id -1, aligned with itself. A line with only placeholders is copied. */
     const tfm_placeholders *placeholders;
-    uint64_t reserved[3]; /* Must be 0: room for later fields. */
+    uint64_t reserved[3]; /* Must be 0. */
 } tfm_text_options;
 
 /* Receives one hypothesis for a line. `line` and `rank` are counted from 0. A line that was not translated (empty,
@@ -507,9 +507,9 @@ TFM_API tfm_status tfm_score_texts(tfm_model *model, const char *const *texts, s
 
 /* The attention of one layer for one pair of texts. */
 typedef struct tfm_attention_map {
-    tfm_attention_kind kind;      /* The kind of attention. */
-    int layer;                    /* The layer, counted from 0. */
-    int heads;                    /* The number of heads. */
+    tfm_attention_kind kind;
+    int layer; /* The layer, counted from 0. */
+    int heads;
     tfm_token_list rows, columns; /* The queries and the keys. */
     const float *weights;         /* [heads][rows][columns]: the weights; a row adds up to 1. */
 } tfm_attention_map;
@@ -542,11 +542,11 @@ typedef bool (*tfm_text_fn)(void *user, size_t prompt, int rank, const char *tex
 
 /* Counts. tfm_generate_ids adds to them if it succeeds, tfm_generate after each batch, even if the call fails later. */
 typedef struct tfm_generate_stats {
-    uint64_t prompts;       /* Prompts that were completed. */
-    uint64_t prompt_tokens; /* Prompt tokens. */
+    uint64_t prompts; /* Prompts that were completed. */
+    uint64_t prompt_tokens;
     uint64_t new_tokens;    /* Generated tokens of all requested texts. */
     double prefill_seconds; /* Prefill time: all prompt tokens except the last of each. */
-    double decode_seconds;  /* Decode time. */
+    double decode_seconds;
 } tfm_generate_stats;
 
 /* Generation options. All zeros is greedy search. */
@@ -580,19 +580,19 @@ typedef struct tfm_generate_options {
     /* [stop_string_count]: a text ends before the first occurrence of any stop string. Needs a tokenizer and a beam of
      * 1. */
     const char *const *stop_strings;
-    size_t stop_string_count; /* Their number. */
-    tfm_token_fn on_token;    /* Called for each token; needs a beam of 1. May be NULL. */
-    void *on_token_user;      /* The `user` pointer of on_token. */
-    tfm_text_fn on_text;      /* Called for each part of a text; needs a beam of 1 and a tokenizer. May be NULL. */
-    void *on_text_user;       /* The `user` pointer of on_text. */
-    tfm_reject_fn reject;     /* Called for each bad prompt. If NULL, a bad prompt fails the call. */
-    void *reject_user;        /* The `user` pointer of reject. */
+    size_t stop_string_count;
+    tfm_token_fn on_token; /* Called for each token; needs a beam of 1. May be NULL. */
+    void *on_token_user;
+    tfm_text_fn on_text; /* Called for each part of a text; needs a beam of 1 and a tokenizer. May be NULL. */
+    void *on_text_user;
+    tfm_reject_fn reject; /* Called for each bad prompt. If NULL, a bad prompt fails the call. */
+    void *reject_user;
     /* Called before each step, or with several devices or workers every hundredth of a second; false ends the call with
      * TFM_ERROR_CANCELLED. May be NULL. */
     bool (*should_continue)(void *user);
-    void *should_continue_user; /* The `user` pointer of should_continue. */
-    tfm_generate_stats *stats;  /* Counts that the call adds to. May be NULL. */
-    uint64_t reserved[8];       /* Must be 0: room for later fields. */
+    void *should_continue_user;
+    tfm_generate_stats *stats; /* Counts that the call adds to. May be NULL. */
+    uint64_t reserved[8];      /* Must be 0. */
 } tfm_generate_options;
 
 /* Generates texts for one batch of prompts. `ids` has the concatenated ids of the prompts, counts[i] for prompt i. *out
@@ -610,7 +610,7 @@ typedef struct tfm_prompt {
     const char *text;   /* The text, encoded with the model's special tokens. */
     size_t bytes;       /* The length of the text in bytes. */
     const int32_t *ids; /* [count]: the ids. */
-    size_t count;       /* The number of ids. */
+    size_t count;
 } tfm_prompt;
 
 /* The finish reason. EOS: an end token, or no token left by the directory's rules. STOP: before a stop string, or by a
@@ -625,11 +625,11 @@ typedef struct tfm_generation {
         *text;    /* The text without the prompt. "" for a rejected prompt, with NaN scores, and without a tokenizer. */
     double score; /* The score; -inf if the beam found fewer than n_best; 0, as are log_prob and log_probs, with
                      `skip_scores`, without sampling and with a beam of 0 or 1. */
-    double log_prob;                 /* The sum of log p of the tokens. */
-    size_t prompt_tokens;            /* Prompt tokens; 0 for a rejected prompt. */
-    tfm_token_list tokens;           /* Generated tokens, with the end token. */
-    const float *log_probs;          /* [tokens.count]: log p of each token, as in tfm_generate_ids. */
-    tfm_finish_reason finish_reason; /* The finish reason. */
+    double log_prob;        /* The sum of log p of the tokens. */
+    size_t prompt_tokens;   /* Prompt tokens; 0 for a rejected prompt. */
+    tfm_token_list tokens;  /* Generated tokens, with the end token. */
+    const float *log_probs; /* [tokens.count]: log p of each token, as in tfm_generate_ids. */
+    tfm_finish_reason finish_reason;
 } tfm_generation;
 
 /* Receives one text. Return false to stop (TFM_ERROR_CANCELLED). */

@@ -56,10 +56,10 @@ typedef enum tfm_norm_kind {
 
 /* Normalization over the last dimension. */
 typedef struct tfm_norm {
-    tfm_param gamma;    /* (E): the scale; empty stands for ones. */
-    tfm_param beta;     /* (E): the offset; empty stands for zeros. */
-    float epsilon;      /* Added to the variance or the mean square. */
-    tfm_norm_kind kind; /* The kind. */
+    tfm_param gamma; /* (E): the scale; empty stands for ones. */
+    tfm_param beta;  /* (E): the offset; empty stands for zeros. */
+    float epsilon;   /* Added to the variance or the mean square. */
+    tfm_norm_kind kind;
 } tfm_norm;
 
 /* Multi-head attention, section 3.2.2, with H query heads and Hk KV heads (grouped-query attention if Hk < H). D is the
@@ -104,20 +104,20 @@ typedef enum tfm_norm_placement {
 /* One layer of an encoder or decoder: self-attention, optional cross-attention, and feed-forward, each with a norm and
  * a residual connection. */
 typedef struct tfm_block {
-    tfm_multi_head attention; /* Self-attention. */
-    tfm_ssru_cell ssru;       /* Replaces self-attention if its weights are not empty. */
-    tfm_norm attention_norm;  /* Its norm. */
+    tfm_multi_head attention;
+    tfm_ssru_cell ssru; /* Replaces self-attention if its weights are not empty. */
+    tfm_norm attention_norm;
     tfm_multi_head
         cross_attention; /* Cross-attention over an encoder's output; none if cross_attention.query.weight is empty. */
-    tfm_norm cross_attention_norm; /* Its norm. */
-    tfm_feed_forward feed_forward; /* The feed-forward layer. */
-    tfm_norm feed_forward_norm;    /* Its norm. */
+    tfm_norm cross_attention_norm;
+    tfm_feed_forward feed_forward;
+    tfm_norm feed_forward_norm;
     /* With TFM_NORM_SANDWICH, the norms after self-attention and after the feed-forward layer. */
     tfm_norm attention_post_norm, feed_forward_post_norm;
     bool causal; /* Causal self-attention, as in a decoder. */
     bool window; /* Sliding-window self-attention: this many positions before and after; negative: no limit. */
     int64_t window_left, window_right;
-    tfm_norm_placement norm_placement; /* The placement of all norms. */
+    tfm_norm_placement norm_placement;
     /* Parallel attention f and feed-forward g, each with its own norm: x + f(norm(x)) + g(norm(x)) ("GPT-J-6B", Wang
      * and Komatsuzaki 2021). For pre-norm blocks without cross-attention. */
     bool parallel_residual;
@@ -137,7 +137,7 @@ typedef struct tfm_kv {
  * table of slot indices (tfm_block_inputs.kv_indices) lists the slots of each sequence. Beams with a common prefix
  * share its slots, reordering beams only reorders the table, and a sequence may leave the batch at any step. */
 typedef struct tfm_kv_cache {
-    int layers;       /* The number of attention layers. */
+    int layers;
     int64_t width;    /* Hk D, the width of a slot. */
     int64_t slots;    /* Slots in use. */
     int64_t capacity; /* Allocated slots; at least doubled when it grows. */

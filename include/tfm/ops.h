@@ -37,7 +37,7 @@ typedef struct tfm_gemm_options {
     bool accumulate;           /* Adds to c, which must be given; not together with bias or activation. */
     tfm_tensor bias;           /* (N), added to every row; may contain -inf. Empty for none. */
     tfm_activation activation; /* Applied last. */
-    uint64_t reserved[8];      /* Must be 0: room for later fields. */
+    uint64_t reserved[8];      /* Must be 0. */
 } tfm_gemm_options;
 
 /* GEMM: c (..., M, N) = activation(alpha a b + bias), where a is (..., M, K) and b is (..., K, N). The leading
@@ -96,7 +96,7 @@ typedef struct tfm_dropout_options {
     float rate;      /* The probability of each element to become 0, below 1. The others are divided by 1 - rate. */
     uint64_t seed;   /* Seeds the random numbers. */
     uint64_t stream; /* The stream of the seed. Use a different one for each call. */
-    uint64_t reserved[8]; /* Must be 0: room for later fields. */
+    uint64_t reserved[8]; /* Must be 0. */
 } tfm_dropout_options;
 
 /* y is x with randomly chosen elements set to 0 and the others scaled up ("Dropout: A Simple Way to Prevent Neural
@@ -269,7 +269,7 @@ typedef struct tfm_rotary_options {
                          (GPT-NeoX). */
     tfm_tensor positions; /* (B, T) I32 in [0, P): the row of the tables for each token. Empty means first + t. */
     int64_t first;        /* The position of the first token. */
-    uint64_t reserved[8]; /* Must be 0: room for later fields. */
+    uint64_t reserved[8]; /* Must be 0. */
 } tfm_rotary_options;
 
 /* RoPE, rotary position embedding ("RoFormer", Su et al. 2021): each pair (a, b) of a head's first R columns becomes (a
@@ -329,7 +329,7 @@ typedef struct tfm_attention_options {
     /* Dropout of attention weights in training: kept ones are divided by 1 - rate. The mask is sampled from seed,
      * stream, b, h, t and s, in the same way on every device. `scores` and `lse` are without dropout. NULL for none. */
     const tfm_dropout_options *dropout;
-    uint64_t reserved[8]; /* Must be 0: room for later fields. */
+    uint64_t reserved[8]; /* Must be 0. */
 } tfm_attention_options;
 
 /* y = dropout(softmax(mask + soft cap(scale q k^T))) v ("Attention Is All You Need", section 3.2; the order of soft cap
@@ -376,7 +376,7 @@ typedef struct tfm_align_options {
     /* (B, T) F32: p of each query, the paper's local-p. Weights are multiplied by exp(-(s - p)^2 / (2 (D/2)^2)); NaN
      * gives NaN. Empty for t + past. */
     tfm_tensor centers;
-    uint64_t reserved[8]; /* Must be 0: room for later fields. */
+    uint64_t reserved[8]; /* Must be 0. */
 } tfm_align_options;
 
 /* weights (B, T, S) is the softmax of scores (B, T, S) over visible keys, and 0 elsewhere (Luong et al. 2015, sections
@@ -398,7 +398,7 @@ typedef struct tfm_sample_options {
     float min_p;   /* Of those, keeps tokens with at least this fraction of the largest probability. 0 means all. */
     uint64_t seed; /* Equal seeds and steps give the same samples on every device, except for rounding. */
     uint64_t step; /* The step in the seed's stream. Increment it from token to token. */
-    uint64_t reserved[8]; /* Must be 0: room for later fields. */
+    uint64_t reserved[8]; /* Must be 0. */
 } tfm_sample_options;
 
 /* Samples one index of each row of logits (R, V), V <= 2^24, from softmax(logits / temperature), restricted by top-k,
@@ -455,7 +455,7 @@ typedef struct tfm_cross_entropy_options {
     float scale;           /* The scale of the gradient, in training 1 / the tokens of the update. 0 means 1. */
     int64_t chunk;         /* tfm_linear_cross_entropy only: the rows of logits in memory at a time. 0 is automatic. */
     float soft_cap;        /* Soft capping of logits l: cap tanh(l / cap) (Gemma 2). 0 for none. */
-    uint64_t reserved[7];  /* Must be 0: room for later fields. */
+    uint64_t reserved[7];  /* Must be 0. */
 } tfm_cross_entropy_options;
 
 /* loss (1) is the sum over rows of the cross-entropy of logits (..., V) with targets (...) I32, with label smoothing
@@ -478,7 +478,7 @@ TFM_API tfm_status tfm_linear_cross_entropy(tfm_context *ctx, tfm_tensor *loss, 
 TFM_API tfm_status tfm_l2_norm(tfm_context *ctx, tfm_tensor *norm, tfm_tensor x);
 
 typedef struct tfm_adam_options {
-    double learning_rate; /* The learning rate of this step. */
+    double learning_rate;
     double beta1, beta2;  /* The decay rates of the moments; 0.9 and 0.98 in the paper. */
     double epsilon;       /* Added to the root of the second moment; 1e-9 in the paper. Above 0 as a float. */
     double weight_decay;  /* Decoupled weight decay: x -= learning_rate weight_decay x. */
@@ -487,7 +487,7 @@ typedef struct tfm_adam_options {
     /* (1): the norm of all gradients (tfm_l2_norm). If it is not finite, x, m and v do not change. May be empty without
      * clipping. */
     tfm_tensor grad_norm;
-    uint64_t reserved[8]; /* Must be 0: room for later fields. */
+    uint64_t reserved[8]; /* Must be 0. */
 } tfm_adam_options;
 
 /* One step of Adam on x, or of AdamW with a weight decay ("Adam: A Method for Stochastic Optimization", Kingma and Ba

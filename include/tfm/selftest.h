@@ -24,9 +24,9 @@ typedef struct tfm_selftest_record {
     const char *op;   /* The op, such as "gemm". */
     const char *form; /* The provider, such as "cpu-packed", or the variant of the op, such as "causal"; "" if it has no
                          name. */
-    tfm_selftest_state state; /* The result. */
-    double error;             /* The largest |got - want|, divided by max(1, root mean square of all `want`). */
-    const char *message;      /* Why the check failed or cannot be run; "" after a pass. */
+    tfm_selftest_state state;
+    double error;        /* The largest |got - want|, divided by max(1, root mean square of all `want`). */
+    const char *message; /* Why the check failed or cannot be run; "" after a pass. */
 } tfm_selftest_record;
 
 /* Receives the outcome of one check, on the thread that called tfm_selftest. Return false to stop. */

@@ -36,10 +36,10 @@ typedef struct tfm_buffer tfm_buffer;
 
 /* A plain value; copies refer to the same memory. Read-only for programs. */
 typedef struct tfm_tensor {
-    tfm_buffer *buffer;         /* The memory. NULL means an empty tensor; an op with an empty output makes one. */
-    size_t offset;              /* Where the tensor begins in the buffer, in elements. */
-    uint64_t generation;        /* The buffer's use count at creation; detects a freed tensor. */
-    tfm_dtype dtype;            /* The type of the elements. */
+    tfm_buffer *buffer;  /* The memory. NULL means an empty tensor; an op with an empty output makes one. */
+    size_t offset;       /* Where the tensor begins in the buffer, in elements. */
+    uint64_t generation; /* The buffer's use count at creation; detects a freed tensor. */
+    tfm_dtype dtype;
     int rank;                   /* The number of dimensions, 1 to TFM_MAX_RANK; 0 for an empty tensor. */
     int64_t dims[TFM_MAX_RANK]; /* The size of each dimension, 0 or more, the outermost first. */
 } tfm_tensor;

@@ -35,16 +35,16 @@ typedef struct tfm_tokenizer_info {
     int32_t target_size; /* The largest id of the target side plus one. */
     bool separate;       /* True if each side has its own vocabulary. */
     /* Ids of special tokens, or -1. A Marian tokenizer has EOS and UNK only. */
-    int32_t source_eos; /* EOS of the source side. */
-    int32_t source_unk; /* UNK of the source side. */
-    int32_t source_pad; /* PAD of the source side. */
-    int32_t target_eos; /* EOS of the target side. */
-    int32_t target_unk; /* UNK of the target side. */
-    int32_t target_pad; /* PAD of the target side. */
-    int32_t bos;        /* Begins a text. */
-    int32_t cls;        /* Represents a whole text (BERT). */
-    int32_t sep;        /* Between or after texts (BERT). */
-    int32_t mask;       /* The mask token for fill-mask. */
+    int32_t source_eos;
+    int32_t source_unk;
+    int32_t source_pad;
+    int32_t target_eos;
+    int32_t target_unk;
+    int32_t target_pad;
+    int32_t bos;  /* Begins a text. */
+    int32_t cls;  /* Represents a whole text (BERT). */
+    int32_t sep;  /* Between or after texts (BERT). */
+    int32_t mask; /* The mask token for fill-mask. */
 } tfm_tokenizer_info;
 
 /* Opens the tokenizer of a directory. The files decide its kind:
@@ -66,7 +66,7 @@ typedef struct tfm_tokenizer_info {
  * missing file, TFM_ERROR_FORMAT for a damaged one, TFM_ERROR_UNSUPPORTED for an unsupported feature; the message names
  * it. */
 TFM_API tfm_status tfm_tokenizer_open(tfm_tokenizer **out, const char *dir);
-/* Releases the tokenizer and sets the pointer to NULL. Does nothing for NULL. Models and data readers keep their
+/* Releases the tokenizer and sets the pointer to NULL. Models and data readers keep their
  * tokenizer alive. */
 TFM_API void tfm_tokenizer_free(tfm_tokenizer **tokenizer);
 
@@ -96,14 +96,14 @@ typedef struct tfm_encode_options {
     /* A second text after the first, for models that compare two texts. NULL for none. */
     const char *text_pair;
     size_t text_pair_bytes; /* The length of the second text in bytes. */
-    uint64_t reserved[8];   /* Must be 0: room for later fields. */
+    uint64_t reserved[8];   /* Must be 0. */
 } tfm_encode_options;
 
 /* tfm_tokenizer_encode with options, which may be NULL. */
 TFM_API tfm_status tfm_tokenizer_encode_with(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count,
                                              tfm_side side, const char *line, size_t bytes,
                                              const tfm_encode_options *options);
-/* Frees ids and sets the pointer to NULL. Does nothing for NULL. */
+/* Frees ids and sets the pointer to NULL. */
 TFM_API void tfm_ids_free(int32_t **ids);
 
 /* Decodes `count` ids of the target side to text. `ids` may be NULL if `count` is 0, which gives "". The caller frees
@@ -112,7 +112,7 @@ TFM_API void tfm_ids_free(int32_t **ids);
  * skip_special_tokens=True)` of transformers: NUL and bytes that are not UTF-8 become U+FFFD. Exception: an added token
  * of a byte-level tokenizer is its own text; transformers decodes letters in its byte table ("č") as bytes. */
 TFM_API tfm_status tfm_tokenizer_decode(const tfm_tokenizer *tokenizer, char **text, const int32_t *ids, size_t count);
-/* Frees a text and sets the pointer to NULL. Does nothing for NULL. */
+/* Frees a text and sets the pointer to NULL. */
 TFM_API void tfm_text_free(char **text);
 
 /* The piece of an id, such as "▁Haus", or NULL if there is none. The string belongs to the tokenizer. */
@@ -143,7 +143,7 @@ typedef struct tfm_sentence {
  * tfm_text_check refuses or that exceeds 64 MiB. */
 TFM_API tfm_status tfm_text_sentences(tfm_sentence **sentences, size_t *count, const char *line, size_t bytes,
                                       const char *language);
-/* Frees sentences and sets the pointer to NULL. Does nothing for NULL. */
+/* Frees sentences and sets the pointer to NULL. */
 TFM_API void tfm_sentences_free(tfm_sentence **sentences);
 
 /* Placeholders: parts of a text that translation copies. Format strings and templates (%1$s, %d, %(name)s, %@, {0},
@@ -159,7 +159,7 @@ TFM_API tfm_status tfm_placeholders_new(tfm_placeholders **out, const char *cons
 /* The number of placeholders in a text; 0 for NULL. Adjacent ones without a word between them, such as "%d/%d", count
  * as one. */
 TFM_API size_t tfm_placeholders_count(const tfm_placeholders *placeholders, const char *text, size_t bytes);
-/* Frees the object and sets the pointer to NULL. Does nothing for NULL. */
+/* Frees the object and sets the pointer to NULL. */
 TFM_API void tfm_placeholders_free(tfm_placeholders **placeholders);
 
 /* Document boundaries in a file of plain text. With zeros each line is a text. */
@@ -170,7 +170,7 @@ typedef struct tfm_document_options {
     const char *separator;
     /* JSON Lines: each line is an object, and its "text" is a text; other keys are ignored. Not with a separator. */
     bool json_lines;
-    uint64_t reserved[2]; /* Must be 0: room for later fields. */
+    uint64_t reserved[2]; /* Must be 0. */
 } tfm_document_options;
 
 typedef struct tfm_documents tfm_documents;
@@ -181,7 +181,7 @@ TFM_API tfm_status tfm_documents_open(tfm_documents **out, const char *file, con
 /* The next text and its length in bytes; *text is NULL after the last. Valid until the next call; not checked to be
  * UTF-8. TFM_ERROR_INPUT for a JSON line without a text: the next call gives the one after it. */
 TFM_API tfm_status tfm_documents_next(tfm_documents *documents, const char **text, size_t *bytes);
-/* Closes the file and sets the pointer to NULL. Does nothing for NULL. */
+/* Closes the file and sets the pointer to NULL. */
 TFM_API void tfm_documents_free(tfm_documents **documents);
 
 /* Options of vocabulary training. All zeros is a good start. */
@@ -211,7 +211,7 @@ typedef struct tfm_vocabulary_options {
     uint64_t seed;
     /* For tfm_tokenizer_train_texts: the document boundaries. It trains on the lines of each text. */
     tfm_document_options documents;
-    uint64_t reserved[8]; /* Must be 0: room for later fields. */
+    uint64_t reserved[8]; /* Must be 0. */
 } tfm_vocabulary_options;
 
 /* Trains a vocabulary on parallel text, and writes the files of tfm_tokenizer_open and of Hugging Face's

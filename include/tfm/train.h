@@ -28,9 +28,9 @@ extern "C" {
 typedef enum tfm_lr_scheduler_type {
     TFM_LR_SCHEDULER_INVERSE_SQRT, /* Decays with 1 / sqrt(update): section 5.3 of the paper. */
     TFM_LR_SCHEDULER_LINEAR,       /* Decays linearly to 0 at update `max_steps`. */
-    TFM_LR_SCHEDULER_COSINE,   /* Decays along half a cosine to 0 at `max_steps` ("SGDR", Loshchilov and Hutter 2017,
-                                  without restarts). */
-    TFM_LR_SCHEDULER_CONSTANT, /* Constant. */
+    TFM_LR_SCHEDULER_COSINE, /* Decays along half a cosine to 0 at `max_steps` ("SGDR", Loshchilov and Hutter 2017,
+                                without restarts). */
+    TFM_LR_SCHEDULER_CONSTANT,
 } tfm_lr_scheduler_type;
 
 /* ---- Trainer --------------------------------------------------------------------------------------------------- */
@@ -58,7 +58,7 @@ typedef struct tfm_trainer_options {
      * weights; of the inner activations of feed-forward layers. */
     float dropout, attention_dropout, activation_dropout;
     float label_smoothing; /* Label smoothing: the share of each target spread over the vocabulary, 0 to below 1. */
-    tfm_lr_scheduler_type lr_scheduler_type; /* The learning rate schedule. */
+    tfm_lr_scheduler_type lr_scheduler_type;
     double learning_rate; /* The peak learning rate. 0 means 1 / sqrt(512 * warmup_steps), as in section 5.3. */
     int64_t warmup_steps; /* The number of updates until the peak. 0 means 4000; 1 means no warm-up. */
     int64_t max_steps;    /* The update at which a linear or cosine schedule ends. 0 means 100,000. */
@@ -92,7 +92,7 @@ typedef struct tfm_trainer_options {
      * inner activations of only one block at a time are in memory. Results are bit-identical, unless training without
      * it has to split a batch for lack of memory. */
     bool gradient_checkpointing;
-    uint64_t reserved[4]; /* Must be 0: room for later fields. */
+    uint64_t reserved[4]; /* Must be 0. */
 } tfm_trainer_options;
 
 /* Sets the options of the paper's base model that are not the defaults: dropout 0.1 and label smoothing 0.1. Other
@@ -118,8 +118,8 @@ typedef struct tfm_batch {
 
 /* The result of an update. */
 typedef struct tfm_update_report {
-    int64_t update;         /* The number of the update, from 1. */
-    double learning_rate;   /* Its learning rate. */
+    int64_t update; /* The number of the update, from 1. */
+    double learning_rate;
     double loss;            /* The smoothed cross-entropy in nats, averaged over its target tokens. */
     double nll;             /* -log p of the targets, averaged likewise: exp(nll) is the perplexity. */
     double grad_norm;       /* The norm of all gradients before clipping. */
