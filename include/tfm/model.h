@@ -471,9 +471,7 @@ typedef bool (*tfm_next_line_fn)(void *user, const char **line, size_t *bytes);
  *   - The device is a CPU, and the search has begun with at least 8 rows (lines times beams).
  *   - The decoder has no rotary positions, relative bias or SSRU cells, and the model no shortlist.
  *   - No rule counts tokens or uses the source (min_length, min_new_tokens, begin_suppress_tokens,
- *
  *     exponential_decay_length_penalty, encoder_repetition_penalty, encoder_no_repeat_ngram_size).
- *
  *   - Beams are not searched as in transformers, and neither alignments nor placeholders are requested.
  *   - The model was not opened on a fleet, not even of a single device.
  *
@@ -561,9 +559,9 @@ typedef struct tfm_generate_options {
     bool has_length_penalty; /* Whether `length_penalty` is given, since 0 is a possible value. */
     double length_penalty;   /* The score of n tokens is sum log p / n^length_penalty; from -10 to 10. Otherwise the
                                 directory's length_penalty, or 1. */
-    bool sample; /* Sampling (tfm_sample), with a beam of 1 only; the directory's do_sample is ignored. The next four
-                    options, if 0, are then the directory's, or else 1, all, 1 and none. They must be 0 without
-                    `sample`. */
+    bool sample; /* Sampling (tfm_sample), with a beam of 1 only; the directory's do_sample is ignored. `temperature`,
+ `top_k`, `top_p` and `min_p`, if 0, are then the directory's, or else 1, all, 1 and none. They must be 0 without
+ `sample`. */
     bool skip_scores;  /* Skips scores: without `sample`, and with a beam of 0 or 1, score, log_prob and log_probs are
                           then 0, and a step may be faster; see tfm_search_options. */
     float temperature; /* Divides the logits. */
