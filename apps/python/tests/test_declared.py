@@ -63,7 +63,7 @@ def test_every_exported_symbol_is_in_a_header() -> None:
     assert {name for name in exported if name.startswith("tfm_")} - opencl == _header_functions()
 
 
-def test_structs_lie_as_the_compiler_lays_them(tmp_path: pathlib.Path) -> None:
+def test_struct_layout_matches_the_compiler(tmp_path: pathlib.Path) -> None:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("there is no C compiler")

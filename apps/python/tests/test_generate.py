@@ -80,7 +80,7 @@ def test_texts_are_the_same_without_scores(model: tfm.Generator) -> None:
     assert model.generate(PROMPTS[0], max_new_tokens=12, sample=True, return_scores=False).score < 0
 
 
-def test_a_stream_is_the_text(model: tfm.Generator) -> None:
+def test_stream_parts_make_up_the_text(model: tfm.Generator) -> None:
     want = model.generate(PROMPTS[0], max_new_tokens=12)
     pieces = list(model.generate(PROMPTS[0], max_new_tokens=12, stream=True))
     assert len(pieces) > 3 and "".join(pieces) == want
@@ -139,7 +139,7 @@ def test_bad_prompts(model: tfm.Generator) -> None:
         model.generate("w10", beam_size=3, sample=True)
 
 
-def test_a_stream_tells_why_its_text_ended(model: tfm.Generator) -> None:
+def test_stream_has_a_finish_reason(model: tfm.Generator) -> None:
     want = model.generate(PROMPTS[0], max_new_tokens=12)
     pieces = model.generate(PROMPTS[0], max_new_tokens=12, stream=True)
     assert next(pieces) and pieces.finish_reason is None and pieces.result is None

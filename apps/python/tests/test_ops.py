@@ -37,7 +37,7 @@ def _one_device(context: tfm.Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tfm.device._default", context)
 
 
-def test_arrays_go_in_and_come_out() -> None:
+def test_arrays_round_trip() -> None:
     for kind, name in ((np.float32, "F32"), (np.float16, "F16"), (np.int32, "I32"), (np.uint8, "U8")):
         array = np.arange(6).reshape(2, 3).astype(kind)
         t = ops.tensor(array)
@@ -88,7 +88,7 @@ def test_copies_have_their_own_memory() -> None:
         assert [(c.dtype, c.numpy().tolist()) for c in copies] == [(kind, [1, 2, 3])] * 3
 
 
-def test_dlpack_both_ways() -> None:
+def test_dlpack_import_and_export() -> None:
     class Other:
         """An array of another library with only the DLPack interface."""
 
@@ -149,13 +149,13 @@ UNARY: list[tuple[Callable[..., ops.Tensor], Callable[[npt.NDArray[Any]], npt.ND
 
 
 @pytest.mark.parametrize("number", range(len(UNARY)))
-def test_of_one_array(number: int) -> None:
+def test_unary_ops_match_numpy(number: int) -> None:
     function, oracle = UNARY[number]
     x = _draw(3, 4)
     _close(function(ops.tensor(x)), oracle(x), 2e-5)
 
 
-def test_of_two_arrays() -> None:
+def test_binary_ops_match_numpy() -> None:
     a, b = _draw(3, 4), _draw(1, 4, seed=2)
     functions: list[tuple[Callable[..., ops.Tensor], Any]] = [
         (ops.add, np.add), (ops.sub, np.subtract), (ops.mul, np.multiply), (ops.div, np.divide),
@@ -175,7 +175,7 @@ def test_of_two_arrays() -> None:
     _close(indices, np.argsort(-a)[:, :2])
 
 
-def test_products() -> None:
+def test_gemm_and_linear() -> None:
     a, b, bias = _draw(2, 5, 3), _draw(7, 3, seed=2), _draw(7, seed=3)
     weight = ops.tensor(b)
     _close(ops.gemm(a, b, transpose_b=True, alpha=2, bias=bias, activation="relu"), np.maximum(2 * a @ b.T + bias, 0))
@@ -207,7 +207,7 @@ def test_attention() -> None:
     _close(ops.align(scores[:, 0]), _softmax(scores[:, 0]))
 
 
-def test_positions_losses_and_chance() -> None:
+def test_positions_losses_and_sampling() -> None:
     table = ops.sinusoid(5, 6).numpy()
     assert table[3, 0] == pytest.approx(math.sin(3), abs=1e-6) and table[3, 1] == pytest.approx(math.cos(3), abs=1e-6)
     x = _draw(1, 5, 4)
@@ -255,7 +255,7 @@ def test_gradients() -> None:
         assert gq.numpy()[at] == pytest.approx((f[0] - f[1]) / (2 * step), rel=2e-2, abs=1e-3)
 
 
-def test_a_tape_is_one_and_says_so() -> None:
+def test_tape_misuse_raises() -> None:
     w = ops.tensor(_draw(2, 2))
     with ops.Tape() as tape:
         with pytest.raises(tfm.ArgumentError, match="active tape"):
@@ -286,7 +286,7 @@ def test_adam_learns() -> None:
     np.testing.assert_allclose(w.numpy(), truth, atol=1e-2)
 
 
-def test_memory_goes_back(context: tfm.Context) -> None:
+def test_memory_is_freed(context: tfm.Context) -> None:
     big = _draw(1 << 20)
     before = None
     for i in range(40):

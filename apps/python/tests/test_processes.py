@@ -42,7 +42,7 @@ def test_use_after_fork_raises_and_never_hangs() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_child_may_have_devices_that_its_parent_has_not() -> None:
+def test_forked_child_may_use_devices_before_its_parent() -> None:
     code = textwrap.dedent(f"""
         import os, sys, tfm
         pid = os.fork()
@@ -53,7 +53,7 @@ def test_a_child_may_have_devices_that_its_parent_has_not() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-def test_python_may_end_at_any_time() -> None:
+def test_python_may_exit_during_calls() -> None:
     thread = "import threading, time; threading.Thread(target=lambda: {}, daemon=True).start(); time.sleep({})"
     for code in ("stream = model.stream('Hallo.' for _ in iter(int, 1)); next(stream)",
                  thread.format("[model.translate('Hallo.') for _ in range(20)]", 0),
@@ -94,7 +94,7 @@ def test_an_interrupt_stops_a_call() -> None:
     assert (done.returncode, done.stdout) == (0, "stopped True True\n"), done.stderr
 
 
-def test_values_travel_and_models_say_that_they_do_not(demo: tfm.Translator, context: tfm.Context) -> None:
+def test_values_pickle_and_models_refuse(demo: tfm.Translator, context: tfm.Context) -> None:
     made = demo.translate("Danke.", return_alignments=True)
     for other in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
         assert other == made and other.score == made.score and other.tokens == made.tokens

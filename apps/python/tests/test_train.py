@@ -44,7 +44,7 @@ def test_fine_tuning_reports_stops_and_resumes(texts: dict[str, Any], tmp_path: 
     assert tfm.Translator(out).translate("Danke.")
 
 
-def test_several_files_are_as_one(texts: dict[str, Any], tmp_path: pathlib.Path) -> None:
+def test_several_files_equal_one_file(texts: dict[str, Any], tmp_path: pathlib.Path) -> None:
     parts: dict[str, Any] = {"src": [], "tgt": []}
     for side, whole in texts.items():
         lines = whole.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -71,7 +71,7 @@ def test_callbacks_that_fail_end_the_run(texts: dict[str, Any], tmp_path: pathli
     assert (tmp_path / "run" / "checkpoint.safetensors").exists()
 
 
-def test_what_is_wrong_is_said(texts: dict[str, Any], tmp_path: pathlib.Path) -> None:
+def test_errors_name_the_cause(texts: dict[str, Any], tmp_path: pathlib.Path) -> None:
     with pytest.raises(tfm.ArgumentError, match="resume="):
         tfm.train(**texts)
     with pytest.raises(tfm.ArgumentError, match="--tgt are needed"):

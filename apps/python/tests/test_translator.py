@@ -44,7 +44,7 @@ def test_texts_are_the_same_without_scores(demo: tfm.Translator, german: list[st
     assert demo.translate(lines[0], beam_size=2, return_scores=False).score < 0
 
 
-def test_workers_give_what_one_gives(demo: tfm.Translator, german: list[str]) -> None:
+def test_workers_give_the_same_results(demo: tfm.Translator, german: list[str]) -> None:
     lines = german[:few(200, 60)]
     want = demo.translate(lines, beam_size=1, batch_tokens=256, return_scores=True)
     both = tfm.Context(workers=2)
@@ -135,7 +135,7 @@ def test_attention_picture_labels_rows_with_the_token_written(demo: tfm.Translat
     assert encoder.written == encoder.rows
 
 
-def test_a_text_alone_and_bytes(demo: tfm.Translator) -> None:
+def test_single_text_and_bytes(demo: tfm.Translator) -> None:
     assert demo.translate("Ich liebe dich.") == "I love you."
     assert demo.translate(["Ich liebe dich.".encode()]) == ["I love you."]
     assert [str(t) for t in demo.translate("Ich liebe dich.", n_best=2, beam_size=4)][0] == "I love you."
@@ -268,7 +268,7 @@ def test_tokens_as_ctranslate2_has_them(demo: tfm.Translator, german: list[str])
         demo.translate_batch(pieces[:1], beam_size=0)
 
 
-def test_words_and_ids_of_a_tokenizer(demo: tfm.Translator) -> None:
+def test_tokenizer_pieces_and_ids(demo: tfm.Translator) -> None:
     tokenizer = demo.tokenizer
     assert tokenizer is not None
     ids = tokenizer.encode("Danke.", side="target", add_special_tokens=False)
@@ -289,7 +289,7 @@ def test_words_and_ids_of_a_tokenizer(demo: tfm.Translator) -> None:
         tfm.evaluate(["a"], ["a"], tokenize="zh")  # type: ignore[arg-type]
 
 
-def test_threads_take_turns(demo: tfm.Translator, german: list[str]) -> None:
+def test_threads_are_serialized(demo: tfm.Translator, german: list[str]) -> None:
     want = [str(t) for t in demo.translate(german[:8], beam_size=1)]
     found: dict[int, Any] = {}
 
@@ -315,7 +315,7 @@ def test_other_threads_run_while_the_device_works(demo: tfm.Translator, german: 
     assert counted > 10
 
 
-def test_things_close_in_any_order() -> None:
+def test_objects_close_in_any_order() -> None:
     context = tfm.Context()
     first, second = tfm.Translator(DEMO, device=context), tfm.Translator(DEMO, device=context)
     tokenizer = first.tokenizer
@@ -335,7 +335,7 @@ def test_things_close_in_any_order() -> None:
     second.close()
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_errors_name_the_cause() -> None:
     with pytest.raises(tfm.FileError, match="nowhere"):
         tfm.Translator("nowhere")
     with pytest.raises(OSError):
@@ -366,7 +366,7 @@ def test_devices_are_the_programs(program: Program) -> None:
     assert {"index", "name", "memory_bytes", "type", "chosen"} <= set(want[0])
 
 
-def test_what_is_known_of_a_model(demo: tfm.Translator) -> None:
+def test_model_info(demo: tfm.Translator) -> None:
     info = tfm.read_info(DEMO)
     config = json.loads((DEMO / "config.json").read_text(encoding="utf-8"))
     assert info.family == "marian"
@@ -377,7 +377,7 @@ def test_what_is_known_of_a_model(demo: tfm.Translator) -> None:
     assert demo.tokenizer is not None and demo.tokenizer.language() == "de"
 
 
-def test_quality() -> None:
+def test_bleu_and_chrf() -> None:
     assert tfm.evaluate(["the cat sat on the mat"], ["the cat sat on the mat"]).bleu == pytest.approx(100)
     with pytest.raises(ValueError, match="1 translations and 2 references"):
         tfm.evaluate(["a"], ["a", "b"])
