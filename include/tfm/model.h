@@ -559,9 +559,9 @@ typedef struct tfm_generate_options {
     bool has_length_penalty; /* Whether `length_penalty` is given, since 0 is a possible value. */
     double length_penalty;   /* The score of n tokens is sum log p / n^length_penalty; from -10 to 10. Otherwise the
                                 directory's length_penalty, or 1. */
-    bool sample;             /* Sampling (tfm_sample), with a beam of 1 only; the directory's do_sample is ignored.
-                                `temperature`, `top_k`, `top_p` and `min_p`, if 0, are then the directory's, or else 1, all, 1
-                                and none. They must be 0 without `sample`. */
+    bool sample; /* Sampling (tfm_sample), with a beam of 1 only; the directory's do_sample is ignored. `temperature`,
+                    `top_k`, `top_p` and `min_p`, if 0, are then the directory's, or else 1, all, 1 and none. They must
+                    be 0 without `sample`. */
     bool skip_scores;  /* Skips scores: without `sample`, and with a beam of 0 or 1, score, log_prob and log_probs are
                           then 0, and a step may be faster; see tfm_search_options. */
     float temperature; /* Divides the logits. */
