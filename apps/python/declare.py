@@ -1,10 +1,10 @@
-"""Writes the module by which Python knows the library: the declarations of the public headers, as they stand there.
+"""Generates the cffi module with the declarations of the public headers.
 
     python3 declare.py FOLDER_OF_HEADERS OUTPUT.py
-    python3 declare.py FOLDER_OF_HEADERS         shows the declarations alone, and needs no cffi
+    python3 declare.py FOLDER_OF_HEADERS         prints the declarations, without cffi
 
-Nothing is declared a second time by hand. cffi lays the structs out from the same text as a C compiler does, and
-tests/test_declared.py compares the two. opencl.h is left out: it is for programs that own a cl_context."""
+Nothing is declared by hand. tests/test_declared.py compares cffi's struct layout with the C compiler's. opencl.h is
+excluded: it is for programs with their own cl_context."""
 import os
 import re
 import sys
@@ -15,7 +15,7 @@ HEADERS = ['version.h', 'base.h', 'device.h', 'tensor.h', 'types.h', 'ops.h', 't
 
 
 def without_conditions(text):
-    """The lines outside of #if, apart from those of the guard around the header; of #define those of plain numbers."""
+    """The lines outside of #if (include guards excepted), and of #define those of plain numbers."""
     kept, inside = [], []
     for line in text.split('\n'):
         directive = re.match(r'\s*#\s*(\w+)\s*(.*)', line)
@@ -32,12 +32,11 @@ def without_conditions(text):
 
 
 def declarations(folder):
-    """What cffi reads: the headers without comments, conditions and attributes, in the order in which they build on
-    each other."""
+    """The input of cffi: the headers in order of dependency, without comments, conditions and attributes."""
     there = {name for name in os.listdir(folder) if name.endswith('.h')} - {'opencl.h', 'tfm.h'}
     missing = there - set(HEADERS)
     if missing:
-        sys.exit(f'declare.py does not know where {", ".join(sorted(missing))} belongs: add it to HEADERS')
+        sys.exit(f'declare.py: unknown header {", ".join(sorted(missing))}: add it to HEADERS in order of dependency')
     parts = []
     for name in HEADERS:
         with open(os.path.join(folder, name), encoding='utf-8') as file:

@@ -1,7 +1,8 @@
-# Makes a wheel that carries what it is linked to, all but the OpenCL loader, which is the system's as drivers are.
+# Builds a wheel with all linked libraries except the OpenCL loader; loader and drivers are the system's.
 #     sh apps/python/wheel.sh FOLDER
-# The wheel is FOLDER/tfm-*.whl. Its program draws no pictures, since cairo asks for libraries that not every machine has;
-# tfm.Translator.attend draws without. Needs PyPI for meson-python and auditwheel, and what README.md says for building.
+# The wheel is FOLDER/tfm-*.whl. Its program has no picture output: cairo needs libraries missing on some machines.
+# tfm.Translator.attention_maps renders SVG without it. Needs PyPI for meson-python and auditwheel, and the packages in
+# README.md.
 set -eu
 mkdir -p "$1"
 folder=$(realpath "$1")
@@ -13,5 +14,5 @@ rm -rf "$folder/built"
     --config-settings=setup-args=-Dpictures=disabled --wheel-dir "$folder/built" .
 PATH="$folder/tools/bin:$PATH" "$folder/tools/bin/auditwheel" repair --exclude 'libOpenCL.so.*' --wheel-dir "$folder" \
     "$folder"/built/tfm-*.whl
-# Nothing in it is of one version of Python.
+# The content works with any version of Python 3.
 "$folder/tools/bin/wheel" tags --python-tag py3 --abi-tag none --remove "$folder"/tfm-*.whl

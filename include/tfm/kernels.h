@@ -1,21 +1,20 @@
-/* Kernels for devices without a compiler, such as FPGAs: their programs are compiled elsewhere, by the vendor's offline
- * compiler, and lie in a pack, which is one file.
+/* Kernel packs: precompiled programs for devices without a compiler, such as FPGAs. The vendor's offline compiler
+ * builds the programs, and a pack is one file with all of them.
  *
  *     tfm_kernels_begin("folder", NULL);
  *     if (tfm_context_open(&ctx, NULL) == TFM_OK)
- *         printf("run on it what is to run on the device\n");
- *     tfm_context_free(&ctx);                               // hands in the programs that it has asked for
+ *         printf("run the workload here\n");
+ *     tfm_context_free(&ctx);                               // collects the programs that the context requested
  *     tfm_kernels_end(NULL);                                // writes folder/NAME.cl for each, and a manifest
  *     printf("compile each NAME.cl to NAME.bin or NAME.aocx\n");
  *     tfm_kernels_pack(NULL, "file.pack", "folder", NULL);
  *
- * If the environment variable TFM_KERNELS names a pack, contexts take all their programs from it, and nothing is
- * compiled, whether the device has a compiler or not. A pack is for one device, driver and version of tfm; a context on
- * another one does not open (TFM_ERROR_FORMAT). A program that the pack lacks fails the call that needs it
- * (TFM_ERROR_UNSUPPORTED), and the message names it.
+ * If the environment variable TFM_KERNELS names a pack, contexts load all programs from it and compile nothing, even on
+ * devices with a compiler. A pack is for one device, driver and version of tfm; a context on another one does not open
+ * (TFM_ERROR_FORMAT). A call that needs a program missing from the pack fails (TFM_ERROR_UNSUPPORTED) and names it.
  *
- * Which programs are needed depends on the model, on options and on the shapes of batches, so they are found by
- * running: what was not run is not there. `tfm kernels` is a program around this header. */
+ * The set of programs depends on the model, options and batch shapes, so it is recorded by running: programs that never
+ * ran are missing. The command `tfm kernels` uses this header. */
 #ifndef TFM_KERNELS_H
 #define TFM_KERNELS_H
 
@@ -25,36 +24,39 @@
 extern "C" {
 #endif
 
-/* What was written. */
+/* The result of tfm_kernels_end and tfm_kernels_pack. */
 typedef struct tfm_kernels_report {
-    int programs;   /* The number of programs in the folder's manifest, or in the pack. */
-    int added;      /* tfm_kernels_end: how many of them the folder did not have before. */
-    int built;      /* tfm_kernels_pack: how many of them had no binary in the folder and were built by the device. */
+    int programs;   /* Programs in the folder's manifest, or in the pack. */
+    int added;      /* tfm_kernels_end: programs new in the folder. */
+    int built;      /* tfm_kernels_pack: programs without a binary in the folder, built by the device. */
     uint64_t bytes; /* tfm_kernels_pack: the size of the pack. */
 } tfm_kernels_report;
 
-/* From now on, contexts that are opened in this process hand in the programs that they ask for, each when its last
- * owner frees it, and tfm_kernels_end writes them into the folder `dir`. These contexts multiply matrices with the
- * library's own kernels alone, as CLBlast builds programs of its own. `device` names the device that the programs are
- * for, as at the top of device.h: contexts then run the kernels that suit that device, whatever device they are on,
- * which must have a compiler. NULL means that the contexts' own device is meant, which then must be one: a context on
- * another one than the first does not open (TFM_ERROR_INPUT). TFM_ERROR_ARGUMENT if the process collects already.
- * TFM_ERROR_IO if the folder could not be made or written into, before anything has run; nothing is made of it yet.
- * Meanwhile a context on a device without a compiler does not open (TFM_ERROR_UNSUPPORTED), nor does any while
- * TFM_KERNELS names a pack (TFM_ERROR_ARGUMENT). */
+/* Starts recording: contexts opened in this process from now on hand in their programs when their last owner frees
+ * them, and tfm_kernels_end writes them into the folder `dir`. These contexts use only the library's GEMM kernels, not
+ * CLBlast, which builds its own programs.
+ *
+ * `device` names the target device, in the form of device.h: contexts then run the kernels suited to it, on whichever
+ * device they are opened, which must have a compiler. NULL means the device of the contexts, which must all be on the
+ * same one: a context on another does not open (TFM_ERROR_INPUT).
+ *
+ * TFM_ERROR_ARGUMENT if recording is already active; TFM_ERROR_IO if the folder cannot be
+ * created or written to, which is checked now, although the folder is created later. While recording, a context on a
+ * device without a compiler does not open (TFM_ERROR_UNSUPPORTED), nor does any if TFM_KERNELS names a pack
+ * (TFM_ERROR_ARGUMENT). */
 TFM_API tfm_status tfm_kernels_begin(const char *dir, const char *device);
-/* Ends that, also if it fails, and writes into the folder `dir`, which is made if it does not exist: NAME.cl for each
- * program, which includes nothing and needs no -D, and manifest.json. A folder that has programs of the same device,
- * driver and version of tfm keeps them; one of another is refused with TFM_ERROR_FORMAT. Without tfm_kernels_begin it
- * is TFM_ERROR_ARGUMENT. TFM_ERROR_INPUT if no context has handed in a program. `report` may be NULL. */
+/* Ends recording, even if it fails, and writes NAME.cl for each program and manifest.json into the folder, which is
+ * created if needed. The .cl files have no includes and need no -D. Programs of earlier recordings for the same device,
+ * driver and version of tfm stay; a folder of another is TFM_ERROR_FORMAT. TFM_ERROR_ARGUMENT without
+ * tfm_kernels_begin; TFM_ERROR_INPUT if no context has handed in a program. `report` may be NULL. */
 TFM_API tfm_status tfm_kernels_end(tfm_kernels_report *report);
 
-/* Writes a pack to the file `out`: the binary of each program of the manifest in the folder `dir`, which is NAME.cl's
- * neighbour with one of the manifest's `binary_suffixes` in the place of .cl. Those that are not there are built by the
- * device, named as at the top of device.h, if it is the manifest's and has a compiler; else it is TFM_ERROR_INPUT, and
- * the message names the first and counts them. Where all are there, no device is looked for. TFM_ERROR_DEVICE if one is
- * looked for and there is none of that name, TFM_ERROR_BUILD if a program does not build, TFM_ERROR_FORMAT if the
- * folder was written by another version of tfm or its manifest is damaged. `device` and `report` may be NULL. */
+/* Writes a pack to the file `out`: for each program of the manifest in the folder `dir`, the binary next to NAME.cl
+ * with one of the manifest's `binary_suffixes`. Missing binaries are built by the device, named as in device.h, if it
+ * is the manifest's and has a compiler; otherwise TFM_ERROR_INPUT, and the message names the first and counts them. No
+ * device is looked up if all binaries exist. TFM_ERROR_DEVICE if no device matches, TFM_ERROR_BUILD if a program does
+ * not build, TFM_ERROR_FORMAT if the folder was written by another version of tfm or its manifest is damaged. `device`
+ * and `report` may be NULL. */
 TFM_API tfm_status tfm_kernels_pack(tfm_kernels_report *report, const char *out, const char *dir, const char *device);
 
 #ifdef __cplusplus

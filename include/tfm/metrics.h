@@ -1,4 +1,4 @@
-/* How close translations come to reference translations: BLEU and chrF2, with the same numbers as sacreBLEU.
+/* Translation metrics: BLEU and chrF2 against reference translations, with the same numbers as sacreBLEU.
  *
  *     tfm_metrics *metrics;
  *     if (tfm_metrics_new(&metrics, NULL) != TFM_OK)
@@ -8,8 +8,8 @@
  *     printf("BLEU = %.2f  chrF2 = %.1f\n", tfm_metrics_bleu(metrics).score, tfm_metrics_chrf(metrics));
  *     tfm_metrics_free(&metrics);
  *
- * Both are scores of a whole corpus: the counts of all lines are added up, and the score is computed from the sums.
- * Only the sums are kept, so a corpus may be of any length. One thread at a time may use an object. */
+ * Both are corpus-level: the counts of all lines are summed, and the score is computed from the sums. Only the sums are
+ * stored, so a corpus may be of any length. One thread at a time may use an object. */
 #ifndef TFM_METRICS_H
 #define TFM_METRICS_H
 
@@ -22,25 +22,25 @@ extern "C" {
 
 typedef struct tfm_metrics tfm_metrics;
 
-/* What BLEU counts as a word. chrF counts characters and does not look at this. */
+/* The tokenization of BLEU. chrF counts characters and ignores it. */
 typedef enum tfm_metrics_tokenizer {
-    TFM_TOKENIZE_13A,  /* As mteval-v13a.pl of NIST and WMT: splits off punctuation, reads entities such as &quot;. */
-    TFM_TOKENIZE_NONE, /* Words are what stands between white space. For text that is tokenized already. */
-    TFM_TOKENIZE_CHAR, /* Each character is a word. For languages written without spaces. */
+    TFM_TOKENIZE_13A,  /* mteval-v13a.pl of NIST and WMT: splits off punctuation, decodes entities such as &quot;. */
+    TFM_TOKENIZE_NONE, /* Splits at white space, for tokenized text. */
+    TFM_TOKENIZE_CHAR, /* One token per character, for languages written without spaces. */
 } tfm_metrics_tokenizer;
 
 typedef struct tfm_metrics_options {
-    tfm_metrics_tokenizer tokenizer; /* What BLEU counts as a word. */
-    bool lowercase;                  /* Makes letters small first, by Unicode's rules, for both scores. */
-    uint64_t reserved[8];            /* Must be 0: room for later fields. */
+    tfm_metrics_tokenizer tokenizer;
+    bool lowercase;       /* Lowercases both sides first, by Unicode's rules, for both scores. */
+    uint64_t reserved[8]; /* Must be 0. */
 } tfm_metrics_options;
 
 /* The longest n-grams that each score counts. */
 enum { TFM_BLEU_ORDER = 4, TFM_CHRF_ORDER = 6 };
 
 /* BLEU (Papineni et al. 2002, "BLEU: a Method for Automatic Evaluation of Machine Translation") with one reference a
- * line, as Post 2018 ("A Call for Clarity in Reporting BLEU Scores") fixes it. If the references have r tokens and the
- * hypotheses, which are the translations, have h tokens, then
+ * line, as specified by Post 2018 ("A Call for Clarity in Reporting BLEU Scores"). With r reference tokens and h
+ * hypothesis (translation) tokens:
  *
  *     score = BP exp(1/4 sum of ln p_n, n = 1 ... 4),   BP = 1 if h >= r, else exp(1 - r / h),
  *     p_n = matches[n - 1] / totals[n - 1].
@@ -55,14 +55,13 @@ typedef struct tfm_bleu {
     double ratio;                      /* h / r, or 0 if r is 0. */
     uint64_t hypothesis_tokens;        /* h. */
     uint64_t reference_tokens;         /* r. */
-    uint64_t matches[TFM_BLEU_ORDER];  /* How many n-grams of the hypotheses match. */
-    uint64_t totals[TFM_BLEU_ORDER];   /* How many n-grams the hypotheses have. */
+    uint64_t matches[TFM_BLEU_ORDER];  /* Matching n-grams. */
+    uint64_t totals[TFM_BLEU_ORDER];   /* N-grams of the hypotheses. */
 } tfm_bleu;
 
-/* Makes an object for an empty corpus. `options` may be NULL for 13a and letters as they are. On failure *out is NULL.
- */
+/* Makes an object for an empty corpus. `options` may be NULL: 13a, case-sensitive. On failure *out is NULL. */
 TFM_API tfm_status tfm_metrics_new(tfm_metrics **out, const tfm_metrics_options *options);
-/* Frees the object and sets the pointer to NULL. Does nothing for NULL. */
+/* Frees the object and sets the pointer to NULL. */
 TFM_API void tfm_metrics_free(tfm_metrics **metrics);
 
 /* Adds one translated line, the hypothesis, and its reference. Both are UTF-8 of the given numbers of bytes, and may be
@@ -76,8 +75,8 @@ TFM_API tfm_bleu tfm_metrics_bleu(const tfm_metrics *metrics);
 
 /* chrF2 of all lines added so far, from 0 to 100: the F-score of n-grams of characters without white space, for n from
  * 1 to 6 (Popovic 2015, "chrF: character n-gram F-score for automatic MT evaluation"). Recall counts twice as much as
- * precision (beta 2: Popovic 2016, "chrF deconstructed"). P and R are precision and recall averaged over those n of
- * which both sides have n-grams, and
+ * precision (beta 2: Popovic 2016, "chrF deconstructed"). P and R are precision and recall averaged over the n for
+ * which both sides have n-grams:
  *
  *     score = 100 (1 + 4) P R / (4 P + R).
  *
@@ -85,8 +84,8 @@ TFM_API tfm_bleu tfm_metrics_bleu(const tfm_metrics *metrics);
  */
 TFM_API double tfm_metrics_chrf(const tfm_metrics *metrics);
 
-/* How BLEU was computed, to be reported beside the score:
- * "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:tfm-0.2.0". The object owns the string. */
+/* The signature to report with the BLEU score: "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:tfm-0.2.0". The
+ * object owns the string. */
 TFM_API const char *tfm_metrics_signature(const tfm_metrics *metrics);
 
 #ifdef __cplusplus

@@ -1,16 +1,15 @@
-/* The version of tfm that a program is compiled against. tfm_version() in base.h names the version that it runs with.
+/* The version of tfm at compile time; tfm_version() in base.h gives the version of the running library.
  *
  *     #if TFM_VERSION_NUMBER >= TFM_VERSION_OF(0, 2, 0)
  *     const char *running = tfm_version();
  *     #endif
  *
- * What a change of the version promises:
+ * Compatibility:
  *
- *   - Patch, 0.2.1 after 0.2.0: nothing that a program can see is removed or changed, so programs run without being
- *     compiled again. There may be new functions. An options struct may use some of its `reserved` words for a new
- *     field, in which 0 means what the library did before.
+ *   - Patch, 0.2.1 after 0.2.0: nothing visible is removed or changed, so programs need no recompilation. There may be
+ *     new functions. An options struct may use `reserved` words for a new field, whose 0 means the earlier behaviour.
  *   - Minor, 0.3.0 after 0.2.0, as long as the major version is 0: names, arguments and structs may change. The shared
- *     library then has another soname, libtfm.so.0.3, so that both versions can be installed at the same time.
+ *     library then has another soname, libtfm.so.0.3; both versions can be installed side by side.
  *   - From 1.0.0 on, the soname has the major version alone, libtfm.so.1, and minor versions only add.
  *
  * Structs that the library fills for the caller, such as tfm_device_info, change only together with the soname. */

@@ -1,4 +1,4 @@
-"""What the tests share: the program to compare with, the models, one device for all."""
+"""Shared fixtures: the program to compare with, models, one device for all."""
 from __future__ import annotations
 
 import os
@@ -17,13 +17,13 @@ Program = Callable[..., bytes]
 
 
 def few(many: int, some: int) -> int:
-    """How many lines a test takes; `some` in tests/run.sh."""
+    """The number of lines of a test; `some` in tests/run.sh."""
     return some if os.environ.get("TFM_BRIEF") == "1" else many
 
 
 @pytest.fixture(scope="session")
 def program() -> Program:
-    """Runs `tfm` and gives what it writes."""
+    """Runs `tfm` and returns its output."""
 
     def run(*arguments: str | os.PathLike[str], input: bytes = b"", code: int = 0) -> bytes:
         done = subprocess.run([_program.PATH, *(os.fspath(each) for each in arguments)], input=input, capture_output=True)
@@ -35,7 +35,7 @@ def program() -> Program:
 
 @pytest.fixture(scope="session")
 def context() -> Iterator[tfm.Context]:
-    """The device that all tests share."""
+    """The context of all tests."""
     with tfm.Context() as opened:
         yield opened
 
@@ -49,7 +49,7 @@ def demo(context: tfm.Context) -> Iterator[tfm.Translator]:
 
 @pytest.fixture(scope="session")
 def german() -> list[str]:
-    """500 lines: of a real test set where there is one beside the repository, else the demo's over and over."""
+    """500 lines: of a real test set in shared/ next to or in the repository, else of the demo, repeated."""
     for folder in (ROOT / "shared", ROOT.parent / "shared"):
         path = folder / "data" / "multi30k" / "test_2016_flickr.de"
         if path.exists():

@@ -1,7 +1,7 @@
-# The tests of the Python package: mypy --strict, pytest, and the tutorial, on a library and a program that are built
-# already. The package is put together in FOLDER, where a virtual environment is made too; pip fetches what it needs.
+# The tests of the Python package: mypy --strict, pytest, and the tutorial, with the library and the program in BUILD.
+# The package is assembled in FOLDER, with a virtual environment; pip installs its dependencies.
 #     sh apps/python/tests/run.sh BUILD FOLDER [TEST...]
-# Exit code 77 where there is no Python 3.10 with venv, or no PyPI.
+# Exit code 77 without Python 3.10 with venv, or without PyPI.
 set -u
 build=$(realpath "$1")
 mkdir -p "$2"
@@ -20,11 +20,11 @@ python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2
 [ -x "$venv/bin/pip" ] || python3 -m venv "$venv" >"$folder/venv.log" 2>&1 || skip "no virtual environment: $(tail -n 1 "$folder/venv.log")"
 if [ ! -f "$venv/ready" ]; then
     "$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile cffi numpy pytest mypy tqdm >"$folder/pip.log" 2>&1 ||
-        skip "what the tests need cannot be fetched: $(tail -n 1 "$folder/pip.log")"
+        skip "cannot install the dependencies of the tests: $(tail -n 1 "$folder/pip.log")"
     touch "$venv/ready"
 fi
 
-# As the wheel has it; the program lies where it was built, with its library.
+# The layout of the wheel, except that the program stays in BUILD, with its library.
 rm -rf "$folder/site"
 mkdir -p "$folder/site"
 cp -r "$package/src/tfm" "$folder/site/tfm" || exit 1

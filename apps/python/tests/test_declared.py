@@ -1,4 +1,4 @@
-"""What Python knows of the library is what the headers say, and nothing is left out."""
+"""The Python declarations are complete and equal to the headers."""
 from __future__ import annotations
 
 import pathlib
@@ -27,7 +27,7 @@ def _functions(text: str) -> set[str]:
 
 
 def _header_functions() -> set[str]:
-    """By another way than declare.py's: every name after TFM_API."""
+    """Every name after TFM_API, found independently of declare.py."""
     found: set[str] = set()
     for path in HEADERS.glob("*.h"):
         if path.name != "opencl.h":
@@ -37,7 +37,7 @@ def _header_functions() -> set[str]:
 
 
 def _whole(struct: str) -> bool:
-    """Whether the headers say what is in it."""
+    """Whether the headers define its fields."""
     try:
         return bool(ffi.sizeof(struct))
     except ffi.error:
@@ -63,7 +63,7 @@ def test_every_exported_symbol_is_in_a_header() -> None:
     assert {name for name in exported if name.startswith("tfm_")} - opencl == _header_functions()
 
 
-def test_structs_lie_as_the_compiler_lays_them(tmp_path: pathlib.Path) -> None:
+def test_struct_layout_matches_the_compiler(tmp_path: pathlib.Path) -> None:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("there is no C compiler")
@@ -97,11 +97,11 @@ def test_every_code_has_an_exception() -> None:
         assert getattr(tfm, kind.__name__) is kind
 
 
-def test_every_op_has_a_door() -> None:
-    """What ops.h and tape.h have is called somewhere, except what compares providers, measures the
-    device or makes models smaller, and forms of one op that another call has."""
-    apart = {"tfm_gemm_provider", "tfm_gemm_select", "tfm_gemm_with", "tfm_linear_with", "tfm_param_quantize", "tfm_softmax",
-             "tfm_log_softmax", "tfm_gather", "tfm_measure_peak_flops"}
+def test_every_op_is_in_python() -> None:
+    """Every function of ops.h and tape.h is called, except those to compare providers, measure the device or
+    quantize, and special cases of other functions."""
+    apart = {"tfm_gemm_provider", "tfm_gemm_select", "tfm_gemm_with", "tfm_linear_with", "tfm_param_quantize",
+             "tfm_softmax", "tfm_log_softmax", "tfm_gather", "tfm_measure_peak_flops"}
     wanted: set[str] = set()
     for name in ("ops.h", "tape.h"):
         text = re.sub(r"/\*.*?\*/", "", (HEADERS / name).read_text(encoding="utf-8"), flags=re.S)

@@ -1,4 +1,4 @@
-"""Vectors, classes and masked words: the same numbers as the program's."""
+"""Embeddings, classification and fill-mask have the same numbers as the program."""
 from __future__ import annotations
 
 import json
@@ -19,9 +19,9 @@ def embedder(context: tfm.Context) -> Iterator[tfm.Embedder]:
         yield model
 
 
-def test_vectors_are_the_programs(embedder: tfm.Embedder, program: Program) -> None:
+def test_embeddings_equal_the_programs(embedder: tfm.Embedder, program: Program) -> None:
     rows = program("embed", "-m", GOLDEN / "embedder", input=TEXT).decode().splitlines()
-    want = np.array([json.loads(row) for row in rows], np.float32)  # nine digits, which tell floats apart
+    want = np.array([json.loads(row) for row in rows], np.float32)  # nine digits identify a float
     got = embedder.encode(LINES)
     assert got.dtype == np.float32 and got.shape == (4, embedder.width)
     assert (got == want).all()
@@ -33,7 +33,7 @@ def test_vectors_are_the_programs(embedder: tfm.Embedder, program: Program) -> N
         embedder.encode([None])  # type: ignore[list-item]
 
 
-def test_vectors_are_written_where_they_stay(embedder: tfm.Embedder) -> None:
+def test_embeddings_are_written_in_place(embedder: tfm.Embedder) -> None:
     room = np.zeros((6, embedder.width), np.float32)
     assert embedder.encode(LINES, out=room[1:5]).base is room
     assert (room[0] == 0).all() and (room[5] == 0).all() and (room[1:5] == embedder.encode(LINES)).all()
@@ -75,7 +75,7 @@ def test_classes_are_the_programs(context: tfm.Context, program: Program) -> Non
             model.fill_mask(["a [MASK]"])
 
 
-def test_masked_words_are_the_programs(context: tfm.Context, program: Program) -> None:
+def test_fill_mask_equals_the_programs(context: tfm.Context, program: Program) -> None:
     lines = ["the [MASK] sits in the [MASK]", "a [MASK]"]
     rows = program("embed", "-m", GOLDEN / "masked", "--fill-mask", "--format", "json", "--top-k", "3",
                    input="\n".join(lines).encode()).decode().splitlines()

@@ -1,4 +1,4 @@
-"""Going on with texts, by a small GPT-2 that is made here: the same as the program's."""
+"""Text generation by a small random GPT-2 has the same results as the program."""
 from __future__ import annotations
 
 import json
@@ -80,7 +80,7 @@ def test_texts_are_the_same_without_scores(model: tfm.Generator) -> None:
     assert model.generate(PROMPTS[0], max_new_tokens=12, sample=True, return_scores=False).score < 0
 
 
-def test_a_stream_is_the_text(model: tfm.Generator) -> None:
+def test_stream_parts_make_up_the_text(model: tfm.Generator) -> None:
     want = model.generate(PROMPTS[0], max_new_tokens=12)
     pieces = list(model.generate(PROMPTS[0], max_new_tokens=12, stream=True))
     assert len(pieces) > 3 and "".join(pieces) == want
@@ -97,9 +97,9 @@ def test_stop_strings_and_several(model: tfm.Generator) -> None:
     word = want.split()[3]
     stopped = model.generate(PROMPTS[0], max_new_tokens=12, stop_strings=[word])
     assert stopped.finish_reason == "stop" and want.startswith(stopped) and word not in stopped
-    drawn = model.generate(PROMPTS[0], max_new_tokens=5, n_best=3, sample=True, seed=4)
-    assert len(drawn) == 3 and [g.rank for g in drawn] == [0, 1, 2]
-    assert drawn == model.generate(PROMPTS[0], max_new_tokens=5, n_best=3, sample=True, seed=4)
+    samples = model.generate(PROMPTS[0], max_new_tokens=5, n_best=3, sample=True, seed=4)
+    assert len(samples) == 3 and [g.rank for g in samples] == [0, 1, 2]
+    assert samples == model.generate(PROMPTS[0], max_new_tokens=5, n_best=3, sample=True, seed=4)
     assert model.generate(PROMPTS[0], temperature=0, top_k=5, max_new_tokens=12) == want
     assert model.generate([]) == []
 
@@ -139,7 +139,7 @@ def test_bad_prompts(model: tfm.Generator) -> None:
         model.generate("w10", beam_size=3, sample=True)
 
 
-def test_a_stream_tells_why_its_text_ended(model: tfm.Generator) -> None:
+def test_stream_has_a_finish_reason(model: tfm.Generator) -> None:
     want = model.generate(PROMPTS[0], max_new_tokens=12)
     pieces = model.generate(PROMPTS[0], max_new_tokens=12, stream=True)
     assert next(pieces) and pieces.finish_reason is None and pieces.result is None
@@ -159,7 +159,7 @@ def test_scores_are_the_programs(model: tfm.Generator, folder: pathlib.Path, pro
     (tmp_path / "texts").write_text("".join(prompt + "\n" for prompt in PROMPTS))
     rows = [line.split("\t") for line in program("score", "-m", folder, "--text", tmp_path / "texts").decode().splitlines()]
     for row, score in zip(rows, model.score(PROMPTS), strict=True):
-        if row == [""]:  # a single token, which nothing is before
+        if row == [""]:  # a single token without a context
             assert np.isnan(score.log_prob) and score.tokens == 0
             continue
         assert score.tokens == int(row[1])
@@ -191,7 +191,7 @@ def test_logits_give_the_log_probs_of_a_text(model: tfm.Generator) -> None:
 
 def test_a_class_for_other_models_is_refused_before_loading(folder: pathlib.Path, context: tfm.Context,
                                                             tmp_path: pathlib.Path) -> None:
-    with pytest.raises(tfm.ArgumentError, match=r"language model.*\(gpt2\); open it with tfm.Generator"):
+    with pytest.raises(tfm.ArgumentError, match=r"decoder-only model \(gpt2\); open it with tfm.Generator"):
         tfm.Translator(folder, device=context)
     with pytest.raises(tfm.ArgumentError, match=r"encoder-decoder \(marian\); open it with tfm.Translator"):
         tfm.Generator(DEMO, device=context)

@@ -1,4 +1,4 @@
-"""Keyword arguments: what is declared for editors is what is taken, and what is not is refused with a list."""
+"""Keyword arguments: the declared ones are accepted, and others are refused with a list of the valid ones."""
 from __future__ import annotations
 
 import inspect
@@ -65,7 +65,7 @@ def test_an_unknown_keyword_lists_the_valid_ones(demo: tfm.Translator) -> None:
 
 
 def _old_names() -> list[tuple[Any, str, str]]:
-    """Each name that has another one now, with the calls that take that."""
+    """Each renamed keyword, with the calls that take the new one."""
     calls: tuple[Any, ...] = (
         tfm.train, tfm.Translator.translate, tfm.Generator.generate, tfm.Generator.score, tfm.Encoder.classify,
         tfm.Encoder.fill_mask, tfm.Tokenizer.encode, tfm.ops.adam, tfm.ops.attention, tfm.ops.cross_entropy,
@@ -88,7 +88,7 @@ def test_every_renamed_keyword_has_a_call_that_takes_the_new_name() -> None:
     assert {old for _, old, _ in _old_names()} == set(_options._RENAMED)
 
 
-def test_a_length_penalty_that_is_a_word_is_told_of_the_length_norm(demo: tfm.Translator) -> None:
+def test_string_length_penalty_suggests_length_norm(demo: tfm.Translator) -> None:
     with pytest.raises(TypeError, match="^length_penalty is a number, the exponent: use length_norm='hf'"):
         demo.translate("Danke.", length_penalty="hf")  # type: ignore[call-overload]
 

@@ -1,4 +1,4 @@
-"""What becomes of models where processes are forked, values are sent to others, and Python ends."""
+"""Forks, pickling, interrupts and the shutdown of Python."""
 from __future__ import annotations
 
 import copy
@@ -19,8 +19,8 @@ def _python(code: str, *, wait: float = 120) -> subprocess.CompletedProcess[str]
                           text=True, timeout=wait)
 
 
-def test_a_fork_is_told_so_and_never_waits() -> None:
-    """The threads of a driver do not survive a fork: what is asked there would wait for ever."""
+def test_use_after_fork_raises_and_never_hangs() -> None:
+    """A driver's threads do not survive a fork: a call in the child would hang."""
     done = _python("""
         def child():
             for use in (lambda: model.translate("Hallo."), tfm.devices, tfm.Context, lambda: model.info):
@@ -42,7 +42,7 @@ def test_a_fork_is_told_so_and_never_waits() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_child_may_have_devices_that_its_parent_has_not() -> None:
+def test_forked_child_may_use_devices_before_its_parent() -> None:
     code = textwrap.dedent(f"""
         import os, sys, tfm
         pid = os.fork()
@@ -53,7 +53,7 @@ def test_a_child_may_have_devices_that_its_parent_has_not() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-def test_python_may_end_at_any_time() -> None:
+def test_python_may_exit_during_calls() -> None:
     thread = "import threading, time; threading.Thread(target=lambda: {}, daemon=True).start(); time.sleep({})"
     for code in ("stream = model.stream('Hallo.' for _ in iter(int, 1)); next(stream)",
                  thread.format("[model.translate('Hallo.') for _ in range(20)]", 0),
@@ -62,8 +62,8 @@ def test_python_may_end_at_any_time() -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_what_runs_after_the_last_turn_is_told_so() -> None:
-    """The package's own end is registered with its first context, and what was registered before runs after it."""
+def test_use_in_late_atexit_handler_raises() -> None:
+    """The package's shutdown is registered with its first context; handlers registered earlier run after it."""
     code = textwrap.dedent(f"""
         import atexit, tfm
         def late():
@@ -75,14 +75,14 @@ def test_what_runs_after_the_last_turn_is_told_so() -> None:
         model = tfm.Translator({str(DEMO)!r})
         """)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    told = "Python ends, and the context is closed: use it before\n"
-    assert (done.returncode, done.stdout, done.stderr) == (0, told, "")
+    message = "the context is closed because Python is shutting down: use it earlier\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, message, "")
 
 
 def test_an_interrupt_stops_a_call() -> None:
     done = _python("""
         import signal, threading
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell runs in the background ignores it
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
         threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         try:
             while True:
@@ -94,7 +94,7 @@ def test_an_interrupt_stops_a_call() -> None:
     assert (done.returncode, done.stdout) == (0, "stopped True True\n"), done.stderr
 
 
-def test_values_travel_and_models_say_that_they_do_not(demo: tfm.Translator, context: tfm.Context) -> None:
+def test_values_pickle_and_models_refuse(demo: tfm.Translator, context: tfm.Context) -> None:
     made = demo.translate("Danke.", return_alignments=True)
     for other in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
         assert other == made and other.score == made.score and other.tokens == made.tokens

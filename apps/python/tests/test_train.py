@@ -1,4 +1,4 @@
-"""A few updates of training: reports, callbacks, stopping and going on, what is wrong."""
+"""Short training runs: reports, callbacks, stop and resume, errors."""
 from __future__ import annotations
 
 import json
@@ -22,7 +22,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {"src": folder / "de", "tgt": folder / "en"}
 
 
-def test_fine_tuning_reports_stops_and_goes_on(texts: dict[str, Any], tmp_path: pathlib.Path) -> None:
+def test_fine_tuning_reports_stops_and_resumes(texts: dict[str, Any], tmp_path: pathlib.Path) -> None:
     out = tmp_path / "run"
     reports: list[dict[str, Any]] = []
 
@@ -44,7 +44,7 @@ def test_fine_tuning_reports_stops_and_goes_on(texts: dict[str, Any], tmp_path: 
     assert tfm.Translator(out).translate("Danke.")
 
 
-def test_several_files_are_as_one(texts: dict[str, Any], tmp_path: pathlib.Path) -> None:
+def test_several_files_equal_one_file(texts: dict[str, Any], tmp_path: pathlib.Path) -> None:
     parts: dict[str, Any] = {"src": [], "tgt": []}
     for side, whole in texts.items():
         lines = whole.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -71,7 +71,7 @@ def test_callbacks_that_fail_end_the_run(texts: dict[str, Any], tmp_path: pathli
     assert (tmp_path / "run" / "checkpoint.safetensors").exists()
 
 
-def test_what_is_wrong_is_said(texts: dict[str, Any], tmp_path: pathlib.Path) -> None:
+def test_errors_name_the_cause(texts: dict[str, Any], tmp_path: pathlib.Path) -> None:
     with pytest.raises(tfm.ArgumentError, match="resume="):
         tfm.train(**texts)
     with pytest.raises(tfm.ArgumentError, match="--tgt are needed"):

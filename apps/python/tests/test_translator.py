@@ -1,4 +1,4 @@
-"""Translation, scores and attention: the same as the program's, byte for byte; and what Python adds."""
+"""Translation, scores and attention are byte-identical to the program; and the Python interface."""
 from __future__ import annotations
 
 import gc
@@ -44,16 +44,16 @@ def test_texts_are_the_same_without_scores(demo: tfm.Translator, german: list[st
     assert demo.translate(lines[0], beam_size=2, return_scores=False).score < 0
 
 
-def test_workers_give_what_one_gives(demo: tfm.Translator, german: list[str]) -> None:
+def test_workers_give_the_same_results(demo: tfm.Translator, german: list[str]) -> None:
     lines = german[:few(200, 60)]
     want = demo.translate(lines, beam_size=1, batch_tokens=256, return_scores=True)
     both = tfm.Context(workers=2)
     assert len(both.devices) == 2 and both.devices[0] == both.device
     model = tfm.Translator(DEMO, device=both)
-    both.close()  # the model keeps what it needs
+    both.close()  # the model keeps its context alive
     for _ in range(2):
         got = model.translate(lines, beam_size=1, batch_tokens=256, return_scores=True)
-        # As texts, for a line that was left out has no score, and NaN is not itself.
+        # Compared as texts, because the score of a skipped line is NaN.
         assert [(str(t), repr(t.score)) for t in got] == [(str(t), repr(t.score)) for t in want]
     model.close()
 
@@ -115,7 +115,7 @@ def test_attention_is_the_programs(demo: tfm.Translator, program: Program) -> No
         demo.attention_maps(text, layer=9)
 
 
-def test_attention_draws_itself(demo: tfm.Translator) -> None:
+def test_attention_renders_as_svg(demo: tfm.Translator) -> None:
     maps = demo.attention_maps("Danke.", "<Thanks> & so on.")
     tree = xml.etree.ElementTree.fromstring(maps._repr_svg_())
     squares = tree.findall("{http://www.w3.org/2000/svg}rect")
@@ -135,7 +135,7 @@ def test_attention_picture_labels_rows_with_the_token_written(demo: tfm.Translat
     assert encoder.written == encoder.rows
 
 
-def test_a_text_alone_and_bytes(demo: tfm.Translator) -> None:
+def test_single_text_and_bytes(demo: tfm.Translator) -> None:
     assert demo.translate("Ich liebe dich.") == "I love you."
     assert demo.translate(["Ich liebe dich.".encode()]) == ["I love you."]
     assert [str(t) for t in demo.translate("Ich liebe dich.", n_best=2, beam_size=4)][0] == "I love you."
@@ -178,7 +178,7 @@ def test_a_stream_is_the_same_in_any_pieces(demo: tfm.Translator, german: list[s
     endless = demo.stream("Hallo." for _ in iter(int, 1))
     assert next(endless) == demo.translate("Hallo.")
     del endless
-    assert demo.translate("Danke.")  # the device is free again
+    assert demo.translate("Danke.")  # the context is unlocked
 
 
 def test_bad_lines(demo: tfm.Translator) -> None:
@@ -222,7 +222,7 @@ def test_prefixes_and_search(demo: tfm.Translator) -> None:
         demo.translate("Danke.", length_norm="none")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="put it into a list"):
         demo.translate("Danke.", prefixes="He")
-    for name in ("beam_size", "n_best", "max_length", "batch_tokens"):  # 0 is not the library's own choice here
+    for name in ("beam_size", "n_best", "max_length", "batch_tokens"):  # 0 is not the default here
         with pytest.raises(tfm.ArgumentError, match=f"{name} is 0"):
             demo.translate("Danke.", **{name: 0})  # type: ignore[call-overload]
     assert demo.translate("Danke.", beam_size=np.int64(2))  # type: ignore[call-overload]
@@ -249,7 +249,7 @@ def test_tokens_as_ctranslate2_has_them(demo: tfm.Translator, german: list[str])
     lines = [line for line in german[:few(30, 10)] if line]
     pieces = [[tokenizer.piece(i, "source") or "" for i in tokenizer.encode(line)] for line in lines]
     want = demo.translate(lines, beam_size=4, split=False, length_norm="hf", length_penalty=1, max_length=256, return_scores=True)
-    for given in (pieces, [each[:-1] for each in pieces]):  # with the end of sentence, and without
+    for given in (pieces, [each[:-1] for each in pieces]):  # with EOS, and without
         got = demo.translate_batch(given, beam_size=4, return_scores=True, max_batch_size=7)
         for result, line in zip(got, want):
             assert result.hypotheses == [line.tokens[:-1]]
@@ -260,7 +260,7 @@ def test_tokens_as_ctranslate2_has_them(demo: tfm.Translator, german: list[str])
     assert demo.translate_batch(iter(pieces[:2])) == demo.translate_batch(pieces[:2])
     with pytest.raises(tfm.UnsupportedError, match="return_attention"):
         demo.translate_batch(pieces[:1], return_attention=True)
-    with pytest.raises(TypeError, match="put it into a list"):  # else each letter would be a piece
+    with pytest.raises(TypeError, match="put it into a list"):  # otherwise each letter would be a piece
         demo.translate_batch(pieces[0])
     with pytest.raises(tfm.ArgumentError, match="one of examples, tokens"):
         demo.translate_batch(pieces[:1], batch_type="lines")
@@ -268,7 +268,7 @@ def test_tokens_as_ctranslate2_has_them(demo: tfm.Translator, german: list[str])
         demo.translate_batch(pieces[:1], beam_size=0)
 
 
-def test_words_and_ids_of_a_tokenizer(demo: tfm.Translator) -> None:
+def test_tokenizer_pieces_and_ids(demo: tfm.Translator) -> None:
     tokenizer = demo.tokenizer
     assert tokenizer is not None
     ids = tokenizer.encode("Danke.", side="target", add_special_tokens=False)
@@ -289,7 +289,7 @@ def test_words_and_ids_of_a_tokenizer(demo: tfm.Translator) -> None:
         tfm.evaluate(["a"], ["a"], tokenize="zh")  # type: ignore[arg-type]
 
 
-def test_threads_take_turns(demo: tfm.Translator, german: list[str]) -> None:
+def test_threads_are_serialized(demo: tfm.Translator, german: list[str]) -> None:
     want = [str(t) for t in demo.translate(german[:8], beam_size=1)]
     found: dict[int, Any] = {}
 
@@ -305,7 +305,7 @@ def test_threads_take_turns(demo: tfm.Translator, german: list[str]) -> None:
 
 
 def test_other_threads_run_while_the_device_works(demo: tfm.Translator, german: list[str]) -> None:
-    """The GIL is free: this thread counts on while another translates."""
+    """The GIL is released: this thread counts while another translates."""
     counted = 0
     thread = threading.Thread(target=lambda: demo.translate(german[:60], beam_size=4))
     thread.start()
@@ -315,7 +315,7 @@ def test_other_threads_run_while_the_device_works(demo: tfm.Translator, german: 
     assert counted > 10
 
 
-def test_things_close_in_any_order() -> None:
+def test_objects_close_in_any_order() -> None:
     context = tfm.Context()
     first, second = tfm.Translator(DEMO, device=context), tfm.Translator(DEMO, device=context)
     tokenizer = first.tokenizer
@@ -335,7 +335,7 @@ def test_things_close_in_any_order() -> None:
     second.close()
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_errors_name_the_cause() -> None:
     with pytest.raises(tfm.FileError, match="nowhere"):
         tfm.Translator("nowhere")
     with pytest.raises(OSError):
@@ -360,13 +360,13 @@ def test_devices_are_the_programs(program: Program) -> None:
     want = json.loads(program("devices", "--json"))
     got = tfm.devices()
     for name in want[0]:
-        # PoCL's memory is a part of what the host has free at the moment.
+        # PoCL's memory is a part of the host's free memory, which changes.
         if hasattr(got[0], name) and name not in ("memory_bytes", "max_alloc_bytes"):
             assert [row[name] for row in want] == [getattr(device, name) for device in got], name
     assert {"index", "name", "memory_bytes", "type", "chosen"} <= set(want[0])
 
 
-def test_what_is_known_of_a_model(demo: tfm.Translator) -> None:
+def test_model_info(demo: tfm.Translator) -> None:
     info = tfm.read_info(DEMO)
     config = json.loads((DEMO / "config.json").read_text(encoding="utf-8"))
     assert info.family == "marian"
@@ -377,7 +377,7 @@ def test_what_is_known_of_a_model(demo: tfm.Translator) -> None:
     assert demo.tokenizer is not None and demo.tokenizer.language() == "de"
 
 
-def test_quality() -> None:
+def test_bleu_and_chrf() -> None:
     assert tfm.evaluate(["the cat sat on the mat"], ["the cat sat on the mat"]).bleu == pytest.approx(100)
     with pytest.raises(ValueError, match="1 translations and 2 references"):
         tfm.evaluate(["a"], ["a", "b"])

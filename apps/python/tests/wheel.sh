@@ -1,7 +1,7 @@
-# The wheel as strangers meet it: made by ../wheel.sh, installed in a clean virtual environment, where the tutorial runs
-# and the command answers.
+# Tests the wheel: builds it with ../wheel.sh, installs it in a clean virtual environment, and runs the tutorial and the
+# command there.
 #     sh apps/python/tests/wheel.sh FOLDER
-# Exit code 77 where there is no PyPI.
+# Exit code 77 without PyPI.
 set -u
 mkdir -p "$1"
 folder=$(realpath "$1")
@@ -19,6 +19,6 @@ ls -l "$folder"/tfm-*.whl
 rm -rf "$folder/clean"
 python3 -m venv "$folder/clean" || exit 1
 "$folder/clean/bin/pip" install --quiet --disable-pip-version-check "$folder"/tfm-*.whl || exit 1
-cd "$folder" || exit 1 # nothing of the sources is on the way
+cd "$folder" || exit 1 # not the source folder: it would shadow the package
 "$folder/clean/bin/python" "$root/apps/python/tutorial.py" || exit 1
 [ "$(echo "Ich liebe dich." | "$folder/clean/bin/tfm" translate -m "$root/apps/demo")" = "I love you." ]

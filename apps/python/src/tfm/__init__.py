@@ -1,12 +1,12 @@
-"""Transformers on any OpenCL device: translate, generate, embed, train, look inside.
+"""Transformer inference and training on any OpenCL device.
 
     import tfm
     model = tfm.Translator("opus-mt-de-en")
     print(model.translate("Guten Morgen. Wo ist Tom?"))
 
-Models are folders as Hugging Face publishes them. `device=` names a device, as `tfm.devices()` lists them; without it,
-TFM_DEVICE does, or the best one is taken. What fails raises a `tfm.Error` with one sentence: what, where, what to do.
-Lines of the library's log go to `logging.getLogger("tfm")`."""
+Models are Hugging Face directories. `device=` selects a device of `tfm.devices()`; the default is TFM_DEVICE, or else
+the best device. Failures raise a `tfm.Error` with one sentence: what failed, why, what to do. Log lines of the
+library go to `logging.getLogger("tfm")`."""
 from . import ops
 from ._library import lib as _lib, to_str as _to_str
 from ._tokens import TranslationResult

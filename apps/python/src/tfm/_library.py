@@ -1,4 +1,4 @@
-"""The shared library, and what every call of it needs: texts, statuses, callbacks."""
+"""The shared library, and helpers of all calls: texts, statuses, callbacks, structs."""
 from __future__ import annotations
 
 import atexit
@@ -26,8 +26,8 @@ def _open() -> Any:
         if "libOpenCL" not in str(error):
             raise
         raise ImportError(
-            "tfm needs an OpenCL loader, libOpenCL.so.1, which is not here: install ocl-icd-libopencl1 and a driver "
-            "such as pocl-opencl-icd (Debian), or ocl-icd and pocl (conda-forge) where you are not root") from error
+            "cannot load libOpenCL.so.1: no OpenCL loader is installed; install ocl-icd-libopencl1 and a driver such "
+            "as pocl-opencl-icd (Debian), or ocl-icd and pocl (conda-forge, without root)") from error
 
 
 lib: Any = _open()
@@ -37,7 +37,7 @@ lib: Any = _open()
 
 
 def to_bytes(text: Text) -> bytes:
-    """UTF-8; what is none stays none, so that the library can say so."""
+    """Encodes to UTF-8; lone surrogates pass through, so that the library reports them."""
     if isinstance(text, bytes):
         return text
     if not isinstance(text, str):
@@ -46,37 +46,37 @@ def to_bytes(text: Text) -> bytes:
 
 
 def texts(given: Text | Iterable[Text]) -> tuple[list[Text], bool]:
-    """A text, or each of several, as a list; and whether it was one."""
+    """The texts as a list, and whether a single text was given."""
     if isinstance(given, (str, bytes)):
         return [given], True
     if not isinstance(given, Iterable):
-        raise TypeError(f"texts are str or bytes, or several of these, not {type(given).__name__}")
+        raise TypeError(f"texts are str or bytes, or an iterable of them, not {type(given).__name__}")
     return list(given), False
 
 
 def several(given: Iterable[Text]) -> list[Text]:
-    """Texts as a list, where one alone is taken for a slip: it would be as many as it has characters."""
+    """Several texts as a list. A single str is refused: it would be iterated by character."""
     found, single = texts(given)
     if single:
-        raise TypeError("here are several texts wanted, and one is given: put it into a list")
+        raise TypeError("expected several texts, got one: put it into a list")
     return found
 
 
 def count_of(value: int | None, what: str) -> int:
-    """A number of the options, of which the library takes 0 for its own choice, as None says it here."""
+    """A positive count, or 0, the library's default, for None."""
     if value is None:
         return 0
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{what} is {value!r}: give a whole number, or leave it away") from None
+        raise TypeError(f"{what} is {value!r}: give a whole number, or omit it") from None
     if number < 1:
-        raise ArgumentError(f"{what} is {value}: give at least 1, or leave it away")
+        raise ArgumentError(f"{what} is {value}: give at least 1, or omit it")
     return number
 
 
 def choice(names: Iterable[str], given: Any, what: str) -> int:
-    """The library's number of a word: its place among these."""
+    """The enum value of a name: its index in `names`."""
     known = list(names)
     if given not in known:
         raise ArgumentError(f"the {what} is {given!r}: give one of {', '.join(known)}")
@@ -84,22 +84,22 @@ def choice(names: Iterable[str], given: Any, what: str) -> int:
 
 
 def to_str(text: Any) -> str:
-    """A string of the library; "" for NULL."""
+    """A C string as str; "" for NULL."""
     return "" if text == NULL else ffi.string(text).decode("utf-8", "replace")
 
 
 def c_text(text: Text | None) -> Any:
-    """A `char *` that lives as long as it is held, or NULL for None."""
+    """A `char *`, valid while the result is referenced; NULL for None."""
     return NULL if text is None else ffi.new("char[]", to_bytes(text))
 
 
 def c_path(path: str | bytes | os.PathLike[str]) -> Any:
-    """A file's name as the system has it."""
+    """A path in the encoding of the file system."""
     return ffi.new("char[]", os.fsencode(path))
 
 
 class Lines:
-    """Lines for the library, which reads them where Python has them."""
+    """Lines for the library, without copies."""
 
     def __init__(self, lines: Sequence[Text]) -> None:
         self._kept = [ffi.from_buffer(to_bytes(line)) for line in lines]
@@ -112,13 +112,13 @@ class Lines:
 
 
 def error_of(status: int, sentence: str | None = None) -> Error:
-    """The exception of a status: the library's last sentence on this thread, unless another is given."""
+    """The exception of a status, with the library's last message on this thread by default."""
     kind = BY_NAME.get(to_str(lib.tfm_status_name(status)), Error)
     return kind(to_str(lib.tfm_error_message()) if sentence is None else sentence)
 
 
 def check(status: int) -> None:
-    """Raises what a call came to, unless all went well."""
+    """Raises the exception of a status other than TFM_OK."""
     if status != lib.TFM_OK:
         raise error_of(status)
 
@@ -134,7 +134,7 @@ class Callbacks:
         self.error = self.error or error
 
     def make(self, kind: str, function: Callable[..., Any]) -> Any:
-        """A callback of this type, whose `user` pointer is left out. Only False stops the call."""
+        """A callback of a C type; its `user` argument is dropped. Only False stops the call."""
 
         def guarded(_user: Any, *given: Any) -> bool:
             return self.error is None and _ender is None and function(*given) is not False
@@ -144,7 +144,7 @@ class Callbacks:
         return made
 
     def check(self, status: int) -> None:
-        """Raises the exception of a callback, or else what the call came to."""
+        """Raises the exception of a callback, or else that of the status."""
         if self.error is not None:
             raise self.error
         check(status)
@@ -154,7 +154,7 @@ class Callbacks:
 
 
 def as_python(value: Any, kind: Any) -> Any:
-    """A field of a struct as Python has it."""
+    """A field of a struct as a Python value."""
     if kind.kind == "pointer" and kind.item.cname == "char":
         return to_str(value)
     if kind.kind == "array" and kind.item.cname == "char":
@@ -165,21 +165,21 @@ def as_python(value: Any, kind: Any) -> Any:
 
 
 def fields(struct: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Those fields of a struct."""
+    """The named fields of a struct."""
     kinds = dict(ffi.typeof(struct).fields)
     return {name: as_python(getattr(struct, name), kinds[name].type) for name in names}
 
 
 def set_precision(options: Any, precision: str | None) -> Any:
-    """Says the precision in the options of a call, in whatever form they have it; "auto" leaves it to the library. What it returns must be held until
-    the call is over."""
+    """Sets the precision in the options of a call; "auto" is the library's default. The caller keeps a reference to
+    the result during the call."""
     if precision is None or precision == "auto":
         return None
     field = dict(ffi.typeof(options).item.fields).get("precision")
     if field is None:
         if precision != "fp32":
             raise BY_NAME["TFM_ERROR_UNSUPPORTED"](
-                f"precision {precision} is not available: leave the precision away, or give fp32")
+                f"precision {precision} is not available: omit precision, or use fp32")
         return None
     if field.type.kind == "pointer":
         options.precision = text = c_text(precision)
@@ -195,27 +195,27 @@ def set_precision(options: Any, precision: str | None) -> Any:
 
 # ---- Forks
 
-_device_used = False  # a driver was asked for its devices
-_forked = False  # after that, this process was forked from the one that asked
+_device_used = False  # this process has used a driver
+_forked = False  # this process was forked from one that has used a driver
 
 
 def use_devices() -> None:
-    """Says that drivers are asked, which have threads of their own, and no thread survives a fork."""
+    """Records that this process uses a driver: a driver's threads do not survive a fork."""
     global _device_used
     check_process()
     _device_used = True
 
 
 def check_process() -> None:
-    """Raises in a child that was forked after its parent had used a device: a driver would wait for ever there."""
+    """Raises in a child forked after its parent had used a device: a driver call would hang."""
     if _forked:
         raise BY_NAME["TFM_ERROR_DEVICE"](
-            "this process was forked from one that had used a device, and OpenCL drivers do not survive that: start it by "
-            'multiprocessing.get_context("spawn"), or use devices in the child alone')
+            "cannot use a device: this process was forked from one with an OpenCL driver in use; start it with "
+            'multiprocessing.get_context("spawn"), or use devices only in the child')
 
 
 def is_forked() -> bool:
-    """Whether this process is such a child; it frees nothing of its parent's."""
+    """Whether this process is such a child; it must not free its parent's objects."""
     return _forked
 
 
@@ -227,36 +227,36 @@ def _in_child() -> None:
 os.register_at_fork(after_in_child=_in_child)
 
 
-# ---- The end of Python
+# ---- Shutdown of Python
 
-_ender: int | None = None  # the thread on which Python ends, once it does
+_ender: int | None = None  # the thread on which Python shuts down
 
 
 def end_calls() -> None:
-    """Says that Python ends on this thread: whatever asks a callback is stopped there."""
+    """Records that Python shuts down on this thread; calls stop at their next callback."""
     global _ender
     _ender = threading.get_ident()
 
 
 def ends() -> bool:
-    """Whether Python ends."""
+    """Whether Python is shutting down."""
     return _ender is not None
 
 
 def hold_others() -> None:
-    """Where Python ends on another thread, which does not wait for this one: never returns."""
+    """Blocks forever if Python shuts down on another thread, which does not wait for this one."""
     if _ender is not None and _ender != threading.get_ident():
         threading.Event().wait()
 
 
-# ---- The log
+# ---- Log
 
 
 def _on_log(_user: Any, level: int, line: Any) -> None:
     _LOG.log(_LEVELS[level], "%s", to_str(line))
 
 
-# Lines of the library go to logging's "tfm"; what is worth a line is chosen there, but for the flood of debug lines.
+# Log lines go to the logger "tfm", which filters by level; the library drops debug lines.
 _LOG_CALLBACK = ffi.callback("tfm_log_fn", _on_log)
 lib.tfm_log_set(_LOG_CALLBACK, NULL, lib.TFM_LOG_INFO)
 atexit.register(lambda: lib.tfm_log_set(NULL, NULL, lib.TFM_LOG_WARNING))

@@ -1,4 +1,4 @@
-"""The keyword arguments that calls pass on: declared for editors and type checkers, and checked when called."""
+"""Keyword arguments: typed for editors and type checkers, checked at run time."""
 from __future__ import annotations
 
 import difflib
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class TranslateOptions(TypedDict, total=False):
-    """What `Translator.translate` and `Translator.stream` take, apart from `n_best`."""
+    """Options of `Translator.translate` and `Translator.stream`, except `n_best`."""
 
     beam_size: Union[int, None]
     length_penalty: Union[float, None]
@@ -42,7 +42,7 @@ class TranslateOptions(TypedDict, total=False):
 
 
 class GenerateOptions(TypedDict, total=False):
-    """What `Generator.generate` takes, apart from `n_best` and `stream`."""
+    """Options of `Generator.generate`, except `n_best` and `stream`."""
 
     max_new_tokens: Union[int, None]
     min_new_tokens: Union[int, None]
@@ -62,7 +62,7 @@ class GenerateOptions(TypedDict, total=False):
 
 
 class TrainOptions(TypedDict, total=False):
-    """The options of `tfm train`, with "_" for "-", that `train` does not name itself. None and False leave one away."""
+    """Options of `tfm train`, with "_" for "-", that `train` does not name. None and False omit one."""
 
     device: Union[str, None]
     workers: Union[int, None]
@@ -136,7 +136,7 @@ class TrainOptions(TypedDict, total=False):
 
 
 class CTranslate2Options(TypedDict, total=False):
-    """Options of CTranslate2's `translate_batch` that are taken with the values that change nothing."""
+    """Options of CTranslate2's `translate_batch`, accepted only with values that have no effect."""
 
     asynchronous: bool
     patience: float
@@ -160,7 +160,7 @@ class CTranslate2Options(TypedDict, total=False):
     callback: None
 
 
-# Earlier names, those of transformers and of OpenAI's interface, and what a call takes instead: the first that it has.
+# Earlier names, and names of transformers and the OpenAI API, with the replacements: a call suggests the first it has.
 _RENAMED: dict[str, tuple[str, ...]] = {
     "accumulate": ("gradient_accumulation_steps",), "alpha": ("length_penalty",), "beam": ("beam_size",),
     "before": ("initial",), "best_by": ("best_metric",), "block": ("seq_len",), "buffer": ("buffer_size",),
@@ -194,9 +194,8 @@ def _parameters(source: Callable[..., Any] | type) -> list[inspect.Parameter]:
 
 
 def keywords(passed_on: Callable[..., Any] | type | None = None) -> Callable[[F], F]:
-    """For a public function: a keyword argument that it does not take raises a TypeError that lists those it takes. Its
-    `**options` go to the function `passed_on`, or are the keys of this TypedDict; its signature names them, as notebooks
-    show it."""
+    """Decorates a public function: an unknown keyword argument raises a TypeError that lists the valid ones.
+    `**options` go to the function `passed_on`, or are the keys of that TypedDict; the signature lists them."""
 
     def decorate(function: F) -> F:
         own = inspect.signature(function)

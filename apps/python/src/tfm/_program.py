@@ -1,4 +1,4 @@
-"""The program `tfm`, which lies beside the library: the command of that name, and what runs whole trainings."""
+"""The program `tfm` in the package: the console command, also used for training runs."""
 from __future__ import annotations
 
 import os

@@ -1,4 +1,4 @@
-"""What a call gives while it still works, as an iterator; and progress bars."""
+"""Streaming the results of a call as an iterator; progress bars."""
 from __future__ import annotations
 
 import importlib
@@ -10,12 +10,12 @@ from typing import Any, TypeVar, Union
 from ._library import ends
 
 T = TypeVar("T")
-#: True shows a bar of tqdm's where tqdm is installed; a function is called with what is done and the total.
+#: True shows a tqdm bar if tqdm is installed; a function is called with the work done and the total.
 Progress = Union[bool, Callable[[int, int], Any]]
 
 
 def stream(run: Callable[[Callable[[T], bool]], object]) -> Iterator[T]:
-    """Runs a call on a thread of its own and yields what it emits. Who stops iterating stops the call."""
+    """Runs a call on a separate thread and yields its results. Closing the iterator stops the call."""
     arrived: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
     stopped = threading.Event()
 
@@ -27,7 +27,7 @@ def stream(run: Callable[[Callable[[T], bool]], object]) -> Iterator[T]:
         try:
             run(emit)
             arrived.put((False, None))
-        except BaseException as error:  # it is raised where somebody sees it
+        except BaseException as error:  # raised in the iterating thread
             arrived.put((False, error))
 
     thread = threading.Thread(target=work, name="tfm", daemon=True)
@@ -42,12 +42,12 @@ def stream(run: Callable[[Callable[[T], bool]], object]) -> Iterator[T]:
             yield item
     finally:
         stopped.set()
-        if not ends():  # then it is held, and joining it would wait for ever
+        if not ends():  # at shutdown the thread is blocked: joining it would hang
             thread.join()
 
 
 def bar_of_tqdm(**options: Any) -> Any:
-    """A bar as notebooks and terminals have it, or None where tqdm is not installed: it is a nicety."""
+    """A tqdm progress bar, or None if tqdm is not installed."""
     try:
         return importlib.import_module("tqdm.auto").tqdm(**options)
     except ImportError:
@@ -55,7 +55,7 @@ def bar_of_tqdm(**options: Any) -> Any:
 
 
 class Bar:
-    """Tells of progress in the way that was asked for."""
+    """Reports progress to a tqdm bar or to a function."""
 
     def __init__(self, progress: Progress, about: str) -> None:
         self._progress = progress
@@ -63,7 +63,7 @@ class Bar:
         self._bar: Any = None
 
     def __call__(self, done: int, total: int) -> bool:
-        """For the library's calls: False stops them."""
+        """The library's progress callback: False stops the call."""
         if callable(self._progress):
             return self._progress(done, total) is not False
         if self._progress:
@@ -80,6 +80,6 @@ class Bar:
         self._bar.update(done - self._bar.n)
 
     def close(self) -> None:
-        """Ends the bar."""
+        """Closes the bar."""
         if self._bar is not None:
             self._bar.close()

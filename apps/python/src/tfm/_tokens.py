@@ -1,4 +1,4 @@
-"""Translation of tokens, in the shape of ctranslate2.Translator."""
+"""Translation of tokens, with the interface of ctranslate2.Translator."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,12 +21,12 @@ _BATCH_TOKENS = 4096
 class TranslationResult:
     """The translations of one list of tokens."""
 
-    hypotheses: list[list[str]] = field(default_factory=list)  #: the best first
-    scores: list[float] = field(default_factory=list)  #: with return_scores
+    hypotheses: list[list[str]] = field(default_factory=list)  #: best first
+    scores: list[float] = field(default_factory=list)  #: only with return_scores
 
 
 class TokensMixin:
-    """What a translator does with tokens in place of text."""
+    """Translation of tokens instead of text."""
 
     if TYPE_CHECKING:
 
@@ -43,11 +43,11 @@ class TokensMixin:
                         return_end_token: bool = False, return_scores: bool = False,
                         **others: Unpack[CTranslate2Options]) -> list[TranslationResult]:
         """Translates lists of pieces, such as ["▁Guten", "▁Morgen", "."], as ctranslate2.Translator.translate_batch
-        does; an end of sentence is added where there is none. Scores are sums of log p, divided by the number of tokens
-        to the power `length_penalty`. CTranslate2's other options are refused, unless they ask for nothing."""
+        does; a missing EOS is added. Scores are sums of log p, divided by the number of tokens to the power
+        `length_penalty`. Other options of CTranslate2 are refused, except with values that have no effect."""
         for name, value in others.items():
             if value not in _NOTHING[name]:
-                raise UnsupportedError(f"translate_batch does not do {name}={value!r}: leave {name} away")
+                raise UnsupportedError(f"translate_batch does not support {name}={value!r}: omit {name}")
         tokenizer = self.tokenizer
         if tokenizer is None:
             raise ArgumentError("translate_batch needs the model's vocabulary: open the model with its tokenizer")
@@ -81,7 +81,7 @@ class TokensMixin:
 
     def _search(self, batch: Sequence[int], encoded: Sequence[list[int]], prefixes: Sequence[list[int]], options: Any,
                 keep: Callable[[int, Any], None]) -> None:
-        """One batch; what does not fit into memory is cut in two."""
+        """Translates one batch; splits it if it does not fit into memory."""
         calls = Callbacks()
         options.should_continue = calls.make("bool(*)(void *)", lambda: True)
         ids = ffi.new("int32_t[]", [i for at in batch for i in encoded[at]])
@@ -108,7 +108,7 @@ class TokensMixin:
             lib.tfm_hypotheses_free(out)
 
 
-# What may be said of CTranslate2's other options, since it changes nothing here.
+# Values of CTranslate2's other options that have no effect.
 _NOTHING: dict[str, tuple[Any, ...]] = {
     "asynchronous": (False,), "patience": (1,), "coverage_penalty": (0,), "repetition_penalty": (1,),
     "no_repeat_ngram_size": (0,), "disable_unk": (False,), "suppress_sequences": (None,), "end_token": (None,),
@@ -120,13 +120,13 @@ _NOTHING: dict[str, tuple[Any, ...]] = {
 
 
 def _ids(tokenizer: Tokenizer, tokens: Iterable[str], side: Any, most: int) -> list[int]:
-    """The ids of pieces; the source ends with an end of sentence, and is cut before that."""
+    """The ids of pieces. The source is truncated and ends with EOS."""
     unknown = tokenizer.special(f"{side}_unk")
     pieces = several(tokens)
     ids = [tokenizer.piece_id(piece, side) for piece in pieces]
     for token, found in zip(pieces, ids):
         if found is None and unknown is None:
-            raise ArgumentError(f"the vocabulary has no piece {token!r}, nor one for unknown pieces: give its own")
+            raise ArgumentError(f"the vocabulary has neither the piece {token!r} nor an unknown piece: use its pieces")
     known = [unknown if found is None else found for found in ids]
     numbers = [i for i in known if i is not None]
     if side == "target":
@@ -140,7 +140,7 @@ def _ids(tokenizer: Tokenizer, tokens: Iterable[str], side: Any, most: int) -> l
 
 
 def _batches(encoded: Sequence[list[int]], limit: int, by_tokens: bool) -> Iterator[list[int]]:
-    """Sentences of like length together, the longest first."""
+    """Batches of sentences of similar length, the longest first."""
     order = sorted(range(len(encoded)), key=lambda i: -len(encoded[i]))
     batch: list[int] = []
     for i in order:

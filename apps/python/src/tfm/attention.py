@@ -1,4 +1,4 @@
-"""What attention looks at: arrays that draw themselves in a notebook."""
+"""Attention maps: arrays that render as SVG in a notebook."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -22,21 +22,21 @@ _CELL, _LETTER, _GAP = 14, 7, 24
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """One layer's weights. `weights[h, r, c]` is how much head h of row r's token looks at column c's; a row adds up
-    to 1. Where the decoder looks, a row belongs to the step after it has read the row's token, which writes the token of
-    that name in `written`: its attention to the source is drawn with these names."""
+    """The attention weights of one layer. `weights[h, r, c]` is the weight of head h from row r's token (query) to
+    column c's token (key); a row adds up to 1. For the decoder, row r is the step that reads `rows[r]` and generates
+    `written[r]`; pictures of cross-attention label rows with `written`."""
 
     kind: str  #: "encoder", "self" (the decoder's over the target) or "cross" (the decoder's over the source)
     layer: int  #: counted from 1
-    heads: list[int]  #: which heads these are, counted from 1
-    rows: list[str]  #: the tokens that look
-    columns: list[str]  #: the tokens that are looked at
+    heads: list[int]  #: the heads, counted from 1
+    rows: list[str]  #: query tokens
+    columns: list[str]  #: key tokens
     weights: npt.NDArray[np.float32]  #: (heads, rows, columns)
-    written: list[str]  #: the token that is written at each row: for the decoder the one after the row's; else the row's
+    written: list[str]  #: the token generated at each row; for the encoder the same as `rows`
 
     @property
     def name(self) -> str:
-        """Such as "encoder.1.self", as `tfm attention --json` has it."""
+        """The name in `tfm attention --json`, such as "encoder.1.self"."""
         return f"{'encoder' if self.kind == 'encoder' else 'decoder'}.{self.layer}." + \
             ("cross" if self.kind == "cross" else "self")
 
@@ -45,7 +45,7 @@ class AttentionMap:
 
 
 class Attention(Sequence[AttentionMap]):
-    """The maps of all layers that were asked for. A notebook shows them as pictures, each the mean over its heads."""
+    """The requested attention maps. A notebook renders each as the mean over its heads."""
 
     def __init__(self, maps: Sequence[AttentionMap]) -> None:
         self._maps = list(maps)
@@ -68,7 +68,7 @@ class Attention(Sequence[AttentionMap]):
 
 def attention_maps(model: Translator, source: Text, target: Text | None, kind: str | None, layer: int | None,
                    head: int | None, beam_size: int | None) -> Attention:
-    """What Translator.attention_maps does."""
+    """Implements Translator.attention_maps."""
     if kind is not None and kind not in _KINDS:
         raise ArgumentError(f"the kind is {kind!r}: give encoder, self or cross")
     found: list[AttentionMap] = []
@@ -77,7 +77,7 @@ def attention_maps(model: Translator, source: Text, target: Text | None, kind: s
 
     def on_map(m: Any) -> None:
         name = _KINDS[m.kind]
-        if name == "encoder":  # the source's end has the name of the target's, which is written last
+        if name == "encoder":  # the source's EOS piece is also the target's, generated last
             end[:] = [to_str(m.columns.tokens[m.columns.count - 1])]
         if (kind or name) != name or (layer or m.layer + 1) != m.layer + 1 or (head or 1) > m.heads:
             return
@@ -108,7 +108,7 @@ def _tokens(axis: Any) -> list[str]:
 
 
 def _panel(map_: AttentionMap, left: float, top: float) -> tuple[list[str], float, float]:
-    """One map: its title, the names of rows and columns, and a square for each weight."""
+    """Renders one map: its title, the labels of rows and columns, and a square for each weight."""
     weights = map_.weights.mean(axis=0)
     rows, columns = ([token.replace("▁", "_") for token in axis] for axis in
                      (map_.written if map_.kind == "cross" else map_.rows, map_.columns))
@@ -132,15 +132,15 @@ def _panel(map_: AttentionMap, left: float, top: float) -> tuple[list[str], floa
 
 
 def _page(maps: Sequence[AttentionMap]) -> str:
-    """Maps of a kind side by side, kinds below one another."""
+    """Renders maps, one row of pictures for each kind."""
     parts: list[str] = []
     width, top = 0.0, 4.0
     for kind in _KINDS:
         left, bottom = 4.0, top
         for each in maps:
             if each.kind == kind:
-                drawn, left, below = _panel(each, left, top)
-                parts += drawn
+                panel, left, below = _panel(each, left, top)
+                parts += panel
                 bottom = max(bottom, below)
         width, top = max(width, left), bottom
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{top:.0f}" '

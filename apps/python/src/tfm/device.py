@@ -1,4 +1,4 @@
-"""Devices, and contexts on them."""
+"""Devices and contexts."""
 from __future__ import annotations
 
 import atexit
@@ -20,31 +20,31 @@ from ._options import keywords
 from .errors import ArgumentError, Error
 
 _TYPES = ("cpu", "gpu", "accelerator", "other")
-_AGAIN = 16  # so often a driver may refuse work-groups that are smaller each time
-_PATIENCE = 10.0  # seconds that the end of Python waits for calls of other threads
+_AGAIN = 16  # attempts with smaller work-groups
+_PATIENCE = 10.0  # seconds that shutdown waits for calls of other threads
 
 
 @dataclass(frozen=True)
 class Device:
-    """What a device says of itself."""
+    """Device info."""
 
-    index: int  #: its number over all platforms, by which `device="2"` names it
-    platform_index: int  #: the number of its platform
-    device_index: int  #: its number there, or -1 for a platform that lists none
+    index: int  #: index over all platforms, as in `device="2"`
+    platform_index: int  #: index of its platform
+    device_index: int  #: index in the platform, or -1 for a platform without devices
     platform: str  #: the name of the platform
     name: str  #: the name of the device
     vendor: str  #: the name of the vendor
     driver: str  #: the version of the driver
     opencl: str  #: the OpenCL version
     type: str  #: "cpu", "gpu", "accelerator" or "other"
-    integrated: bool  #: it shares the host's memory
-    emulator: bool  #: it is a GPU that the CPU emulates
-    fp16: bool  #: it computes in half precision
-    compiler: bool  #: it can build programs, which is needed
+    integrated: bool  #: shares the host's memory
+    emulator: bool  #: a GPU emulated by the CPU
+    fp16: bool  #: supports half precision
+    compiler: bool  #: can build programs, which tfm needs
     compute_units: int  #: cores or multiprocessors
-    memory_bytes: int  #: its memory
-    max_alloc_bytes: int  #: the largest piece of it
-    chosen: bool  #: it is the one that is taken where none is named
+    memory_bytes: int  #: global memory
+    max_alloc_bytes: int  #: the largest allocation
+    chosen: bool  #: the default device
     error: str  #: why it cannot be used, or ""
 
 
@@ -58,7 +58,7 @@ def _device(info: Any) -> Device:
 
 
 def devices() -> list[Device]:
-    """All devices of all OpenCL platforms. A platform that fails has a row with its error."""
+    """All devices of all OpenCL platforms. A failing platform has one entry with its error."""
     use_devices()
     out, count = ffi.new("tfm_device_info **"), ffi.new("size_t *")
     check(lib.tfm_devices_list(out, count))
@@ -69,7 +69,7 @@ def devices() -> list[Device]:
 
 
 def _name_of(device: str | int | Device | None) -> str | None:
-    """What the library takes for a device."""
+    """The device selector of the library."""
     if isinstance(device, Device):
         return str(device.index)
     if isinstance(device, (int, np.integer)) and not isinstance(device, bool):
@@ -80,40 +80,42 @@ def _name_of(device: str | int | Device | None) -> str | None:
 
 
 def _lists_several(name: str | None) -> bool:
-    """Whether it may be a list of devices, as fleet.h has it."""
+    """Whether the selector is a list of devices (fleet.h)."""
     wanted = name or os.environ.get("TFM_DEVICE") or ""
     return "," in wanted or wanted.strip() == "all"
 
 
 class _Turns:
-    """Whose turn it is on a context, and whether Python's end has the last one."""
+    """The lock of a context; `last` is set if Python's shutdown holds it for good."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.last = False
 
     def begin(self) -> bool:
-        """Begins a turn if nobody has one."""
+        """Takes the lock if it is free."""
         return self.last or self.lock.acquire(blocking=False)
 
     def end(self) -> None:
-        """Ends it."""
+        """Releases the lock."""
         if not self.last:
             self.lock.release()
 
 
 class Context:
-    """A device that is open, with its memory. Models and tensors are made on one; several may share it.
+    """An open device and its memory. Models and tensors belong to a context; several may share one.
 
-    `device` is "gpu", "cpu", "accel", one of `devices()` or its index, "platform:device" or part of a name; None takes
-    what the environment's TFM_DEVICE says, or else the best. `memory_limit` is the most bytes of its memory to hold.
+    `device` is "gpu", "cpu", "accel", one of `devices()` or its index, "platform:device" or part of a name. None
+    means the environment variable TFM_DEVICE, or else the best device. `memory_limit` is the maximum device memory in
+    bytes.
 
-    Several devices with commas between them, or "all", work together: a model that is opened on them lies on each, and
-    they share the lines of a call. `workers` is how many batches each device works on at the same time; 2 keep a CPU
-    busier with a small model, and the results are the same. Tensors and `attention_maps` are on the first device; `tfm.train` is told its devices itself.
+    A comma-separated list of devices, or "all", is data parallel: a model has a replica on each, and they share the
+    lines of a call. `workers` is the number of batches on each device at the same time; 2 keep a CPU busier with a
+    small model, with the same results. Tensors and `attention_maps` are on the first device; `tfm.train` has its own
+    `device` option.
 
-    Any number of Python threads may use a context: they take turns, and the GIL is free while the device works. It may
-    be closed before or after what was made on it."""
+    Any number of threads may use a context: calls are serialized, and the GIL is released while the device works. It
+    may be closed before or after the objects on it."""
 
     @keywords()
     def __init__(self, device: str | int | Device | None = None, *, memory_limit: int = 0, profile: bool = False,
@@ -129,7 +131,8 @@ class Context:
         if workers is None and not _lists_several(name):
             self._open(name, memory_limit, profile, variant)
         elif memory_limit or profile or variant is not None:
-            raise ArgumentError("memory_limit, profile and variant are for one device without workers")
+            raise ArgumentError("memory_limit, profile and variant need one device without workers: "
+                                "omit them, or name one device")
         else:
             self._open_fleet(name, count_of(workers, "workers"))
         self._finalizer = weakref.finalize(self, _free_unused, self._handle, self._fleet, self._turns)
@@ -160,41 +163,41 @@ class Context:
 
     @property
     def device(self) -> Device:
-        """The device that was opened."""
+        """The device."""
         with self.use() as ctx:
             return _device(lib.tfm_context_device(ctx)[0])
 
     @property
     def devices(self) -> list[Device]:
-        """The devices that work together, once for each worker, but for those that have failed; or the one."""
+        """The devices, once for each worker, without failed ones."""
         with self.use() as ctx:
             members = [m.context for m in self._members() if m.context != NULL and not m.dropped] or [ctx]
             return [_device(lib.tfm_context_device(each)[0]) for each in members]
 
     @property
     def variant(self) -> str:
-        """Which kind of kernels it runs, such as "cpu-256" or "gpu"."""
+        """The kernel variant, such as "cpu-256" or "gpu"."""
         with self.use() as ctx:
             return to_str(lib.tfm_context_variant(ctx))
 
     @property
     def peak_memory_bytes(self) -> int:
-        """The peak of the device memory that was held, in bytes."""
+        """The peak device memory in bytes."""
         with self.use() as ctx:
             return int(lib.tfm_context_peak_memory(ctx))
 
     @property
     def build_seconds(self) -> float:
-        """The seconds that building kernels took so far."""
+        """The seconds spent on building kernels."""
         with self.use() as ctx:
             return float(lib.tfm_context_build_seconds(ctx))
 
     def finish(self) -> None:
-        """Waits until the device has done all that it was asked."""
+        """Waits until the device has finished all enqueued work."""
         self.call(lib.tfm_context_finish)
 
     def close(self) -> None:
-        """Gives the device up. Models that are open on it keep working; tensors end."""
+        """Closes the context. Open models keep working; tensors end."""
         if not self.closed and not is_forked():
             with self.turn():
                 self._finalizer.detach()
@@ -211,21 +214,22 @@ class Context:
         return "<tfm.Context, closed>" if self.closed else f"<tfm.Context on {self.device.name}>"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a Context cannot be copied or pickled: it is a device that is open in this process")
+        raise TypeError("a Context cannot be copied or pickled: it is bound to a device of this process; "
+                        "open one in the other process")
 
     # ---- For the modules of this package
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """A time in which no other thread uses the context."""
+        """Locks the context for this thread."""
         check_process()
         me = threading.get_ident()
         if self._owner == me:
-            raise ArgumentError("a callback cannot use the device of the call that it is called by: let it return "
-                                "first, or open a tfm.Context for it")
+            raise ArgumentError("a callback cannot use the device of the running call: use another tfm.Context, or "
+                                "wait until the call returns")
         if ends():
             hold_others()
-            raise ArgumentError("Python ends, and the context is closed: use it before")
+            raise ArgumentError("the context is closed because Python is shutting down: use it earlier")
         try:
             with self._turns.lock:
                 self._owner = me
@@ -240,15 +244,15 @@ class Context:
 
     @contextmanager
     def use(self) -> Iterator[Any]:
-        """A turn, with the pointer for calls."""
+        """Locks the context and yields its pointer."""
         with self.turn():
             if self.closed:
                 raise ArgumentError("the context is closed: open another one")
             yield self._handle[0]
 
     def call(self, function: Any, *arguments: Any) -> None:
-        """A call that begins with the context. What failed is forgotten once it has been raised; where the driver has
-        refused work-groups, the call is made again with smaller ones."""
+        """A call with the context as its first argument. A failure is cleared and raised; if the driver refused
+        work-groups (TFM_ERROR_AGAIN), the call is repeated with smaller ones."""
         with self.use() as ctx:
             status = lib.TFM_ERROR_AGAIN
             for _ in range(_AGAIN):
@@ -260,7 +264,7 @@ class Context:
                 raise self.failure(ctx, status)
 
     def open(self, alone: Any, together: Any, handle: Any, path: Any, options: Any) -> None:
-        """Opens a directory by one of two functions: on the device alone, or on all that work together."""
+        """Opens a directory on a single device or on a fleet."""
 
         def opened(ctx: Any) -> int:
             if self._fleet[0] == NULL:
@@ -270,14 +274,14 @@ class Context:
         self.call(opened)
 
     def failure(self, ctx: Any, status: int) -> Error:
-        """The exception of a call that failed, after which the context can be used again."""
+        """The exception of a failed call. Clears the context's error."""
         error = error_of(status)
         lib.tfm_context_clear_error(ctx)
         return error
 
     def drop(self, free: Callable[[], None]) -> None:
-        """Frees something that was made on the context, now or as soon as nobody uses it: the collector of garbage
-        comes at any moment, on any thread."""
+        """Frees an object of the context, now or when the context is next unlocked: the garbage collector runs at any
+        moment, on any thread."""
         if is_forked():
             return
         self._dead.append(free)
@@ -297,7 +301,7 @@ class Context:
 
 
 def _free_unused(handle: Any, fleet: Any, turns: _Turns) -> None:
-    """For a context that nobody holds any more; when Python ends, a thread may yet be at work on one."""
+    """Frees an unreferenced context; at shutdown another thread may still use one."""
     if not is_forked() and turns.begin():
         lib.tfm_context_free(handle)
         lib.tfm_fleet_free(fleet)
@@ -308,8 +312,7 @@ _at_end: weakref.WeakSet[Context] | None = None
 
 
 def _keep_for_end(context: Context) -> None:
-    """Has the end of Python take the last turn on a context. Called after a finalizer was made, so that what is
-    registered here runs before the finalizers do."""
+    """Registers a context for shutdown. Called after its finalizer exists, so that `_end` runs before finalizers."""
     global _at_end
     if _at_end is None:
         _at_end = weakref.WeakSet()
@@ -318,8 +321,8 @@ def _keep_for_end(context: Context) -> None:
 
 
 def _end() -> None:
-    """Python does not wait for daemon threads, and no driver survives that its process ends while it works. So calls
-    of other threads are stopped at their next callback, and their threads held."""
+    """Python does not wait for daemon threads, and drivers crash if the process ends while they work. So calls of
+    other threads are stopped at their next callback, and their threads blocked."""
     if is_forked() or _at_end is None:
         return
     end_calls()
@@ -333,7 +336,7 @@ _default_lock = threading.Lock()
 
 
 def default_context() -> Context:
-    """The context of `tfm.ops` where no tensor says another: one for the process, opened at first use."""
+    """The default context of `tfm.ops`: one for the process, opened at first use."""
     global _default
     with _default_lock:
         if _default is None or _default.closed:

@@ -1,4 +1,4 @@
-"""Vectors of texts, classes of texts, masked words: encoders by themselves."""
+"""Encoder-only models: embeddings, classification and fill-mask."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -20,15 +20,15 @@ _POOLINGS = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "last
 
 
 class MaskPrediction(NamedTuple):
-    """A word that may stand in the place of a mask."""
+    """One prediction for a mask token."""
 
-    text: str  #: the word
-    probability: float  #: how likely it is
-    id: int  #: its id
+    text: str  #: the token as text
+    probability: float  #: its probability
+    id: int  #: its token id
 
 
 class _Call:
-    """The options of a call on lines, and what must live as long as it."""
+    """The options of a call on lines, with the objects they point to."""
 
     def __init__(self, count: int, lines: Lines, about: str, progress: Progress, reject: Reject | None,
                  batch_tokens: int | None, prompt: str | None, text_pairs: Iterable[Text] | None) -> None:
@@ -51,12 +51,11 @@ class _Call:
 
 
 class Embedder(Model):
-    """An encoder that makes vectors: a directory of sentence-transformers, or one of BERT or its kin.
+    """An embedding model: a sentence-transformers directory, or an encoder such as BERT.
 
         vectors = tfm.Embedder("all-MiniLM-L6-v2").encode(["a cat", "a dog"])
 
-    `pooling` and `normalize` say how tokens become a vector, and whether that is made 1 long; None is what the
-    directory says."""
+    `pooling` and `normalize` (L2) override the directory; None keeps its setting."""
 
     @keywords()
     def __init__(self, path: Path, *, device: DeviceLike = None, precision: str | None = None,
@@ -78,19 +77,19 @@ class Embedder(Model):
 
     @property
     def width(self) -> int:
-        """The numbers of a vector."""
+        """The embedding dimension."""
         with self._use():
             return int(lib.tfm_embedder_get_info(self._embedder[0]).width)
 
     @property
     def max_tokens(self) -> int:
-        """The most tokens of a text; longer ones are cut."""
+        """Maximum tokens of a text; longer texts are truncated."""
         with self._use():
             return int(lib.tfm_embedder_get_info(self._embedder[0]).max_tokens)
 
     @property
     def prompts(self) -> dict[str, str]:
-        """What the directory has to be put before texts, by name."""
+        """The directory's prompts (prefixes of texts) by name."""
         with self._use():
             count = lib.tfm_embedder_get_info(self._embedder[0]).prompt_count
             names = [lib.tfm_embedder_prompt_name(self._embedder[0], i) for i in range(count)]
@@ -100,13 +99,13 @@ class Embedder(Model):
     def encode(self, lines: Text | Iterable[Text], *, prompt: str | None = None, prompt_name: str | None = None,
                batch_tokens: int | None = None, reject: Reject | None = None, progress: Progress = False,
                out: npt.NDArray[np.float32] | None = None) -> npt.NDArray[np.float32]:
-        """A row of numbers for each text, or one vector for a single text. `prompt` is put before each, or the one that
-        the directory calls `prompt_name`. The numbers are written where they stay: into `out`, if it is given. Where
-        `reject` is given, a bad line's row is NaN."""
+        """Computes embeddings: a row for each text, or one vector for a single text. `prompt`, or the directory's
+        prompt named `prompt_name`, is put before each text. `out` receives the result without a copy. With `reject`,
+        the row of a bad line is NaN."""
         found, single = texts(lines)
         if prompt_name is not None:
             if prompt is not None:
-                raise ArgumentError("prompt and prompt_name are two ways to say one thing: give one of them")
+                raise ArgumentError("prompt and prompt_name cannot be combined: give one of them")
             known = self.prompts
             if prompt_name not in known:
                 raise ArgumentError(f"there is no prompt {prompt_name!r}; the model has {', '.join(known) or 'none'}")
@@ -124,45 +123,44 @@ class Embedder(Model):
             call.bar.close()
         return vectors[0] if single else vectors
 
-
     def similarity(self, a: Text | Iterable[Text] | Vectors, b: Text | Iterable[Text] | Vectors | None = None,
                    ) -> npt.NDArray[np.float32]:
-        """The cosine similarity of each of `a` with each of `b` (default: with each of `a`): an array (a, b). Both are
-        vectors of `encode`, or texts, which are encoded first; one text or vector counts as a row."""
+        """The cosine similarity of each of `a` with each of `b` (default: of `a`): an array (a, b). Both are
+        embeddings, or texts to encode; a single text or vector is one row."""
         left = self._unit_rows(a)
         return left @ (left if b is None else self._unit_rows(b)).T
 
     def _unit_rows(self, given: Text | Iterable[Text] | Vectors) -> npt.NDArray[np.float32]:
         found = np.atleast_2d(given if isinstance(given, np.ndarray) else self.encode(given))
         if found.ndim != 2 or found.dtype.kind != "f":
-            raise ArgumentError(f"similarity takes texts or rows of numbers, not {found.dtype} of the shape {found.shape}")
+            raise ArgumentError(f"similarity takes texts or rows of numbers, not {found.dtype} of shape {found.shape}")
         vectors = np.asarray(found, np.float32)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
 
 
 class Encoder(Model):
-    """An encoder with a head: one that tells classes of texts apart, or that predicts masked words."""
+    """An encoder with a classification or masked-LM head."""
 
     _kind = "encoder"
 
     @property
     def classes(self) -> list[str]:
-        """The names of the classes; none without a head for them."""
+        """The class names; empty without a classification head."""
         with self._use() as model:
             return [to_str(lib.tfm_model_class_name(model, i)) for i in range(lib.tfm_model_class_count(model))]
 
     @keywords()
     def classify(self, lines: Iterable[Text], *, text_pairs: Iterable[Text] | None = None,
-                 batch_tokens: int | None = None, reject: Reject | None = None, progress: Progress = False) -> npt.NDArray[np.float32]:
-        """How likely each line is of each class: (lines, classes). `text_pairs` are second texts, which the model reads with
-        the lines."""
+                 batch_tokens: int | None = None, reject: Reject | None = None, progress: Progress = False
+                 ) -> npt.NDArray[np.float32]:
+        """Class probabilities (lines, classes). `text_pairs` are second texts, read together with the lines."""
         lines = several(lines)
         scores = np.empty((len(lines), len(self.classes)), np.float32)
         if lines:
             given = Lines(lines)
             call = _Call(given.count, given, "classifying", progress, reject, batch_tokens, None, text_pairs)
-            room = scores if scores.size else np.empty(1, np.float32)  # the library says what is wrong
+            room = scores if scores.size else np.empty(1, np.float32)  # not NULL: the library reports the error
             numbers = ffi.cast("float *", ffi.from_buffer(room))
             self._run(call.calls, lambda model: int(
                 lib.tfm_classify(model, numbers, given.text, given.count, call.options)))
@@ -172,7 +170,7 @@ class Encoder(Model):
     @keywords()
     def fill_mask(self, lines: Iterable[Text], *, top_k: int = 5, batch_tokens: int | None = None,
                   reject: Reject | None = None, progress: Progress = False) -> list[list[list[MaskPrediction]]]:
-        """For each line, for each of its masks ("[MASK]" or "<mask>"), the likeliest words."""
+        """The most probable tokens for each mask ("[MASK]" or "<mask>") of each line."""
         lines = several(lines)
         found: list[list[list[MaskPrediction]]] = [[] for _ in lines]
         if not lines:

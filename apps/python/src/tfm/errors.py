@@ -1,16 +1,16 @@
-"""What goes wrong. Every exception carries the library's sentence: what, where, and what to do."""
+"""Exceptions. Each has the library's message: what failed, why, what to do."""
 from __future__ import annotations
 
 
 class Error(Exception):
-    """What the library refused or could not do. `str(error)` is its sentence."""
+    """The base of all errors. `str(error)` is the message."""
 
     #: The name of the library's code, such as "TFM_ERROR_IO".
     name = ""
 
 
 class ArgumentError(Error, ValueError):
-    """Something was passed that cannot be right: a wrong shape, an option out of range, something closed."""
+    """An argument is invalid: a wrong shape, an option out of range, a closed object."""
 
     name = "TFM_ERROR_ARGUMENT"
 
@@ -40,13 +40,13 @@ class UnsupportedError(Error, NotImplementedError):
 
 
 class DeviceError(Error, RuntimeError):
-    """There is no such device, or its OpenCL driver failed."""
+    """No such device, or its OpenCL driver failed."""
 
     name = "TFM_ERROR_DEVICE"
 
 
 class BuildError(Error, RuntimeError):
-    """An OpenCL kernel does not compile; the sentence has the driver's log."""
+    """An OpenCL kernel does not compile; the message has the driver's build log."""
 
     name = "TFM_ERROR_BUILD"
 
@@ -58,19 +58,19 @@ class InputError(Error, ValueError):
 
 
 class CancelledError(Error):
-    """A callback asked to stop."""
+    """A callback stopped the call."""
 
     name = "TFM_ERROR_CANCELLED"
 
 
 class NumericError(Error, ArithmeticError):
-    """Numbers that are not finite came out: training has diverged."""
+    """A loss or gradient is not finite: training has diverged."""
 
     name = "TFM_ERROR_NUMERIC"
 
 
 class AgainError(Error, RuntimeError):
-    """The driver refused a kernel's work-groups again and again."""
+    """The driver refused a kernel's work-group sizes repeatedly."""
 
     name = "TFM_ERROR_AGAIN"
 

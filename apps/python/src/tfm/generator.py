@@ -25,16 +25,16 @@ _ONE = (str, bytes, np.ndarray)
 
 
 class Generation(str):
-    """What a model has written: a text, without the prompt, and what is known of it."""
+    """A generated text, without the prompt."""
 
-    prompt: int  #: the prompt, counted from 0
-    rank: int  #: its place among the best, or which one of those drawn it is
-    score: float  #: what beams are ordered by; 0 with return_scores=False
+    prompt: int  #: the index of the prompt
+    rank: int  #: its rank, or its index among the samples
+    score: float  #: the ranking score; 0 with return_scores=False
     log_prob: float  #: the sum of log p of its tokens
-    finish_reason: str  #: why it ended: "eos", "stop" or "length"
-    prompt_tokens: int  #: how many tokens the prompt has
+    finish_reason: str  #: "eos", "stop" or "length"
+    prompt_tokens: int  #: the number of prompt tokens
     tokens: list[str]  #: its pieces
-    ids: npt.NDArray[np.int32]  #: the ids of these
+    ids: npt.NDArray[np.int32]  #: their ids
     log_probs: npt.NDArray[np.float32]  #: log p of each
 
 
@@ -50,7 +50,7 @@ def _generation(g: Any) -> Generation:
 
 
 def _fill(struct: Any, prompt: Prompt) -> Any:
-    """Puts a prompt into the library's struct, and returns what must live as long as it."""
+    """Fills the struct of a prompt; the caller keeps a reference to the result during the call."""
     if isinstance(prompt, np.ndarray):
         ids = ids_given(prompt)
         struct.count = ids.size
@@ -63,9 +63,9 @@ def _fill(struct: Any, prompt: Prompt) -> Any:
 
 
 class GenerationStream(Iterator[str]):
-    """The pieces of a text as they are generated. Closing it, or dropping it, ends the call."""
+    """The parts of a text as they are generated. Closing or dropping it stops the call."""
 
-    #: The whole text with its scores and ids, once the last piece was given; None before that.
+    #: The whole text with its scores and ids after the last part; None before.
     result: Generation | None
 
     def __init__(self, model: Generator, prompt: Prompt, options: GenerateOptions) -> None:
@@ -80,19 +80,19 @@ class GenerationStream(Iterator[str]):
 
     @property
     def finish_reason(self) -> str | None:
-        """Why the text ended, once it did: "eos", "stop" or "length"."""
+        """Why the text ended: "eos", "stop" or "length"; None before that."""
         return None if self.result is None else self.result.finish_reason
 
     def close(self) -> None:
-        """Ends the call, if it still works."""
+        """Stops the call if it is running."""
         self._pieces.close()  # type: ignore[attr-defined]
 
 
 class Generator(Model):
-    """A model that generates text: the directory of a decoder-only model such as GPT-2 or Llama.
+    """A text generation model: the directory of a decoder-only model such as GPT-2 or Llama.
 
-        for piece in tfm.Generator("gpt2").generate("Once upon a time", stream=True):
-            print(piece, end="", flush=True)
+        for part in tfm.Generator("gpt2").generate("Once upon a time", stream=True):
+            print(part, end="", flush=True)
     """
 
     _kind = "decoder"
@@ -110,7 +110,7 @@ class Generator(Model):
         options = ffi.new("tfm_generate_options *")
         given = ffi.new("tfm_prompt[]", len(prompts))
         kept = [_fill(given[i], each) for i, each in enumerate(prompts)]
-        if temperature == 0:  # the likeliest token, whatever else is said
+        if temperature == 0:  # greedy, regardless of the other options
             sample, temperature, top_k, top_p, min_p = False, None, None, None, None
         options.sample = bool(sample or temperature or top_k or top_p or min_p)
         options.max_new_tokens, options.min_new_tokens = count_of(max_new_tokens, "max_new_tokens"), min_new_tokens or 0
@@ -123,14 +123,14 @@ class Generator(Model):
         stops = [c_text(each) for each in several(stop_strings)]
         options.stop_strings = stop_texts = ffi.new("char const *[]", stops)
         options.stop_string_count = len(stops)
-        options.should_continue = calls.make("bool(*)(void *)", lambda: True)  # where Ctrl-C is seen
+        options.should_continue = calls.make("bool(*)(void *)", lambda: True)  # lets Python handle Ctrl-C
         if on_text is not None:
             options.on_text = calls.make("tfm_text_fn", lambda prompt, rank, text: on_text(to_str(text)))
         if reject is not None:
             options.reject = calls.make("tfm_reject_fn", lambda line, why: reject(line, to_str(why)))
 
         def on_generation(g: Any) -> Any:
-            if g.rank > 0 and g.score == float("-inf"):  # there are no more
+            if g.rank > 0 and g.score == float("-inf"):  # no more hypotheses
                 return True
             return emit(_generation(g))
 
@@ -163,24 +163,24 @@ class Generator(Model):
     @keywords(_generate)
     def generate(self, prompt: Prompt | Iterable[Prompt], *, stream: bool = False, n_best: int | None = None,
                  **options: Unpack[GenerateOptions]) -> Any:
-        """Generates text for a prompt, which is a text or an array of ids, or for each of several. With `stream`, which
-        takes one prompt, the pieces of its text come as they are generated, and then `stream.finish_reason` says why it ended.
-        `n_best` gives a list of texts for each prompt. The other options:
+        """Generates text for a prompt (a text or an array of ids), or for each of several. With `stream`, which takes
+        one prompt, the parts of its text are yielded as they are generated; `stream.finish_reason` is set at the end.
+        `n_best` returns a list of texts for each prompt. Other options:
 
         max_new_tokens        the maximum number of tokens to generate (default: the model's own, else 256)
         min_new_tokens        the minimum number of tokens to generate (default: the model's own, else 0)
-        stop_strings          strings before which a text ends
+        stop_strings          a text ends before the first stop string
         beam_size             the beam size of a beam search (default 1)
         length_penalty        the exponent of the length penalty of a beam search (default: the model's own, else 1)
-        sample                samples tokens, as each of the next four does too
-        temperature           what logits are divided by; 0 is greedy
-        top_k, top_p, min_p   filters on the tokens that may be sampled
-        repetition_penalty    makes tokens of prompt and text less likely, from 1 on
+        sample                samples tokens; implied by each of the next four options
+        temperature           divides the logits; 0 is greedy
+        top_k, top_p, min_p   filters of the tokens to sample from
+        repetition_penalty    makes tokens of prompt and text less likely, if above 1
         seed                  the seed of sampling (default 0)
-        return_scores         False computes no scores: they are 0 without sampling and with a beam size of 1, and
-                              decoding may be faster on CPUs
+        return_scores         False skips scores: they are 0 without sampling and with a beam size of 1, and decoding
+                              may be faster on CPUs
         batch_tokens          the maximum number of tokens in a batch (default 16384)
-        reject                is called with the number of a bad prompt and why; else it is an InputError
+        reject                called with the index of a bad prompt and the reason; otherwise it raises InputError
         """
         if stream:
             if not isinstance(prompt, _ONE):
@@ -198,10 +198,10 @@ class Generator(Model):
     @keywords()
     def score(self, texts: Iterable[Text], *, score_eos: bool = False, add_bos: bool = False,
               batch_tokens: int | None = None, reject: Reject | None = None, progress: Progress = False) -> list[Score]:
-        """How likely the model finds each of several texts: the sum of log p of its tokens, each given those before it,
-        as `tfm score --text` prints it; exp(-score.average) is the perplexity. With `score_eos` the EOS token counts too;
-        with `add_bos` the model's BOS token comes first where the tokenizer puts none, so that the first token counts.
-        A text of which no token counts has NaN and 0 tokens, and so has a bad one where `reject` is given."""
+        """Scores texts: the sum of log p of the tokens, each given those before it, as in `tfm score --text`;
+        exp(-score.average) is the perplexity. `score_eos` adds the EOS token. `add_bos` puts the model's BOS token
+        first if the tokenizer does not, so that the first token counts. A text without a scored token, and a bad one
+        with `reject`, has NaN and 0 tokens."""
         lines = Lines(several(texts))
         if not lines.count:
             return []
@@ -225,8 +225,7 @@ class Generator(Model):
         return found
 
     def logits(self, prompt: Prompt) -> npt.NDArray[np.float32]:
-        """The logits of a text or an array of ids: (tokens, vocabulary), where row i is about the token that follows
-        token i."""
+        """The logits (tokens, vocabulary) of a text or an array of ids; row i predicts the token after token i."""
         if isinstance(prompt, np.ndarray):
             ids = ids_given(prompt)
         elif (tokenizer := self.tokenizer) is None:

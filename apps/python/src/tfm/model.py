@@ -1,4 +1,4 @@
-"""What all models have in common: opening, what is known of them, closing."""
+"""The base class of models: opening, info, closing."""
 from __future__ import annotations
 
 import os
@@ -15,48 +15,48 @@ from .errors import ArgumentError
 from .text import Tokenizer
 
 Path = Union[str, "os.PathLike[str]"]
-#: A device as `Context` takes it, or a context that is open.
+#: A device selector of `Context`, or an open context.
 DeviceLike = Union[str, int, Device, Context, None]
-#: Is called with the number of a line that cannot be used, and why. False stops the call.
+#: Called with the index of a bad line and the reason. False stops the call.
 Reject = Callable[[int, str], Any]
 Self = TypeVar("Self", bound="Model")
 
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What is known of a model."""
+    """Model info."""
 
     family: str  #: such as "marian" or "llama"
     kind: str  #: "encoder-decoder", "encoder" or "decoder"
     width: int  #: the width E
     encoder_layers: int  #: the layers of the encoder
     decoder_layers: int  #: the layers of the decoder
-    encoder_heads: int  #: heads of its attention
-    decoder_heads: int  #: heads of its attention
-    source_vocab_size: int  #: how many ids the source side has
-    target_vocab_size: int  #: how many ids the target side has
-    max_positions: int  #: the most tokens of a sequence
-    parameters: int  #: how many numbers it has
-    parameter_bytes: int  #: what they take on the device
-    estimated_bytes: int  #: what translating takes there
+    encoder_heads: int  #: attention heads of the encoder
+    decoder_heads: int  #: attention heads of the decoder
+    source_vocab_size: int  #: vocabulary size of the source side
+    target_vocab_size: int  #: vocabulary size of the target side
+    max_positions: int  #: maximum tokens of a sequence
+    parameters: int  #: the number of parameters
+    parameter_bytes: int  #: their size on the device
+    estimated_bytes: int  #: estimated device memory for translation
     stored_dtype: str  #: the type of the largest tensor in the file
-    weight_format: str  #: the kind of file
-    pad_id: int  #: padding, -1 for none
-    eos_id: int  #: the end of a sentence
-    start_id: int  #: what the decoder reads first
-    beam_size: int  #: the beam size that the directory asks for
-    multimodal_class: str  #: the class of models of pictures and text of which the text alone is run, "" for none
+    weight_format: str  #: the file format of the weights
+    pad_id: int  #: padding token, -1 for none
+    eos_id: int  #: EOS token
+    start_id: int  #: first input token of the decoder
+    beam_size: int  #: the directory's beam size
+    multimodal_class: str  #: the multimodal class of the directory, of which only the text model is run, or ""
 
 
-#: For each kind of model the class that opens it, and what it is.
+#: For each kind of model, the class for it and a description.
 _CLASSES = {"encoder-decoder": ("tfm.Translator", "an encoder-decoder"),
-            "decoder": ("tfm.Generator", "a language model, a decoder without an encoder"),
-            "encoder": ("tfm.Embedder or tfm.Encoder", "an encoder without a decoder")}
+            "decoder": ("tfm.Generator", "a decoder-only model"),
+            "encoder": ("tfm.Embedder or tfm.Encoder", "an encoder-only model")}
 _FIELDS = tuple(field.name for field in dataclass_fields(ModelInfo))
 
 
 def read_info(path: Path) -> ModelInfo:
-    """What a directory tells of its model, without a device; or why it cannot be run."""
+    """Reads the info of a model directory, without a device. Raises an error if the model is not supported."""
     from ._library import check
     out, options = ffi.new("tfm_model_info *"), ffi.new("tfm_model_options *")
     options.no_tokenizer = True
@@ -65,12 +65,12 @@ def read_info(path: Path) -> ModelInfo:
 
 
 class Model:
-    """A model on a device. `device` names one, or is a `Context` that several models share; `precision` is what the
-    library has, such as "fp32". Any number of threads may use a model, and take turns.
+    """A model on a device. `device` is a device selector, or a `Context` shared by several models; `precision` is
+    "fp32", "int8", "fp16" or "bf16". Any number of threads may use a model; calls are serialized.
 
-    Use it in a `with` block, or close it, or leave it to the garbage collector."""
+    Use it in a `with` block, close it, or leave it to the garbage collector."""
 
-    _kind: ClassVar[str | None] = None  # the ModelInfo.kind that it takes; None: any
+    _kind: ClassVar[str | None] = None  # the accepted ModelInfo.kind; None: any
 
     @keywords()
     def __init__(self, path: Path, *, device: DeviceLike = None, precision: str | None = None,
@@ -85,10 +85,10 @@ class Model:
             raise
 
     def _check_kind(self, path: Path) -> None:
-        """Refuses a model that another class is for, before a device is opened or weights are loaded."""
+        """Refuses a model for another class, before opening a device or loading weights."""
         if self._kind is None:
             return
-        refused = f"{os.fspath(path)} is no model for tfm.{type(self).__name__}"
+        refused = f"{os.fspath(path)} is not a model for tfm.{type(self).__name__}"
         modules, config = (os.path.exists(os.path.join(path, name)) for name in ("modules.json", "config.json"))
         if self._kind != "encoder" and modules and not config:
             raise ArgumentError(f"{refused}: it is a sentence-transformers folder; open it with tfm.Embedder")
@@ -117,13 +117,13 @@ class Model:
 
     @property
     def info(self) -> ModelInfo:
-        """What is known of the model."""
+        """Model info."""
         with self._use() as model:
             return ModelInfo(**fields(lib.tfm_model_get_info(model)[0], _FIELDS))
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """Its tokenizer, or None for a model that was opened without one."""
+        """The tokenizer, or None if the model was opened without one."""
         with self._use() as model:
             found = lib.tfm_model_tokenizer(model)
         return None if found == NULL else Tokenizer._of_model(found, self)
@@ -139,7 +139,7 @@ class Model:
 
     @contextmanager
     def _use(self) -> Iterator[Any]:
-        """A turn on the model's device, with the model for calls."""
+        """Locks the model's context and yields the pointer of the model."""
         with self.context.turn():
             if self.closed:
                 raise ArgumentError(f"this {type(self).__name__} is closed: open another one")
@@ -156,8 +156,8 @@ class Model:
             raise failed
 
     def __reduce__(self) -> Any:
-        raise TypeError(f"a {type(self).__name__} cannot be copied or pickled: it is on a device that is open in this "
-                        "process; open it where it is wanted")
+        raise TypeError(f"a {type(self).__name__} cannot be copied or pickled: it is bound to a device of this "
+                        "process; open it in the other process")
 
     def __enter__(self: Self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Text to ids and back, the sentences of a line, and how good translations are."""
+"""Tokenizers, sentence splitting, and translation metrics."""
 from __future__ import annotations
 
 import os
@@ -25,14 +25,14 @@ _SPECIAL = ("source_eos", "source_unk", "source_pad", "target_eos", "target_unk"
 
 
 def ids_array(ids: Any, count: int) -> npt.NDArray[np.int32]:
-    """Ids of the library as an array of their own."""
+    """A copy of ids as an array."""
     if count == 0:
         return np.empty(0, np.int32)
     return np.frombuffer(ffi.buffer(ids, 4 * count), np.int32).copy()
 
 
 def floats_array(numbers: Any, *dims: int) -> npt.NDArray[np.float32]:
-    """Numbers of the library as an array of their own."""
+    """A copy of floats as an array."""
     count = int(np.prod(dims))
     if count == 0:
         return np.empty(dims, np.float32)
@@ -44,18 +44,19 @@ def _side(side: Side) -> int:
 
 
 def ids_given(ids: npt.ArrayLike) -> npt.NDArray[np.int32]:
-    """Ids for the library: whole numbers in a row, of any type that holds them."""
+    """Ids for the library: a 1-D int32 array, from any integer type."""
     found = np.asarray(ids)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
-        raise ArgumentError(f"ids are a row of whole numbers, not {found.dtype} of the shape {found.shape}")
+        raise ArgumentError(f"ids must be a 1-D array of integers, not {found.dtype} of shape {found.shape}")
     if found.size and (int(found.max()) > 2**31 - 1 or int(found.min()) < -(2**31)):
-        raise ArgumentError("there are ids that do not fit into 32 bits")
+        raise ArgumentError("ids must fit into 32 bits")
     return np.ascontiguousarray(found, np.int32)
 
 
 class Tokenizer:
-    """The tokenizer of a model's directory: Marian's, Bergamot's or a tokenizer.json. Any number of threads may use
-    one at the same time; but a model's own (`model.tokenizer`) takes turns with it, and ends with it."""
+    """The tokenizer of a model directory: Marian, Bergamot, tokenizer.json or older Hugging Face formats. Any number
+    of threads may use one at the same time. Exception: a model's own (`model.tokenizer`) is serialized with the
+    model, and ends with it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         handle = ffi.new("tfm_tokenizer **")
@@ -66,14 +67,14 @@ class Tokenizer:
 
     @classmethod
     def _of_model(cls, pointer: Any, model: Model) -> Tokenizer:
-        """A model's own."""
+        """The tokenizer of a model."""
         tokenizer = cls.__new__(cls)
         tokenizer._pointer, tokenizer._model = pointer, model
         return tokenizer
 
     @contextmanager
     def _use(self) -> Iterator[Any]:
-        """The tokenizer for calls, while nobody can free it."""
+        """Yields the pointer, protected from being freed."""
         if self._model is None:
             yield self._pointer
         else:
@@ -92,15 +93,15 @@ class Tokenizer:
     @keywords()
     def encode(self, text: Text | Iterable[Text], *, side: Side = "source", add_special_tokens: bool = True,
                language: str | None = None, text_pair: Text | Iterable[Text] | None = None) -> Any:
-        """The ids of a text, or a list of the ids of several texts, with the special tokens that the model wants around
-        each unless `add_special_tokens` is False. `text_pair` is a second text that follows, one for each."""
+        """Encodes a text to ids, or several texts to a list of ids, with the model's special tokens unless
+        `add_special_tokens` is False. `text_pair` is a second text for each."""
         found, single = texts(text)
         if text_pair is None:
             pairs: list[Text | None] = [None] * len(found)
         else:
             second, one = texts(text_pair)
             if one != single or len(second) != len(found):
-                raise ValueError("text_pair is a second text for one text, or a list of as many as there are texts")
+                raise ValueError("text_pair is one text for a single text, or a list of as many as there are texts")
             pairs = list(second)
         ids = [self._encode(each, other, side, add_special_tokens, language) for each, other in zip(found, pairs)]
         return ids[0] if single else ids
@@ -122,7 +123,7 @@ class Tokenizer:
             lib.tfm_ids_free(out)
 
     def decode(self, ids: npt.ArrayLike) -> str:
-        """The text of ids of the target side, without special tokens."""
+        """Decodes ids of the target side to text, without special tokens."""
         numbers = ids_given(ids)
         out = ffi.new("char **")
         at = ffi.cast("int32_t *", ffi.from_buffer(numbers)) if numbers.size else NULL
@@ -134,7 +135,7 @@ class Tokenizer:
             lib.tfm_text_free(out)
 
     def piece(self, id: int, side: Side = "target") -> str | None:
-        """The piece that has an id, such as "▁Haus", or None."""
+        """The piece of an id, such as "▁Haus", or None."""
         with self._use() as pointer:
             found = lib.tfm_tokenizer_piece(pointer, _side(side), id)
             return None if found == NULL else to_str(found)
@@ -146,7 +147,7 @@ class Tokenizer:
         return None if found < 0 else found
 
     def language(self, side: Side = "source") -> str | None:
-        """The language of a side as the directory names it, such as "de", or None."""
+        """The language of a side in the directory, such as "de", or None."""
         with self._use() as pointer:
             found = lib.tfm_tokenizer_language(pointer, _side(side))
             return None if found == NULL else to_str(found)
@@ -160,7 +161,7 @@ class Tokenizer:
 
 
 def sentences(text: Text, language: str | None = None) -> list[str]:
-    """The sentences of a line, by Unicode's rules and the language's abbreviations, without the blanks around them."""
+    """Splits a line into sentences, by Unicode's rules and the language's abbreviations, without surrounding blanks."""
     line = to_bytes(text)
     out, count = ffi.new("tfm_sentence **"), ffi.new("size_t *")
     check(lib.tfm_text_sentences(out, count, ffi.from_buffer(line), len(line), c_text(language)))
@@ -172,24 +173,24 @@ def sentences(text: Text, language: str | None = None) -> list[str]:
 
 
 class Score(NamedTuple):
-    """How likely a model finds a text, or the translation of one."""
+    """The log probability of a text or of a translation."""
 
-    log_prob: float  #: the sum of log p of its tokens; NaN for a text or pair that was rejected, or has none
-    tokens: int  #: how many these are
+    log_prob: float  #: the sum of log p of the tokens; NaN for a rejected text or pair, or one without tokens
+    tokens: int  #: the number of tokens
 
     @property
     def average(self) -> float:
-        """log p of a token."""
+        """The mean of log p over the tokens."""
         return self.log_prob / self.tokens if self.tokens else float("nan")
 
 
 @dataclass(frozen=True)
 class Quality:
-    """How close translations come to references, as sacreBLEU gives it."""
+    """Translation metrics, equal to those of sacreBLEU."""
 
     bleu: float  #: BLEU, from 0 to 100
     chrf: float  #: chrF2, from 0 to 100
-    signature: str  #: how BLEU was computed
+    signature: str  #: the signature of BLEU
 
 
 @keywords()

@@ -1,4 +1,4 @@
-"""Training: whole runs, as `tfm train` makes them."""
+"""Training runs of `tfm train`."""
 from __future__ import annotations
 
 import json
@@ -19,10 +19,10 @@ from .model import Path
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: Is called with each report of a run. False ends it in good order.
+#: Called with each report of a run. False stops it after a checkpoint.
 Callback = Callable[[dict[str, Any]], Any]
-_SEVERAL = ("src", "tgt", "tsv", "text")  # options that may be given several times
-_LOOK = 0.1  # seconds between looks at a run's log
+_SEVERAL = ("src", "tgt", "tsv", "text")  # options that take lists
+_POLL_SECONDS = 0.1  # seconds between reads of a run's log
 
 
 @keywords(TrainOptions)
@@ -30,23 +30,23 @@ def train(out: Path | None = None, *, src: Path | Sequence[Path] | None = None,
           tgt: Path | Sequence[Path] | None = None, tsv: Path | Sequence[Path] | None = None,
           init_from: Path | None = None, resume: Path | None = None, callbacks: Iterable[Callback] = (),
           progress: Progress = False, **options: Unpack[TrainOptions]) -> dict[str, Any]:
-    """Trains a model on pairs of lines and returns the last report of the run.
+    """Trains a model in a run of `tfm train` and returns the last report of the run.
 
-        tfm.train("law", init_from="opus-mt-de-en", src="law.de", tgt="law.en", max_steps=2000, freeze="model.encoder.*")
+        tfm.train("law", init_from="opus-mt-de-en", src="law.de", tgt="law.en", max_steps=2000)
         tfm.Translator("law").translate("Die Klage wird abgewiesen.")
 
-    It is a run of `tfm train`, with the same files in the folder `out`, and can be gone on with by either. It has a
-    process of its own, which goes on where this one is killed. `src` and `tgt` are files of lines, or `tsv` is one of
-    both; lists of files are read one after the other, the first of `src` with the first of `tgt`. `init_from` is a model to
-    begin with (`--init-from`), and `resume` the folder of a run to go on with. Every other option of `tfm train --help` has
-    its name with "_" for "-", such as `valid_src`, `batch_tokens=2048` or `pre_norm=True`, and `text` takes a list, too;
-    several devices, such as `device="gpu,gpu"`, share each update.
+    The folder `out` has the same files as a run of `tfm train`, and either can resume it. The run is a separate
+    process, and continues if this one is killed. `src` and `tgt` are files of parallel lines, or `tsv` has both;
+    lists of files are read one after another, src[i] with tgt[i]. `init_from` is a model to fine-tune
+    (`--init-from`), and `resume` the folder of a run to resume. Every other option of `tfm train --help` has its name
+    with "_" for "-", such as `valid_src`, `batch_tokens=2048` or `pre_norm=True`, and `text` takes a list, too;
+    several devices, such as `device="gpu,gpu"`, share each update (data parallel).
 
-    Each of the `callbacks` is called with every report as `train.jsonl` has it: {"type": "train", "update": 50,
-    "loss": ...}, {"type": "valid", "bleu": ...} and so on. One that returns False, and Ctrl-C, end the run in good
-    order, so that `resume` goes on with it. `progress=True` shows a bar of tqdm's."""
+    Each of the `callbacks` is called with every report of `train.jsonl`: {"type": "train", "update": 50, "loss":
+    ...}, {"type": "valid", "bleu": ...} and so on. A callback that returns False, and Ctrl-C, stop the run after a
+    checkpoint, to be resumed with `resume`. `progress=True` shows a tqdm bar."""
     if (out is None) == (resume is None):
-        raise ArgumentError("give the folder of a new run, or resume=, the folder of one to go on with")
+        raise ArgumentError("train takes either out or resume=: give the folder of a new run, or of the run to resume")
     named = {"out": out, "src": src, "tgt": tgt, "tsv": tsv, "init_from": init_from, "resume": resume, **options}
     folder = os.fspath(out if out is not None else resume)  # type: ignore[arg-type]
     run = _Run(os.path.join(folder, "train.jsonl"), callbacks, progress, named.get("max_steps"))
@@ -59,7 +59,7 @@ def train(out: Path | None = None, *, src: Path | Sequence[Path] | None = None,
     if run.error is not None:
         raise run.error
     if process.returncode != 0:
-        sentence = sentences[-1] if sentences else f"the run ended with the exit code {process.returncode}"
+        sentence = sentences[-1] if sentences else f"tfm train failed without a message: exit code {process.returncode}"
         raise (ArgumentError if process.returncode == 2 else Error)(sentence)
     return run.last
 
@@ -70,16 +70,17 @@ def _arguments(options: dict[str, Any]) -> list[str]:
         flag = "--" + name.replace("_", "-")
         if value is None or value is False:
             continue
-        several = not isinstance(value, (str, bytes)) and not hasattr(value, "__fspath__") and isinstance(value, Iterable)
+        several = not isinstance(value, (str, bytes)) and not hasattr(value, "__fspath__") and \
+            isinstance(value, Iterable)
         if several and name not in _SEVERAL:
-            raise ArgumentError(f"{name} takes one value, and was given {value!r}")
+            raise ArgumentError(f"{name} takes one value, not {value!r}")
         for one in value if several else [value]:
             arguments += [flag] if one is True else [flag, os.fspath(one) if hasattr(one, "__fspath__") else str(one)]
     return arguments
 
 
 class _Run:
-    """A run that is watched by its log."""
+    """Follows a run by its log file."""
 
     def __init__(self, log: str, callbacks: Iterable[Callback], progress: Progress, updates: Any) -> None:
         self.last: dict[str, Any] = {}
@@ -87,12 +88,12 @@ class _Run:
         self._log, self._callbacks = log, list(callbacks)
         self._progress, self._updates = progress, updates
         self._bar: Any = None
-        self._before = self._read()  # of an earlier start; it is cut where that start's checkpoint was
+        self._before = self._read()  # lines of an earlier start; the run truncates them at its checkpoint
         self._told = 0
         self._stopped = self._asked = False
 
     def follow(self, process: subprocess.Popen[bytes]) -> None:
-        """Until the process ends: tells every report, and stops the run when asked."""
+        """Reports until the process ends, and stops the run on request."""
         while True:
             try:
                 ended = _wait(process)
@@ -107,7 +108,7 @@ class _Run:
             self._bar.close()
 
     def _stop(self, process: subprocess.Popen[bytes]) -> None:
-        """Asks once, as Ctrl-C does: the run saves itself and ends."""
+        """Sends SIGINT once, as Ctrl-C: the run saves a checkpoint and ends."""
         if not self._asked:
             self._asked = True
             process.send_signal(signal.SIGINT)
@@ -149,9 +150,9 @@ class _Run:
 
 
 def _wait(process: subprocess.Popen[bytes]) -> bool:
-    """Whether the process has ended within a look's time."""
+    """Whether the process ends within one polling interval."""
     try:
-        process.wait(_LOOK)
+        process.wait(_POLL_SECONDS)
         return True
     except subprocess.TimeoutExpired:
         return False

@@ -21,23 +21,23 @@ from .text import Score, floats_array, ids_array
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-_AHEAD = 1024  # lines that `stream` takes at a time, so that lines of like length meet
+_AHEAD = 1024  # lines that `stream` batches by length at a time
 _LENGTH_NORMS = ("paper", "hf")
 
 
 class Translation(str):
-    """A translation: a text, and what is known of it."""
+    """A translation: the text, with scores and tokens."""
 
     line: int  #: the line, counted from 0
-    rank: int  #: its place among the best, counted from 0
-    score: float  #: what translations are ordered by; NaN for a line without words, 0 if greedy with return_scores=False
-    log_prob: float  #: the sum of log p of its tokens; 0 then, too
-    sentences: int  #: of how many sentences it is put together
+    rank: int  #: its rank, counted from 0
+    score: float  #: the ranking score; NaN for a line without words, 0 if greedy with return_scores=False
+    log_prob: float  #: the sum of log p of its tokens; 0 likewise
+    sentences: int  #: the number of its sentences
     tokens: list[str]  #: its pieces, with return_scores or return_alignments; else empty
-    ids: npt.NDArray[np.int32]  #: the ids of these
+    ids: npt.NDArray[np.int32]  #: their ids
     log_probs: npt.NDArray[np.float32]  #: log p of each
-    source_tokens: list[str]  #: the pieces that were read, with return_alignments; else empty
-    alignment: npt.NDArray[np.float32] | None  #: how much each token looked at each of these; with return_alignments
+    source_tokens: list[str]  #: the source pieces, with return_alignments; else empty
+    alignment: npt.NDArray[np.float32] | None  #: (tokens, source_tokens), with return_alignments
 
     def __new__(cls, text: str) -> Translation:
         made = super().__new__(cls, text)
@@ -65,7 +65,7 @@ def _translation(t: Any, tokens: bool, alignments: bool) -> Translation:
 
 
 class Translator(TokensMixin, Model):
-    """A model that translates: the directory of an encoder-decoder.
+    """A translation model: the directory of an encoder-decoder.
 
         with tfm.Translator("opus-mt-de-en") as model:
             print(model.translate("Guten Morgen. Wo ist Tom?"))
@@ -83,7 +83,7 @@ class Translator(TokensMixin, Model):
                    reject: Reject | None = None, progress: Progress = False) -> None:
         if not lines:
             return
-        if isinstance(length_penalty, str):  # an earlier version took the word here
+        if isinstance(length_penalty, str):  # the former name of length_norm
             raise TypeError(f"length_penalty is a number, the exponent: use length_norm={length_penalty!r}")
         given, calls, bar = Lines(lines), Callbacks(), Bar(progress, "translating")
         search, text = ffi.new("tfm_search_options *"), ffi.new("tfm_text_options *")
@@ -93,7 +93,7 @@ class Translator(TokensMixin, Model):
         search.has_length_penalty, search.length_penalty = length_penalty is not None, length_penalty or 0
         search.length_norm = choice(_LENGTH_NORMS, length_norm, "length norm")
         search.skip_scores = return_scores is not None and not return_scores
-        search.should_continue = calls.make("bool(*)(void *)", lambda: True)  # where Ctrl-C is seen
+        search.should_continue = calls.make("bool(*)(void *)", lambda: True)  # lets Python handle Ctrl-C
         text.line_bytes, text.truncate = given.bytes, truncate
         text.batch_tokens = count_of(batch_tokens, "batch_tokens")
         text.split = split if split is not None else (n_best or 1) == 1
@@ -107,7 +107,7 @@ class Translator(TokensMixin, Model):
                 raise TypeError("prefixes are one for each text: put it into a list")
             begun = [c_text(each) for each in prefixes]
             if len(begun) != given.count:
-                raise ValueError(f"there are {len(begun)} prefixes for {given.count} lines: give one, or None, for each")
+                raise ValueError(f"there are {len(begun)} prefixes for {given.count} lines: give one or None for each")
             text.prefixes = beginnings = ffi.new("char const *[]", begun)
         else:
             beginnings = None
@@ -115,7 +115,7 @@ class Translator(TokensMixin, Model):
             text.reject = calls.make("tfm_reject_fn", lambda line, why: reject(line, to_str(why)))
 
         def on_translation(t: Any) -> Any:
-            if t.rank > 0 and t.score == float("-inf"):  # there are no more
+            if t.rank > 0 and t.score == float("-inf"):  # no more hypotheses
                 return True
             return emit(_translation(t, bool(return_scores), return_alignments))
 
@@ -148,27 +148,27 @@ class Translator(TokensMixin, Model):
                   **options: Unpack[TranslateOptions]) -> Any:
         """Translates a text, or each of several.
 
-        A translation is a `str` with a score. `n_best` gives a list of the best ones for each text. The other options:
+        A translation is a `str` with a score. `n_best` returns a list of the best ones for each text. Other options:
 
         beam_size           the beam size; 1 is greedy search (default: the model's own, else 4)
         length_penalty      the exponent A of the length penalty (default 0.6, or with length_norm="hf" the model's own)
         length_norm         "paper": score = sum log p / ((5 + n) / 6)^A; "hf": score = sum log p / n^A
         max_length          the maximum number of tokens of a translation (default: those of the source + 50)
-        return_scores       True gives the tokens too, with their log probabilities; False computes no scores: those of a
-                            greedy search are 0, and decoding may be faster on CPUs
-        return_alignments   gives how much each token of the translation looked at each one of the source
-        alignment_layer, alignment_head    counted from 1: the layer (default: the last) and head (default: their mean)
-        split               translates the sentences of a text one by one (default: yes, but for n_best above 1)
-        language            the language of the source, by whose rules sentences end (default: the model's)
-        source_language, target_language   of a model that has several
-        source_prefix       what stands before each source text, as T5 wants it
-        prefixes            for each text the beginning of its translation, or None
-        keep                True keeps placeholders ({name}, %s, ...), tags, addresses and emoji as they are; a list has
-                            patterns (PCRE2) of what else is kept; False keeps nothing
-        truncate            cuts texts that are longer than the model takes; else they are rejected
-        batch_tokens        the most source tokens of a batch (default 4096)
-        reject              is called with the number of a bad line and why; else a bad line is an InputError
-        progress            True for a bar of tqdm's, or a function of what is done and the total
+        return_scores       True also returns tokens with their log probabilities; False skips scores: those of a greedy
+                            search are 0, and decoding may be faster on CPUs
+        return_alignments   returns the cross-attention of each target token over the source tokens
+        alignment_layer, alignment_head    counted from 1: the layer (default: the last) and head (default: the mean)
+        split               translates the sentences of a text one by one (default: True, but False with n_best above 1)
+        language            the source language, for sentence splitting (default: the model's)
+        source_language, target_language   the languages of a multilingual model
+        source_prefix       a prefix of each source text, such as T5's
+        prefixes            the beginning of each translation, or None
+        keep                True copies placeholders ({name}, %s, ...), tags, URLs and emoji; a list adds patterns
+                            (PCRE2); False copies nothing
+        truncate            truncates texts longer than the model takes; otherwise they are rejected
+        batch_tokens        the maximum number of source tokens in a batch (default 4096)
+        reject              called with the index of a bad line and the reason; otherwise it raises InputError
+        progress            True for a tqdm bar, or a function of the work done and the total
         """
         given, single = texts(lines)
         found: list[list[Translation]] = [[] for _ in given]
@@ -179,8 +179,8 @@ class Translator(TokensMixin, Model):
     @keywords(_translate)
     def stream(self, lines: Iterable[Text], *, n_best: int | None = None,
                **options: Unpack[TranslateOptions]) -> Iterator[Translation]:
-        """Translates lines of any number, such as those of an open file, and yields each translation as soon as it and
-        all before it are done. Line ends are dropped. The options are those of `translate`."""
+        """Translates any number of lines, such as an open file, and yields each translation as soon as it and all
+        earlier ones are done. Line ends are removed. The options are those of `translate`."""
         rest = iter(lines)
         first = 0
         while chunk := [_without_end(line) for line in islice(rest, _AHEAD)]:
@@ -188,7 +188,7 @@ class Translator(TokensMixin, Model):
             def run(emit: Any, chunk: list[Text] = chunk, before: int = first) -> None:
                 told: TranslateOptions = {**options}
                 reject, prefixes = options.get("reject"), options.get("prefixes")
-                if reject is not None:  # with the number of the line among all
+                if reject is not None:  # with the index over all lines
                     told["reject"] = lambda line, why: reject(line + before, why)
                 if prefixes is not None:
                     told["prefixes"] = prefixes[before:before + len(chunk)]
@@ -204,7 +204,7 @@ class Translator(TokensMixin, Model):
               target_language: str | None = None, source_prefix: str | None = None, truncate: bool = False,
               batch_tokens: int | None = None, reject: Reject | None = None,
               progress: Progress = False) -> list[Score]:
-        """How likely the model finds given translations: log p of each target given its source."""
+        """Scores given translations: log p of each target given its source."""
         sources, targets = several(sources), several(targets)
         if len(sources) != len(targets):
             raise ValueError(f"there are {len(sources)} sources and {len(targets)} targets: give a target for each")
@@ -249,14 +249,14 @@ class Translator(TokensMixin, Model):
     def attention_maps(self, source: Text, target: Text | None = None, *,
                        kind: Literal["encoder", "self", "cross"] | None = None, layer: int | None = None,
                        head: int | None = None, beam_size: int | None = None) -> Attention:
-        """What attention looks at while a text is translated: the model's own translation, or `target`. In a notebook
-        it draws itself. `kind` is the encoder's attention, the decoder's over the target, or the decoder's over the
-        source; layers and heads are counted from 1."""
+        """The attention weights of translating a text: the model's own translation, or `target`. They render as SVG
+        in a notebook. `kind` is the encoder's self-attention, the decoder's self-attention, or cross-attention;
+        layers and heads are counted from 1."""
         return attention_maps(self, source, target, kind, layer, head, beam_size)
 
 
 def _placeholders(keep: bool | Sequence[str]) -> Any:
-    """What stays as it is: with True placeholders, tags, addresses and emoji; patterns are more of it."""
+    """The placeholders to copy: True for the built-in patterns, or a list of additional ones."""
     if isinstance(keep, (str, bytes)):
         raise TypeError("keep is True, False or a list of patterns: put it into a list")
     if not keep and isinstance(keep, bool):

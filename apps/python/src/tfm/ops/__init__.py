@@ -1,11 +1,11 @@
-"""Ops on arrays, as models are made of them, with gradients.
+"""Tensor ops on arrays, with gradients.
 
     from tfm import ops
-    y = ops.attention(q, k, v, heads=8, causal=True)     # arrays of NumPy, or tensors
+    y = ops.attention(q, k, v, heads=8, causal=True)     # NumPy arrays or tensors
     print(y.numpy())
 
-An op takes tensors, arrays and numbers, and gives a tensor, which stays on the device until `numpy()` asks for it. Ops
-are enqueued: only what reads waits. `Tape` computes gradients."""
+An op takes tensors, arrays and numbers, and returns a tensor on the device; `numpy()` copies it to the host. Ops are
+asynchronous: only reads wait. `Tape` computes gradients."""
 import inspect as _inspect
 import sys as _sys
 
@@ -29,7 +29,7 @@ __all__ = ["Tape", "Tensor", "abs", "activate", "adam", "add", "align", "attenti
     "score_additive", "score_general", "sigmoid", "sinusoid", "slice", "softmax", "sqrt", "ssru", "sub", "sum",
     "tanh", "tensor", "topk", "value_and_gradients", "where", "zeros"]
 
-# Each op lists its keyword arguments where one is unknown; its module has the same function, by which pickle finds it.
+# Unknown keyword arguments of ops list the valid ones. The wrapper replaces the function in its module, for pickle.
 for _name in __all__:
     if _inspect.isfunction(globals()[_name]):
         _op = _keywords()(globals()[_name])

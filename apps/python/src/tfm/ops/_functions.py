@@ -1,4 +1,4 @@
-"""Ops on elements, over dimensions, and those that move elements."""
+"""Elementwise ops, reductions, and ops that move elements."""
 from __future__ import annotations
 
 import builtins
@@ -22,7 +22,7 @@ _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 def activation_code(name: Activation) -> int:
-    """The library's number of an activation."""
+    """The enum value of an activation."""
     return choice(_ACTIVATIONS, name, "activation")
 
 
@@ -32,7 +32,7 @@ def given(context: Context, value: ArrayLike | None, dtype: str | None = None) -
 
 
 def held(tensor: Tensor | None) -> Any:
-    """An input for `make`, which holds it until the call is over: a tensor that was made for it has no other owner."""
+    """An input for `make`, kept referenced during the call: a temporary tensor has no other owner."""
     return value_of(None) if tensor is None else tensor
 
 
@@ -41,21 +41,21 @@ def _raw(arguments: Sequence[Any]) -> list[Any]:
 
 
 def make(context: Context, name: str, *arguments: Any) -> Tensor:
-    """Calls an op whose only output comes first."""
+    """Calls an op with one output."""
     out = ffi.new("tfm_tensor *")
     context.call(getattr(lib, name), out, *_raw(arguments))
     return Tensor(context, out)
 
 
 def make_several(context: Context, name: str, count: int, *arguments: Any) -> tuple[Tensor, ...]:
-    """Calls an op with so many outputs."""
+    """Calls an op with `count` outputs."""
     outs = [ffi.new("tfm_tensor *") for _ in range(count)]
     context.call(getattr(lib, name), *outs, *_raw(arguments))
     return tuple(Tensor(context, out) for out in outs)
 
 
 def pair(a: ArrayLike, b: ArrayLike) -> tuple[Context, Tensor, Tensor]:
-    """Two inputs of one type; what is no tensor takes that of the one that is."""
+    """Two inputs of one dtype: that of the tensor among them, else the common type."""
     context = context_of((a, b))
     if isinstance(a, Tensor):
         return context, a, tensor(b, a.dtype, context=context)
@@ -75,7 +75,7 @@ def _binary(name: str, a: ArrayLike, b: ArrayLike) -> Tensor:
     return make(context, name, held(left), held(right))
 
 
-# ---- Functions of one number
+# ---- Unary functions
 
 
 def neg(x: ArrayLike) -> Tensor:
@@ -149,11 +149,11 @@ def cast(x: ArrayLike, dtype: str) -> Tensor:
 
 
 def l2_norm(x: ArrayLike) -> Tensor:
-    """The root of the sum of squares, over all elements."""
+    """The L2 norm over all elements."""
     return _unary("tfm_l2_norm", x)
 
 
-# ---- Functions of two numbers, whose dimensions broadcast as in NumPy
+# ---- Binary functions, with NumPy broadcasting
 
 
 def add(a: ArrayLike, b: ArrayLike) -> Tensor:
@@ -207,17 +207,17 @@ def less_equal(a: ArrayLike, b: ArrayLike) -> Tensor:
 
 
 def logical_and(a: ArrayLike, b: ArrayLike) -> Tensor:
-    """Of truth values (U8): both."""
+    """Logical AND (U8)."""
     return _binary("tfm_and", a, b)
 
 
 def logical_or(a: ArrayLike, b: ArrayLike) -> Tensor:
-    """Of truth values (U8): one or both."""
+    """Logical OR (U8)."""
     return _binary("tfm_or", a, b)
 
 
 def logical_xor(a: ArrayLike, b: ArrayLike) -> Tensor:
-    """Of truth values (U8): one alone."""
+    """Logical XOR (U8)."""
     return _binary("tfm_xor", a, b)
 
 
@@ -232,13 +232,13 @@ def where(condition: ArrayLike, a: ArrayLike, b: ArrayLike) -> Tensor:
 
 def glu(x: ArrayLike, gate: ArrayLike | None = None, activation: Activation = "silu", *,
         gate_last: bool = False) -> Tensor:
-    """activation(gate) x; without a gate, half of each row of x is that: the first, unless `gate_last`."""
+    """activation(gate) x; without a gate, x has both halves in each row, the gate first unless `gate_last`."""
     context = context_of((x, gate))
     return make(context, "tfm_glu", held(tensor(x, context=context)), held(given(context, gate)),
                 activation_code(activation), int(gate_last))
 
 
-# ---- Over dimensions
+# ---- Reductions
 
 
 def _reduce(name: str, x: ArrayLike, axis: int | Sequence[int] | None, keepdims: bool) -> Tensor:
@@ -247,27 +247,27 @@ def _reduce(name: str, x: ArrayLike, axis: int | Sequence[int] | None, keepdims:
 
 
 def sum(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-    """Sums over these dimensions, or over all."""
+    """Sum over `axis`, or over all dimensions."""
     return _reduce("tfm_reduce_sum", x, axis, keepdims)
 
 
 def mean(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-    """Means over these dimensions, or over all."""
+    """Mean over `axis`, or over all dimensions."""
     return _reduce("tfm_reduce_mean", x, axis, keepdims)
 
 
 def max(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-    """The largest elements over these dimensions, or over all."""
+    """Maximum over `axis`, or over all dimensions."""
     return _reduce("tfm_reduce_max", x, axis, keepdims)
 
 
 def min(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-    """The smallest elements over these dimensions, or over all."""
+    """Minimum over `axis`, or over all dimensions."""
     return _reduce("tfm_reduce_min", x, axis, keepdims)
 
 
 def cumsum(x: ArrayLike, axis: int = -1, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
-    """Running sums along a dimension."""
+    """Cumulative sum along a dimension."""
     return _unary("tfm_cumsum", x, axis, exclusive, reverse)
 
 
@@ -282,7 +282,7 @@ def log_softmax(x: ArrayLike, axis: int = -1) -> Tensor:
 
 
 def pool(x: ArrayLike, lengths: ArrayLike | None = None, pooling: Pool = "mean", first: int = 0) -> Tensor:
-    """One vector for each sequence of x (B, T, E), from its tokens from `first` on to its length."""
+    """Pools each sequence of x (B, T, E) to one vector, over its tokens from `first` to its length."""
     context = context_of((x, lengths))
     return make(context, "tfm_pool", held(tensor(x, context=context)), held(given(context, lengths, "I32")),
                 choice(_POOLS, pooling, "pooling"), first)
@@ -292,19 +292,19 @@ def pool(x: ArrayLike, lengths: ArrayLike | None = None, pooling: Pool = "mean",
 
 
 def permute(x: ArrayLike, axes: Sequence[int]) -> Tensor:
-    """x with its dimensions in another order, as NumPy's transpose."""
+    """x with permuted dimensions, as NumPy's transpose."""
     return _unary("tfm_permute", x, ffi.new("int[]", list(axes)))
 
 
 def concat(inputs: Sequence[ArrayLike], axis: int = 0) -> Tensor:
-    """The inputs one after another along a dimension."""
+    """Concatenates the inputs along a dimension."""
     context = context_of(inputs)
     tensors = [tensor(x, context=context) for x in inputs]
     return make(context, "tfm_concat", len(tensors), [value_of(x) for x in tensors], axis)
 
 
 def slice(x: ArrayLike, index: Any) -> Tensor:
-    """x[index] for slices and whole numbers, as NumPy has it; what follows the index is taken whole."""
+    """x[index] for slices and integers, as in NumPy."""
     context = context_of((x,))
     whole = tensor(x, context=context)
     parts = index if isinstance(index, tuple) else (index,)
@@ -313,7 +313,7 @@ def slice(x: ArrayLike, index: Any) -> Tensor:
         parts = parts[:at] + (builtins.slice(None),) * (whole.ndim - len(parts) + 1) + parts[at + 1:]
     for part in parts:
         if not isinstance(part, (builtins.slice, int, np.integer)):
-            raise ArgumentError(f"a tensor is not indexed by {type(part).__name__}: give slices and whole numbers, or use "
+            raise ArgumentError(f"a tensor cannot be indexed by {type(part).__name__}: use slices and integers, or "
                                 "gather, where and reshape")
     if len(parts) > whole.ndim:
         raise ArgumentError(f"there are {len(parts)} indices for {whole.ndim} dimensions")
@@ -327,14 +327,14 @@ def slice(x: ArrayLike, index: Any) -> Tensor:
         else:
             number = int(part)
             if not -size <= number < size:
-                raise IndexError(f"index {number} of dimension {at}, which has {size}")
+                raise IndexError(f"index {number} is out of range for dimension {at} of size {size}")
             ranges.append((number % size, number % size + 1, 1))
     made = make(context, "tfm_slice", held(whole), ranges)
     return made if len(shape) == made.ndim else made.reshape(*(shape or [1]))
 
 
 def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Tensor:
-    """x at the indices of a dimension."""
+    """x at indices of a dimension."""
     context = context_of((x, indices))
     return make(context, "tfm_gather_axis", held(tensor(x, context=context)),
                 held(tensor(indices, "I32", context=context)), axis)
@@ -348,7 +348,7 @@ def gather_elements(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Tensor:
 
 
 def onehot(indices: ArrayLike, depth: int, axis: int = -1, off: float = 0, on: float = 1) -> Tensor:
-    """A vector of length `depth` for each index: `on` there and `off` elsewhere."""
+    """One-hot vectors of length `depth`: `on` at the index and `off` elsewhere."""
     context = context_of((indices,))
     return make(context, "tfm_onehot", held(tensor(indices, "I32", context=context)), depth, axis, off, on)
 

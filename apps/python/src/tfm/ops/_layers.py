@@ -1,4 +1,4 @@
-"""Ops that models are made of: products, norms, attention, positions, losses, steps of Adam."""
+"""Model ops: GEMM, norms, attention, embeddings and positions, sampling, losses, Adam."""
 from __future__ import annotations
 
 from typing import Any, Literal
@@ -18,7 +18,7 @@ def _dropout(rate: float, seed: int, stream: int) -> Any:
     return options
 
 
-# ---- Products
+# ---- GEMM
 
 
 def gemm(a: ArrayLike, b: ArrayLike, *, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1,
@@ -34,7 +34,7 @@ def gemm(a: ArrayLike, b: ArrayLike, *, transpose_a: bool = False, transpose_b: 
 
 
 def linear(x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None, activation: Activation = "none") -> Tensor:
-    """activation(x weight^T + bias): weight is (N, K). A copy of a weight that suits products is kept in the tensor."""
+    """activation(x weight^T + bias): weight is (N, K). A weight tensor caches its packed copy for GEMM."""
     context = context_of((x, weight, bias))
     added, matrix = given(context, bias), tensor(weight, context=context)
     return make(context, "tfm_linear", held(tensor(x, context=context)), matrix.parameter(), held(added),
@@ -62,7 +62,7 @@ def layernorm_dropout(x: ArrayLike, branch: ArrayLike, gamma: ArrayLike | None =
 
 def layernorm_axes(x: ArrayLike, gamma: ArrayLike | None = None, beta: ArrayLike | None = None, *, axis: int = -1,
                    epsilon: float = 1e-5) -> tuple[Tensor, Tensor, Tensor]:
-    """The norm over the dimensions from `axis` on together; with the means, and 1 / sqrt(var + epsilon)."""
+    """LayerNorm over the dimensions from `axis` on together, with the means and 1 / sqrt(var + epsilon)."""
     context = context_of((x, gamma, beta))
     kept = [given(context, each) for each in (x, gamma, beta)]
     y, mean, inverse = make_several(context, "tfm_layernorm_axes", 3, *map(held, kept), axis, epsilon)
@@ -78,13 +78,13 @@ def rmsnorm(x: ArrayLike, gamma: ArrayLike | None = None, *, residual: ArrayLike
 
 
 def dropout(x: ArrayLike, rate: float, *, seed: int = 0, stream: int = 0) -> Tensor:
-    """x with a share of its elements set to 0 and the others made larger. Take another stream for each call."""
+    """x with elements set to 0 with probability `rate` and the others scaled up. Use another stream for each call."""
     context = context_of((x,))
     return make(context, "tfm_dropout", held(tensor(x, context=context)), _dropout(rate, seed, stream))
 
 
 def dropout_masked(x: ArrayLike, rate: float, *, seed: int = 0, stream: int = 0) -> tuple[Tensor, Tensor]:
-    """The same, and what was drawn: 1 where the element stayed (U8)."""
+    """The same, with the mask (U8): 1 for kept elements."""
     context = context_of((x,))
     y, mask = make_several(context, "tfm_dropout_masked", 2, held(tensor(x, context=context)),
                            _dropout(rate, seed, stream))
@@ -99,8 +99,8 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, heads: int = 0, kv_he
               mask: ArrayLike | None = None, lengths: ArrayLike | None = None, dropout: float = 0, seed: int = 0,
               stream: int = 0) -> Tensor:
     """dropout(softmax(mask + scale q k^T)) v, fused. Either q is (B, T, heads D), or all are (B, H, T, D). `window`
-    says how far a query looks back and ahead, negative without limit; `mask` is added, or hides keys where it is U8;
-    `lengths` (B) counts the keys of each sequence."""
+    is the number of keys before and after a query, negative without limit; `mask` is added, or U8 with 0 for hidden
+    keys; `lengths` (B) counts the keys of each sequence."""
     return _attention(None, q, k, v, heads, kv_heads, scale, soft_cap, causal, past, window, mask, lengths, dropout,
                       seed, stream)[0]
 
@@ -110,7 +110,7 @@ def attention_scores(q: ArrayLike, k: ArrayLike, v: ArrayLike, *,
                      kv_heads: int = 0, scale: float = 0, soft_cap: float = 0, causal: bool = False, past: int = 0,
                      window: tuple[int, int] | None = None, mask: ArrayLike | None = None,
                      lengths: ArrayLike | None = None) -> tuple[Tensor, Tensor]:
-    """The same, and the scores (B, H, T, S): the weights, or what they were at an earlier stage. It is slower."""
+    """The same, with the scores (B, H, T, S) of a stage, the weights by default. Slower."""
     y, scores = _attention(stage, q, k, v, heads, kv_heads, scale, soft_cap, causal, past, window, mask, lengths, 0, 0,
                            0)
     assert scores is not None
@@ -139,14 +139,14 @@ def _attention(stage: str | None, q: ArrayLike, k: ArrayLike, v: ArrayLike, head
 
 
 def score_additive(q: ArrayLike, k: ArrayLike, v: ArrayLike) -> Tensor:
-    """scores (B, T, S) = sum over a of v[a] tanh(q[b, t, a] + k[b, s, a]): Bahdanau's."""
+    """Additive (Bahdanau) scores (B, T, S) = sum over a of v[a] tanh(q[b, t, a] + k[b, s, a])."""
     context = context_of((q, k, v))
     inputs = [tensor(each, context=context) for each in (q, k, v)]
     return make(context, "tfm_score_additive", *map(held, inputs))
 
 
 def score_general(q: ArrayLike, k: ArrayLike, weight: ArrayLike | None = None) -> Tensor:
-    """scores (B, T, S) = (weight q) . k: Luong's. Without a weight they are dot products."""
+    """General (Luong) scores (B, T, S) = (weight q) . k; dot products without a weight."""
     context = context_of((q, k, weight))
     query, key, matrix = tensor(q, context=context), tensor(k, context=context), given(context, weight)
     return make(context, "tfm_score_general", held(query), NULL if matrix is None else matrix.parameter(), held(key))
@@ -154,8 +154,7 @@ def score_general(q: ArrayLike, k: ArrayLike, weight: ArrayLike | None = None) -
 
 def align(scores: ArrayLike, *, lengths: ArrayLike | None = None, window: int = 0, past: int = 0,
           centers: ArrayLike | None = None) -> Tensor:
-    """The softmax of scores (B, T, S) over the keys that a query sees: all within the lengths, or those of a window
-    around it."""
+    """The softmax of scores (B, T, S) over visible keys: all within the lengths, or a window around the query."""
     context = context_of((scores, lengths, centers))
     options = ffi.new("tfm_align_options *")
     kept = (given(context, lengths, "I32"), given(context, centers))
@@ -171,7 +170,7 @@ def ssru(x: ArrayLike, forget: ArrayLike, initial: ArrayLike | None = None) -> t
     return y, cells
 
 
-# ---- Words and positions
+# ---- Embeddings and positions
 
 
 def embedding(table: ArrayLike, ids: ArrayLike, *, scale: float = 1, positions: ArrayLike | None = None,
@@ -185,20 +184,20 @@ def embedding(table: ArrayLike, ids: ArrayLike, *, scale: float = 1, positions: 
 
 def sinusoid(positions: int, width: int, layout: Literal["interleaved", "split", "fairseq"] = "interleaved", *,
              context: Context | None = None) -> Tensor:
-    """The table (positions, width) of sines and cosines that tells positions apart."""
+    """The sinusoidal position table (positions, width)."""
     return make(context or default_context(), "tfm_sinusoid", positions, width, choice(_SINUSOIDS, layout, "layout"))
 
 
 def rotary_tables(positions: int, width: int, base: float = 10000, *,
                   context: Context | None = None) -> tuple[Tensor, Tensor]:
-    """Cosines and sines (positions, width / 2) for `rotary`."""
+    """The RoPE tables for `rotary`: cosines and sines (positions, width / 2)."""
     cosines, sines = make_several(context or default_context(), "tfm_rotary_tables", 2, positions, width, base)
     return cosines, sines
 
 
 def rotary(x: ArrayLike, cosines: ArrayLike, sines: ArrayLike, *, heads: int = 0, interleaved: bool = False,
            positions: ArrayLike | None = None, first: int = 0) -> Tensor:
-    """Turns pairs of columns of each head by their position: x is (B, T, heads D) or (B, H, T, D)."""
+    """RoPE, rotary position embedding: x is (B, T, heads D) or (B, H, T, D)."""
     context = context_of((x, cosines, sines, positions))
     options = ffi.new("tfm_rotary_options *")
     places = given(context, positions, "I32")
@@ -207,12 +206,12 @@ def rotary(x: ArrayLike, cosines: ArrayLike, sines: ArrayLike, *, heads: int = 0
     return make(context, "tfm_rotary", *map(held, inputs), options)
 
 
-# ---- Choosing, losses, steps
+# ---- Sampling, losses, Adam
 
 
 def sample(logits: ArrayLike, *, temperature: float = 1, top_k: int = 0, top_p: float = 1, min_p: float = 0,
            seed: int = 0, step: int = 0) -> Tensor:
-    """Draws an index of each row of logits (R, V)."""
+    """Samples an index of each row of logits (R, V)."""
     context = context_of((logits,))
     options = ffi.new("tfm_sample_options *")
     options.temperature, options.top_k, options.top_p, options.min_p = temperature, top_k, top_p, min_p
@@ -236,7 +235,7 @@ def cross_entropy(logits: ArrayLike, targets: ArrayLike, *, label_smoothing: flo
 
 def linear_cross_entropy(x: ArrayLike, weight: ArrayLike, targets: ArrayLike, bias: ArrayLike | None = None, *,
                          label_smoothing: float = 0, scale: float = 1) -> Tensor:
-    """The same for logits x weight^T + bias, which are never all in memory."""
+    """Fused linear and cross-entropy, for logits x weight^T + bias that are never all in memory."""
     context = context_of((x, weight, targets, bias))
     wanted, added = tensor(targets, "I32", context=context), given(context, bias)
     matrix = tensor(weight, context=context)
@@ -247,8 +246,8 @@ def linear_cross_entropy(x: ArrayLike, weight: ArrayLike, targets: ArrayLike, bi
 def adam(x: Tensor, gradient: Tensor, m: Tensor, v: Tensor, *, step: int, learning_rate: float,
          beta1: float = 0.9, beta2: float = 0.98, epsilon: float = 1e-9, weight_decay: float = 0,
          max_grad_norm: float = 0, grad_norm: Tensor | None = None) -> None:
-    """One step of Adam on x, in place; `step` counts from 1, and the moments m and v are zeros before it. The gradient
-    becomes zeros for the next one. `max_grad_norm` needs the `grad_norm` of all gradients, which l2_norm gives."""
+    """One step of Adam on x, in place; `step` counts from 1, and the moments m and v start as zeros. The gradient is
+    zeroed for the next step. `max_grad_norm` needs the `grad_norm` of all gradients (l2_norm)."""
     context = context_of((x, gradient, m, v, grad_norm))
     options = ffi.new("tfm_adam_options *")
     options.learning_rate, options.weight_decay, options.step = learning_rate, weight_decay, step

@@ -11,7 +11,7 @@ from .._library import NULL, check, choice, ffi, lib
 from ..device import Context, default_context
 from ..errors import ArgumentError, UnsupportedError
 
-#: What ops take: tensors, arrays of NumPy and of others with DLPack, numbers and lists of them.
+#: Inputs of ops: tensors, NumPy arrays, DLPack objects, numbers and lists of them.
 ArrayLike = Union["Tensor", npt.ArrayLike, Any]
 Shape = tuple[int, ...]
 _DTYPES: dict[str, tuple[int, Any]] = {"F32": (0, np.float32), "F16": (1, np.float16), "BF16": (2, np.uint16),
@@ -21,15 +21,15 @@ _EMPTY = ffi.new("tfm_tensor *")
 
 
 def dtype_code(name: str) -> int:
-    """The library's number of a type."""
+    """The enum value of a dtype."""
     return choice(_NAMES, name, "dtype")
 
 
 class Tensor:
-    """An array in the memory of a device, row by row without gaps. `numpy()` copies it out; operators compute on the
-    device. Its memory goes back when nobody holds the tensor, or a view of it, any more."""
+    """A contiguous row-major array in device memory. `numpy()` copies it to the host; operators compute on the
+    device. The memory is freed when neither the tensor nor a view of it is referenced."""
 
-    __array_priority__ = 100  # so that array + tensor is the tensor's
+    __array_priority__ = 100  # array + tensor calls the tensor's operator
 
     def __init__(self, context: Context, struct: Any, base: Tensor | None = None) -> None:
         self.context = context
@@ -55,7 +55,7 @@ class Tensor:
 
             context.drop(free)
 
-    # ---- What it is
+    # ---- Properties
 
     @property
     def shape(self) -> Shape:
@@ -82,7 +82,7 @@ class Tensor:
 
     def __bool__(self) -> bool:
         if self.size != 1:
-            raise ValueError(f"whether a tensor of {self.size} numbers is true depends on which one is meant")
+            raise ValueError(f"the truth value of a tensor of {self.size} numbers is ambiguous: reduce it first")
         return bool(self.item())
 
     def __float__(self) -> float:
@@ -94,10 +94,10 @@ class Tensor:
     def __repr__(self) -> str:
         return f"<tfm.ops.Tensor {self.dtype} {self.shape}>"
 
-    # ---- In and out
+    # ---- Copies to and from the host
 
     def numpy(self) -> npt.NDArray[Any]:
-        """Its elements as an array, which is written once; BF16 becomes float32."""
+        """A copy as a NumPy array; BF16 becomes float32."""
         out = np.empty(self.shape, _DTYPES[self.dtype][1])
         self.context.call(lib.tfm_tensor_read, ffi.from_buffer(out) if out.size else ffi.new("char[1]"),
                           self._struct[0])
@@ -106,7 +106,7 @@ class Tensor:
         return out
 
     def write(self, array: npt.ArrayLike) -> None:
-        """Sets all its elements."""
+        """Overwrites all elements."""
         given = _as_array(array, self.dtype)
         if given.shape != self.shape:
             raise ArgumentError(f"the tensor is {self.shape}, the array {given.shape}: give one of the same shape")
@@ -115,12 +115,12 @@ class Tensor:
         self.changed()
 
     def changed(self) -> None:
-        """Says that its elements are others now, so that copies of it for products are made anew."""
+        """Invalidates the packed copy for GEMM after a change of the elements."""
         if self._param is not None:
             self._param.version += 1
 
     def item(self) -> float:
-        """The number of a tensor that has one."""
+        """The value of a tensor with one element."""
         return self.numpy().item()  # type: ignore[no-any-return]
 
     def __copy__(self) -> Tensor:
@@ -130,11 +130,11 @@ class Tensor:
         return self.__copy__()
 
     def __reduce__(self) -> Any:
-        return tensor, (self.numpy(), self.dtype)  # on the default context of who reads it
+        return tensor, (self.numpy(), self.dtype)  # unpickled on the default context
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False:
-            raise ValueError("a tensor is on a device: its elements must be copied to become an array")
+            raise ValueError("a tensor on a device cannot become an array without a copy: omit copy=False")
         array = self.numpy()
         return array if dtype is None else array.astype(dtype)
 
@@ -148,7 +148,7 @@ class Tensor:
     # ---- Views
 
     def reshape(self, *shape: int | Sequence[int]) -> Tensor:
-        """The same memory under other dimensions, of which one may be -1."""
+        """A view with other dimensions, of which one may be -1."""
         dims = [int(d) for each in shape for d in ([each] if isinstance(each, (int, np.integer)) else each)]
         if dims.count(-1) == 1:
             known = int(np.prod([d for d in dims if d != -1]))
@@ -158,7 +158,7 @@ class Tensor:
         return Tensor(self.context, out, self._base or self)
 
     def rows(self, first: int, count: int) -> Tensor:
-        """Some rows of the first dimension, in the same memory."""
+        """A view of rows of the first dimension."""
         out = ffi.new("tfm_tensor *")
         self.context.call(lib.tfm_tensor_rows, out, self._struct[0], first, count)
         return Tensor(self.context, out, self._base or self)
@@ -230,7 +230,7 @@ class Tensor:
     # ---- For ops
 
     def parameter(self) -> Any:
-        """The tensor as a learned one, with its copy for products."""
+        """The tensor as a parameter, with its packed copy for GEMM."""
         if self._param is None:
             self._param = ffi.new("tfm_param *")
             self._param.value = self._struct[0]
@@ -238,12 +238,12 @@ class Tensor:
 
 
 def _as_array(value: Any, dtype: str | None) -> npt.NDArray[Any]:
-    """An array that the device can read as it lies there; it is the caller's own where that already is so."""
+    """A contiguous array of a supported dtype, without a copy if the caller's already is one."""
     if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
         try:
             value = np.from_dlpack(value)
         except (BufferError, RuntimeError, TypeError) as error:
-            raise UnsupportedError(f"the array cannot be taken over DLPack: {error}; copy it to host memory as float32, "
+            raise UnsupportedError(f"DLPack import failed: {error}; copy the array to host memory as float32, "
                                    "float16, int32 or uint8") from error
     array = np.asarray(value)
     if dtype is None:
@@ -251,24 +251,24 @@ def _as_array(value: Any, dtype: str | None) -> npt.NDArray[Any]:
             array.dtype.kind)
         dtype = "U8" if array.dtype == np.uint8 else dtype
         if dtype is None:
-            raise UnsupportedError(f"an array of {array.dtype} has no type of the device's: give float32, float16, int32 "
-                                   "or uint8")
+            raise UnsupportedError(f"arrays of {array.dtype} are not supported: use float32, float16, int32 or uint8")
     if dtype == "BF16":
         bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
         return np.ascontiguousarray((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16, np.uint16)
     wanted = _DTYPES[_NAMES[dtype_code(dtype)]][1]
     if dtype == "I32" and array.dtype.itemsize > 4 and array.size and \
             (int(array.max()) > 2**31 - 1 or int(array.min()) < -2**31):
-        raise ArgumentError("the array has integers that do not fit into 32 bits, which is what devices compute with")
+        raise ArgumentError("the array has integers that do not fit into 32 bits: use smaller ones, or float32")
     made = np.require(array, wanted, "C")
     if dtype in ("I32", "U8") and array.dtype != wanted and not np.array_equal(made, array):
-        raise ArgumentError(f"there are numbers that {dtype} does not hold: make the other operand float32, or round them")
+        raise ArgumentError(f"the array has numbers that {dtype} cannot represent: make the other operand float32, "
+                            "or round them")
     return made
 
 
 def tensor(value: ArrayLike, dtype: str | None = None, *, context: Context | None = None) -> Tensor:
-    """A tensor of an array, of anything with DLPack or of numbers, on this context or the default one. Without a dtype,
-    floats are F32 (or F16), integers I32, and truth values and bytes U8. A tensor stays what it is."""
+    """A tensor from an array, a DLPack object or numbers, on the given context or the default one. Without a dtype,
+    floats are F32 (or F16), integers I32, and booleans and bytes U8. A tensor is returned as it is."""
     if isinstance(value, Tensor):
         return value
     array = _as_array(value, dtype)
@@ -283,7 +283,7 @@ def _name_of(array: npt.NDArray[Any]) -> str:
 
 
 def empty(shape: int | Sequence[int], dtype: str = "F32", *, context: Context | None = None) -> Tensor:
-    """A tensor whose elements are still to be written."""
+    """A tensor without initialised elements."""
     where = context or default_context()
     out = ffi.new("tfm_tensor *")
     dims = [int(d) for d in ([shape] if isinstance(shape, (int, np.integer)) else shape)]
@@ -299,15 +299,15 @@ def zeros(shape: int | Sequence[int], dtype: str = "F32", *, context: Context | 
 
 
 def context_of(values: Any) -> Context:
-    """The context of the tensors among these, or the default one."""
+    """The context of the tensors among the values, or the default one."""
     found = {id(v.context): v.context for v in values if isinstance(v, Tensor)}
     if len(found) > 1:
-        raise ArgumentError("the tensors are on several contexts: make them on one")
+        raise ArgumentError("the tensors are on several contexts: create them on one")
     return next(iter(found.values())) if found else default_context()
 
 
 def value_of(given: Tensor | None) -> Any:
-    """A tensor for a call, the empty one for None."""
+    """The struct of a tensor, the empty one for None."""
     return _EMPTY[0] if given is None else given._struct[0]
 
 
