@@ -1,4 +1,4 @@
-/* How flat tensors are cut, for the wire and for shards. */
+/* Layout of flat tensors as buckets and shards. */
 #include "train/gradient_buckets.h"
 #include "base/base.h"
 

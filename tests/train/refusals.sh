@@ -25,7 +25,7 @@ done
 begin run $files --vocab nothing
 check "train --vocab names a damaged tokenizer" one_sentence 1 'nothing/vocab.json'
 begin run --src text.de --tgt empty
-check "train without a usable pair says why" one_last 1 'text.de and empty: there is no good pair of lines: .* 240 have no partner'
+check "train without a usable pair says why" one_last 1 'text.de and empty: there is no valid pair of lines: .* 240 have no counterpart'
 tries="1 2 3 4"
 brief && tries="1 2"
 for i in $tries; do

@@ -65,7 +65,7 @@ bool tfm__cl_context_release(cl_context cl) {
     return c != NULL;
 }
 
-/* ---- Tensors that nobody writes ---- */
+/* ---- Read-only tensors ---- */
 
 struct tfm__shared_buffer {
     tfm__shared_buffer_key key;

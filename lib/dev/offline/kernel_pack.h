@@ -42,7 +42,7 @@ typedef struct tfm__kernel_pack_item {
 tfm_status tfm__kernel_pack_write(uint64_t *size, const char *path, const json_t *device,
                                   const tfm__kernel_pack_item *items, size_t count);
 
-/* ---- What packs and manifests say of a device ---- */
+/* ---- Device fingerprint ---- */
 
 /* NULL without memory. */
 json_t *tfm__device_fingerprint_json(const tfm__device_fingerprint *device);

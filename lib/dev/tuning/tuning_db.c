@@ -118,7 +118,7 @@ static tfm_status apply_changes(tfm__tuning_db *out, const tfm__tuning_db *befor
     return status;
 }
 
-/* ---- A context's ---- */
+/* ---- The table of a context ---- */
 
 const tfm__tuning_entry *tfm__tuning_db_entries(const tfm_context *ctx, size_t *count) {
     *count = ctx->tuning_db.count;
@@ -155,7 +155,7 @@ uint64_t tfm__tuning_db_hash(const tfm_context *ctx) {
     return some && !value ? 1 : value;
 }
 
-/* ---- Stored ---- */
+/* ---- Stored table ---- */
 
 bool tfm__tuning_db_is_cleared(const tfm_context *ctx) {
     return ctx->tuning_db_cleared;
