@@ -12,7 +12,7 @@ begin run --src text.de --tgt .
 check "train rejects a directory as its text" one_sentence 1 'it is no regular file'
 : >empty
 begin run --src empty --tgt empty
-check "train rejects an empty text" one_sentence 1 'no line to learn from'
+check "train rejects an empty text" one_sentence 1 'no usable line'
 begin run $files --vocab .
 check "train --vocab rejects a file that is not a tokenizer" one_sentence 1 'vocab.json'
 mkdir nothing
