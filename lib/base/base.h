@@ -12,8 +12,7 @@
 double tfm__seconds(void);
 
 /* Sets this thread's error message and returns `status`, for `return tfm__fail(...)`. The message is `what failed: why;
- * what to
- * do`, without final period or newline. */
+ * what to do`, without final period or newline. */
 tfm_status tfm__fail(tfm_status status, const char *format, ...) TFM_PRINTF(2, 3);
 tfm_status tfm__vfail(tfm_status status, const char *format, va_list args);
 
@@ -37,8 +36,7 @@ void *tfm__alloc(size_t count, size_t size);
 /* Like realloc for arrays; on failure the old block stays valid and NULL is returned with the error message set. */
 void *tfm__realloc(void *old, size_t count, size_t size);
 /* Grows an array to at least `count` elements, doubling its capacity *room. `array` is the address of the pointer. On
- * failure
- * everything stays unchanged. */
+ * failure everything stays unchanged. */
 tfm_status tfm__grow(void *array, size_t *room, size_t count, size_t size);
 /* A copy of a string, or NULL with the error message set. */
 char *tfm__strdup(const char *text);
@@ -46,8 +44,7 @@ char *tfm__strdup(const char *text);
 char *tfm__format(const char *format, ...) TFM_PRINTF(1, 2);
 
 /* A 64-bit hash of bytes, independent of machine and of how the input is split: for checksums and file names, not for
- * secrets.
- * Start with {.value = any seed}. */
+ * secrets. Start with {.value = any seed}. */
 typedef struct tfm__hash {
     uint64_t value, bytes;
     unsigned char word[8]; /* the last bytes % 8 bytes */
@@ -79,8 +76,7 @@ tfm_status tfm__needs(const char *call, const char *names, size_t count, const v
 tfm_status tfm__needs_texts(const char *call, const char *name, const char *const *texts, size_t count);
 
 /* Whether a `reserved` word of an options struct is set: a field of a later version, or a struct that was not zeroed.
- * `options`
- * may be NULL. */
+ * `options` may be NULL. */
 bool tfm__any_set(const uint64_t *words, size_t count);
 #define TFM__RESERVED_SET(options) ((options) && tfm__any_set((options)->reserved, TFM__COUNT((options)->reserved)))
 #define TFM__RESERVED_SET_MESSAGE                                                                                      \

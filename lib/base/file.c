@@ -160,8 +160,7 @@ static int write_all(int fd, const char *data, size_t size) {
 }
 
 /* Opens the unfinished copy of `path`, empty, and locked against other writers: descriptor in *out, name in *name.
- * Overwrites one
- * that a killed process left. */
+ * Overwrites one that a killed process left. */
 static tfm_status open_temporary(int *out, char **name, const char *path) {
     tfm_status status = TFM_OK;
     *name = tfm__format("%s.unfinished", path);

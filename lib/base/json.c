@@ -7,8 +7,7 @@
 static const char BOM[] = "\xEF\xBB\xBF", REPLACEMENT[] = "\xEF\xBF\xBD";
 
 /* A new replacement value, or NULL: an integer for a real without a fraction if integers were read as reals, and U+FFFD
- * for each
- * NUL in a string, since C strings end there. */
+ * for each NUL in a string, since C strings end there. */
 static json_t *normalized_value(const json_t *value, bool integers) {
     const double x = json_real_value(value);
     if (integers && json_is_real(value) && fabs(x) < 0x1p53 && x == floor(x))

@@ -6,15 +6,13 @@
 #include "base/base.h"
 
 /* Parses a file with an object without duplicate keys; release it with json_decref. A missing file is TFM_ERROR_IO;
- * invalid JSON is
- * TFM_ERROR_FORMAT with line and column. */
+ * invalid JSON is TFM_ERROR_FORMAT with line and column. */
 tfm_status tfm__json_load(json_t **out, const char *path);
 
 /* Parses any JSON value from memory; `name` is used in error messages. Skips a byte order mark; integers beyond 64 bits
- * become
- * reals, and each `\u0000` of a string becomes U+FFFD. Duplicate keys, trailing text, invalid UTF-8, a NUL in a key and
- * nesting
- * deeper than 2048 are TFM_ERROR_FORMAT. apps/cli/json_text.c is the program's equivalent; test_json tests both. */
+ * become reals, and each `\u0000` of a string becomes U+FFFD. Duplicate keys, trailing text, invalid UTF-8, a NUL in a
+ * key and nesting deeper than 2048 are TFM_ERROR_FORMAT. apps/cli/json_text.c is the program's equivalent; test_json
+ * tests both. */
 tfm_status tfm__json_read(json_t **out, const char *text, size_t bytes, const char *name);
 /* The same for a value that must be an object. */
 tfm_status tfm__json_parse(json_t **out, const char *text, size_t bytes, const char *name);

@@ -1,6 +1,5 @@
 /* The device abstraction for the layers above: a context, memory scopes, kernels by name, launches with named
- * arguments. An
- * op is
+ * arguments. An op is
  *
  *     tfm__kernel *kernel = tfm__kernel_get(ctx, "l2_norm", "l2_norm", "");
  *     return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows), TFM__ARGS(TFM__T(y), TFM__T(x), TFM__I(n)));
@@ -27,8 +26,7 @@ typedef struct tfm__gemm_preference {
 } tfm__gemm_preference;
 
 /* Queries per attention work-item, for key and value columns up to max_head_dim together. `queries_large` reads keys
- * less
- * often; it applies if each core still has several work-items. */
+ * less often; it applies if each core still has several work-items. */
 typedef struct tfm__attention_block {
     int64_t max_head_dim;
     int queries, queries_large;
@@ -49,8 +47,7 @@ typedef enum tfm__mma {
 } tfm__mma;
 
 /* Dot-product instructions of GPU-style devices: four int8 products, summed in int32 (cl/common/dp4a.cl). Kernels use
- * the
- * numeric values. */
+ * the numeric values. */
 typedef enum tfm__dp4a {
     TFM__DP4A_NONE,
     TFM__DP4A_NVIDIA,    /* compute capability 6.1 and later: dp4a */
@@ -61,8 +58,7 @@ typedef enum tfm__dp4a {
 } tfm__dp4a;
 
 /* Parameters of a device class, chosen by capabilities; lib/dev/tuning/device_profiles.c gives reasons for the numbers.
- * The
- * name is the public `variant`. */
+ * The name is the public `variant`. */
 typedef struct tfm__tuning {
     const char *name;
     tfm__device_class class;
@@ -192,10 +188,8 @@ void tfm__tuning_db_apply(tfm_context *ctx);
 /* A hash of all rows; 0 if there are none or the context is NULL. */
 uint64_t tfm__tuning_db_hash(const tfm_context *ctx);
 /* Stores the rows for later contexts: merges this context's changes since it last read or stored them into the stored
- * table,
- * which other processes may have changed. After tfm__tuning_db_clear nothing of the stored table is kept; without rows
- * the
- * table is deleted. A failure does not affect the context. */
+ * table, which other processes may have changed. After tfm__tuning_db_clear nothing of the stored table is kept;
+ * without rows the table is deleted. A failure does not affect the context. */
 tfm_status tfm__tuning_db_save(tfm_context *ctx);
 /* Whether tfm__tuning_db_save would work; else TFM_ERROR_IO with its message. */
 tfm_status tfm__tuning_db_check_writable(tfm_context *ctx);
@@ -225,8 +219,7 @@ tfm_status tfm__context_needs(tfm_context *ctx, const char *call, const char *na
                        (const void *[]){__VA_ARGS__})
 
 /* The context's status; if it has failed, also sets its message as the thread's. Ops that do nothing after a failure
- * call it,
- * because the thread may have another message or be another thread. */
+ * call it, because the thread may have another message or be another thread. */
 tfm_status tfm__context_sticky(const tfm_context *ctx);
 
 /* First check of a call that is not an op: TFM_OK, or the context's status with "<what>: the context has failed before:
@@ -242,8 +235,7 @@ int tfm__scope_depth(const tfm_context *ctx);
 void tfm__context_recover(tfm_context *ctx, int depth);
 
 /* Whether to repeat the call with smaller work-groups: clears TFM_ERROR_AGAIN and closes the scopes above `depth`. The
- * loop
- * terminates, since groups only get smaller. */
+ * loop terminates, since groups only get smaller. */
 bool tfm__context_retry(tfm_context *ctx, int depth, tfm_status status);
 
 /* ---- Several devices -------------------------------------------------------------------------------------------- */
@@ -251,13 +243,11 @@ bool tfm__context_retry(tfm_context *ctx, int depth, tfm_status status);
 /* Whether `wanted` (TFM_DEVICE if NULL or "") may be a list of devices: it is `all` or contains a comma. */
 bool tfm__devices_is_list(const char *wanted);
 /* The devices of such a list, in its order; *out is freed with free(). A device name that contains the comma is one
- * device.
- * Errors as of tfm_context_open. */
+ * device. Errors as of tfm_context_open. */
 typedef struct tfm__device tfm__device;
 tfm_status tfm__devices_choose(tfm__device **out, size_t *count, const char *wanted);
 /* tfm_context_open on one of them; ignores options->device. Does not search again: a failure since then could remove a
- * device
- * and shift indices. */
+ * device and shift indices. */
 tfm_status tfm__context_open_on(tfm_context **out, const tfm__device *devices, size_t index,
                                 const tfm_context_options *options);
 
@@ -266,10 +256,8 @@ tfm_status tfm__context_open_on(tfm_context **out, const tfm__device *devices, s
 typedef struct tfm__kernel tfm__kernel;
 
 /* The kernel `name` of cl/<file>.cl, built with the given defines (printf format; "" for none) and the tuning's:
- * -DTFM_CLASS_CPU
- * or -DTFM_CLASS_GPU, -DTFM_WIDTH, -DTFM_GROUP, -DTFM_CHUNK, -DTFM_FMA. Built once per context and borrowed from it.
- * NULL after
- * a failure; tfm__launch accepts that. */
+ * -DTFM_CLASS_CPU or -DTFM_CLASS_GPU, -DTFM_WIDTH, -DTFM_GROUP, -DTFM_CHUNK, -DTFM_FMA. Built once per context and
+ * borrowed from it. NULL after a failure; tfm__launch accepts that. */
 tfm__kernel *tfm__kernel_get(tfm_context *ctx, const char *file, const char *name, const char *defines, ...)
     TFM_PRINTF(4, 5);
 
@@ -298,8 +286,7 @@ typedef struct tfm__arg {
 
 /* A tensor is two kernel parameters, TFM_TENSOR(float, x) in OpenCL C: the buffer, and the offset in elements. An empty
  * tensor passes a null buffer. Integers are `long` in the kernel, floats `float`. A struct consists of 64-bit integers,
- * so that
- * its layout is the same in OpenCL C. The C variable's name is the parameter's name. */
+ * so that its layout is the same in OpenCL C. The C variable's name is the parameter's name. */
 #define TFM__T(x)                                                                                                      \
     { .name = #x, .kind = TFM__ARG_TENSOR, .tensor = (x) }
 #define TFM__I(n)                                                                                                      \
@@ -348,10 +335,8 @@ typedef struct tfm__shared_buffer_key {
 } tfm__shared_buffer_key;
 
 /* A persistent tensor that maps the file at `path` from byte `first` on, without a copy. Rank <= 2, read-only, not
- * counted as
- * this context's memory. False if the device does not share the host's memory, alignment or size rule it out, the
- * file's
- * identity has changed, or after a failure. */
+ * counted as this context's memory. False if the device does not share the host's memory, alignment or size rule it
+ * out, the file's identity has changed, or after a failure. */
 bool tfm__tensor_mmap(tfm_context *ctx, tfm_tensor *out, const char *path, uint64_t identity, uint64_t first,
                       tfm_dtype dtype, int rank, const int64_t *dims);
 bool tfm__tensor_is_mmapped(tfm_tensor x);
@@ -359,13 +344,11 @@ bool tfm__tensor_is_mmapped(tfm_tensor x);
 void tfm__tensor_evict_pages(tfm_context *ctx, tfm_tensor x);
 
 /* A persistent read-only tensor on memory that a context on the same device published under the key; false if there is
- * none.
- * Not counted as this context's memory. */
+ * none. Not counted as this context's memory. */
 bool tfm__tensor_open_shared(tfm_context *ctx, tfm_tensor *out, tfm__shared_buffer_key key, tfm_dtype dtype, int rank,
                              const int64_t *dims);
 /* Shares a whole persistent tensor. It is read-only from now on, and the caller has waited for the device's writes.
- * Without
- * host memory it is just not shared. */
+ * Without host memory it is just not shared. */
 void tfm__tensor_publish(tfm_context *ctx, tfm_tensor x, tfm__shared_buffer_key key);
 
 /* Moves the tensor's memory to the root scope: it lives until tfm_tensor_free. */
@@ -384,10 +367,9 @@ uint64_t tfm__pool_block_bytes(uint64_t bytes);
 /* Waits, and returns unused blocks to the driver; true if there were any. */
 bool tfm__pool_trim(tfm_context *ctx);
 /* Limits the pool's unused memory to a sixteenth of the peak in use, or 4 MB. Without it, training on lines of many
- * lengths
- * took up to 39 % more than tfm_trainer_estimate_memory reports, because blocks of one batch shape do not fit the next.
- * The
- * extra allocations do not slow down training, but a translation, with short steps, had up to 1.7 times as many. */
+ * lengths took up to 39 % more than tfm_trainer_estimate_memory reports, because blocks of one batch shape do not fit
+ * the next. The extra allocations do not slow down training, but a translation, with short steps, had up to 1.7 times
+ * as many. */
 void tfm__pool_limit_unused(tfm_context *ctx);
 
 /* Copies count(to) elements between two tensors of the same size. */

@@ -19,8 +19,7 @@ typedef struct tfm__added_tokens {
 
 /* Reads the added tokens, and adds the missing ones to `vocab`: from `added_tokens_decoder` in `config`, which is
  * tokenizer_config.json or NULL, else from added_tokens.json at `path`, if it exists. TFM_ERROR_FORMAT if a token has
- * the id of
- * another piece. */
+ * the id of another piece. */
 tfm_status tfm__added_tokens_open(tfm__added_tokens *out, tfm__vocab *vocab, const json_t *config,
                                   const char *config_path, const char *path);
 void tfm__added_tokens_free(tfm__added_tokens *added);
@@ -38,8 +37,7 @@ tfm_status tfm__added_token_scan_begin(tfm__added_token_scan *out, const tfm__ad
                                        size_t bytes);
 void tfm__added_token_scan_end(tfm__added_token_scan *scan);
 /* Finds the first token at or after *at, the longest one at that position, and sets *at to its beginning. Without one
- * it returns NULL
- * and sets *at to the text's end. Positions must increase. */
+ * it returns NULL and sets *at to the text's end. Positions must increase. */
 const tfm__added_token *tfm__added_token_scan_next(tfm__added_token_scan *scan, size_t *at);
 
 #endif

@@ -117,8 +117,7 @@ static void push_candidate(const bpe *b, heap *h, const symbol *symbols, uint32_
 }
 
 /* `ids` has space for `count` and is in the scratch memory, followed by the rest. Each merge removes a symbol and adds
- * at most two
- * candidates, so the heap has at most three per symbol. */
+ * at most two candidates, so the heap has at most three per symbol. */
 static size_t merge_heap(const bpe *b, int32_t *ids, size_t count, char *memory) {
     symbol *symbols = (symbol *)memory;
     heap h = {(candidate *)(memory + count * sizeof(*symbols)), 0};
@@ -187,8 +186,7 @@ static bool add_byte_fallback(const bpe *b, int32_t *ids, size_t *count, const c
 }
 
 /* The initial symbols of a word. An unknown one is held back until the next is known, since adjacent ones fuse; byte
- * pieces may
- * precede it, as in `tokenizers`. */
+ * pieces may precede it, as in `tokenizers`. */
 static size_t initial_symbols(const tfm__subword_model *model, int32_t *ids, const char *word, size_t bytes) {
     const bpe *b = model->self;
     size_t count = 0, next;

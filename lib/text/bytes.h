@@ -6,8 +6,7 @@
 #include "base/base.h"
 
 /* A growing byte buffer, initially {0}. After an allocation failure it stays `failed` and ignores additions, so that
- * callers check once,
- * at the end. */
+ * callers check once, at the end. */
 typedef struct tfm__bytes {
     char *data; /* NULL while empty */
     size_t count, capacity;

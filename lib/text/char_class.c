@@ -3,8 +3,7 @@
 #include "text/char_class.h"
 
 /* The tables of `tokenizers` are of several versions of Unicode: 8 for punctuation and accents, 9 for marks and
- * scripts. Characters that
- * changed class since are listed. */
+ * scripts. Characters that changed class since are listed. */
 static bool is_of(int32_t c, int version) {
     UVersionInfo age;
     u_charAge(c, age);

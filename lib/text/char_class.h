@@ -24,8 +24,7 @@ int tfm__char_to_lower(int32_t out[2], int32_t c);
 int32_t tfm__char_script(int32_t c);
 
 /* Whether a character extends the grapheme cluster before it, for clusters of two or three characters below six bytes:
- * UAX #29, rules
- * GB3 to GB9b without Hangul, flags and pictographs. */
+ * UAX #29, rules GB3 to GB9b without Hangul, flags and pictographs. */
 bool tfm__char_extends_grapheme(int32_t before, int32_t c);
 
 #endif

@@ -3,8 +3,7 @@
 #include "text/utf8.h"
 
 /* The format: the byte size of the double array, the array as darts-clone packs it (little-endian), and the
- * replacements, each with a
- * NUL. */
+ * replacements, each with a NUL. */
 struct tfm__charsmap {
     uint32_t *units;
     size_t count;
@@ -126,8 +125,7 @@ static bool begins(const char *text) {
 }
 
 /* As SentencePiece: applies the longest rule at each position, else copies the character. A rule that ends within a
- * character is of a
- * damaged table. */
+ * character is of a damaged table. */
 static void run_longest(const tfm__charsmap *map, tfm__bytes *out, const char *text, size_t bytes) {
     for (size_t at = 0; at < bytes;) {
         size_t next = at, length = 0;

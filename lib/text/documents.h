@@ -9,8 +9,7 @@
 tfm_status tfm__document_check(const char *call, const tfm_document_options *options);
 
 /* The next document, as the text of *lines; *more is false after the last. Between calls the file position is the
- * beginning of the next
- * document. TFM_ERROR_INPUT, with *more, for a JSON line without a text. */
+ * beginning of the next document. TFM_ERROR_INPUT, with *more, for a JSON line without a text. */
 tfm_status tfm__document_next(tfm__line_reader *lines, const tfm_document_options *options, bool *more);
 
 /* The unit in error messages: "line" or "document". */

@@ -32,8 +32,7 @@ typedef struct tfm__hf_added_tokens {
 } tfm__hf_added_tokens;
 
 /* Adds a copy of a token, or updates a known one. Its id is the token_map's, else `id` if that is free and not
- * negative, else the next
- * free id; the token_map then has it too. */
+ * negative, else the next free id; the token_map then has it too. */
 tfm_status tfm__hf_added_tokens_add(tfm__hf_added_tokens *added, tfm__token_map *token_map,
                                     const tfm__hf_added_token *token, const char *path);
 /* Adds the tokens of a list of objects with `id` and `content`. */
@@ -48,8 +47,7 @@ void tfm__hf_added_tokens_free(tfm__hf_added_tokens *added);
 const tfm__hf_added_token *tfm__hf_added_token_by_id(const tfm__hf_added_tokens *added, int32_t id);
 
 /* Splits a text at added tokens; `normal` selects the ones searched in normalised text. Adds spans from `base` on;
- * `start`: the text
- * begins at the line's start. */
+ * `start`: the text begins at the line's start. */
 void tfm__hf_added_tokens_split(const tfm__hf_added_tokens *added, bool normal, tfm__spans *out, const char *text,
                                 size_t bytes, size_t base, bool start);
 

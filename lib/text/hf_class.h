@@ -20,8 +20,7 @@ typedef struct tfm__hf_class {
 extern const char *const tfm__special_keys[TFM__SPECIALS];
 
 /* The class of tokenizer_config.json, else of config.json's model_type in `dir`; *out is NULL if neither names a known
- * one. `config` may be
- * NULL. */
+ * one. `config` may be NULL. */
 tfm_status tfm__hf_class_find(const tfm__hf_class **out, const json_t *config, const char *dir);
 const tfm__hf_class *tfm__hf_class_by_name(const char *name);
 

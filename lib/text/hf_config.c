@@ -11,8 +11,7 @@ static const tfm__hf_added_token *find_added(const tfm__hf_tokenizer *t, const c
 }
 
 /* Adds a token: a string, or an object with `content` and flags. Known properties stay, except those in the object;
- * those of a token
- * named as special all stay, as in transformers. */
+ * those of a token named as special all stay, as in transformers. */
 static tfm_status add_token(tfm__hf_tokenizer *t, const json_t *value, int64_t id, bool special, bool named,
                             tfm__json_location location) {
     tfm__hf_added_token piece = {.special = special, .normalized = !special, .id = (int32_t)id};
@@ -86,8 +85,7 @@ static tfm_status add_added_tokens_file(tfm__hf_tokenizer *t, const char *dir) {
 }
 
 /* A list of tokens, or an object with tokens as values. As in transformers, a list does not make a token special that
- * was added as a
- * normal one. */
+ * was added as a normal one. */
 static tfm_status add_extra(tfm__hf_tokenizer *t, const json_t *config, const char *key, const char *path) {
     const json_t *list = json_object_get(config, key);
     const char *name;

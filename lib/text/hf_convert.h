@@ -1,6 +1,5 @@
 /* Converts older files to a tokenizer.json, as transformers does: hf_convert.c, convert_sentencepiece.c for
- * SentencePiece models, with
- * helpers in convert_build.c. */
+ * SentencePiece models, with helpers in convert_build.c. */
 #ifndef TFM_LIB_HF_CONVERT_H
 #define TFM_LIB_HF_CONVERT_H
 
@@ -36,8 +35,7 @@ json_int_t tfm__convert_piece_id(const tfm__conversion *c, const char *piece);
 void tfm__convert_add_token(tfm__conversion *c, const char *text, bool special, bool lstrip);
 
 /* Adds a special token per code, with `sign` on both sides; each code has a blank after it. If `vocab` is a list of
- * pieces, adds them there
- * too. */
+ * pieces, adds them there too. */
 void tfm__convert_add_languages(tfm__conversion *c, json_t *vocab, const char *codes, const char *sign);
 extern const char tfm__language_codes_mbart[], tfm__language_codes_mbart50[], tfm__language_codes_m2m[],
     tfm__language_codes_wmt21[], tfm__language_codes_nllb[];

@@ -151,8 +151,7 @@ static void add_nul_free(tfm__bytes *out, const tfm__bytes *text) {
 }
 
 /* An added token decodes to its characters, not to bytes, unless the model builds it from bytes too. `tokenizers` maps
- * its characters to
- * bytes, so that `č` becomes U+FFFD; here texts round-trip. */
+ * its characters to bytes, so that `č` becomes U+FFFD; here texts round-trip. */
 static void add_own(tfm__bytes *out, const char *text) {
     for (; *text; text++)
         tfm__bytes_add_char(out, tfm__byte_to_char((unsigned char)*text));

@@ -33,14 +33,12 @@ typedef struct tfm__hf_tokenizer {
 } tfm__hf_tokenizer;
 
 /* Fills a tokenizer from the content of a tokenizer.json, except for a model that is already set; error messages name
- * `path`. Add other
- * tokens before tfm__hf_finish. */
+ * `path`. Add other tokens before tfm__hf_finish. */
 tfm_status tfm__hf_read(tfm__hf_tokenizer *out, const json_t *root, const char *path);
 tfm_status tfm__hf_finish(tfm__hf_tokenizer *tokenizer);
 
 /* Applies to `root`, a tokenizer.json, what classes of transformers rebuild from tokenizer_config.json (may be NULL):
- * BERT's normalizer, and
- * the prefix space of byte-level texts. */
+ * BERT's normalizer, and the prefix space of byte-level texts. */
 tfm_status tfm__hf_override(json_t *root, const json_t *config, const char *dir);
 
 /* Applies tokenizer_config.json and special_tokens_map.json of `dir`, and fills *info. `config` is the former, or
@@ -49,8 +47,7 @@ tfm_status tfm__hf_configure(tfm__hf_tokenizer *tokenizer, tfm_tokenizer_info *i
                              const char *dir);
 
 /* Converts the older files in `dir` to a tokenizer.json as transformers does; a model without such a form is in *model.
- * *name is the file for
- * error messages, for free(). `config` is tokenizer_config.json, or NULL. */
+ * *name is the file for error messages, for free(). `config` is tokenizer_config.json, or NULL. */
 tfm_status tfm__hf_convert(json_t **out, tfm__subword_model *model, char **name, const json_t *config, const char *dir);
 /* Whether `dir` has such files. */
 bool tfm__hf_convertible(const char *dir);

@@ -22,8 +22,7 @@ tfm_status tfm__line_reader_open(tfm__line_reader *lines, const char *name, int6
 void tfm__line_reader_close(tfm__line_reader *lines);
 
 /* Reads the next line; *more says whether there was one. A line ends with LF or CR LF; skips a byte order mark at the
- * start of the file.
- * The content is not checked. */
+ * start of the file. The content is not checked. */
 tfm_status tfm__line_reader_next(tfm__line_reader *lines, bool *more);
 
 /* Borrowed bytes of a text. */

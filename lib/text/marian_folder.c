@@ -58,8 +58,7 @@ static tfm_status find_options(tfm__marian_folder *out, const folder *f) {
 }
 
 /* The path of the `index`-th file of `key`, a list or a string, always in this folder, whatever folder the entry names.
- * Leaves *path unchanged
- * if there is none. */
+ * Leaves *path unchanged if there is none. */
 static tfm_status take_named(char **path, const tfm__marian_folder *files, const folder *f, const char *key,
                              size_t index) {
     const json_t *value = json_object_get(files->options, key);

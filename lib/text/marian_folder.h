@@ -15,10 +15,8 @@ typedef struct tfm__marian_folder {
 } tfm__marian_folder;
 
 /* Inspects a directory without config.json. Uses the files that a YAML file with `models` names, always in this folder;
- * else the names of
- * published models: model*.npz or model*.bin, vocab*.spm or srcvocab*.spm and trgvocab*.spm, lex*.bin. Other
- * directories are
- * TFM_OK with nothing; several candidate models are TFM_ERROR_FORMAT. */
+ * else the names of published models: model*.npz or model*.bin, vocab*.spm or srcvocab*.spm and trgvocab*.spm,
+ * lex*.bin. Other directories are TFM_OK with nothing; several candidate models are TFM_ERROR_FORMAT. */
 tfm_status tfm__marian_folder_find(tfm__marian_folder *out, const char *dir);
 void tfm__marian_folder_free(tfm__marian_folder *files);
 

@@ -200,8 +200,7 @@ size_t tfm__language_code_bytes(const char *line, size_t bytes) {
 }
 
 /* The id and length of the language code at the start of the line; 0 bytes if there is none. Marian's tokenizer removes
- * it before
- * SentencePiece. */
+ * it before SentencePiece. */
 static tfm_status take_code(int32_t *id, size_t *bytes, const language *s, const char *line, size_t length) {
     *bytes = s->own ? 0 : tfm__language_code_bytes(line, length);
     if (*bytes == 0)

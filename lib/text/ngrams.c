@@ -53,8 +53,7 @@ void tfm__ngram_scratch_free(tfm__ngram_scratch *scratch) {
 }
 
 /* Extends (n - 1)-grams to n-grams: an n-gram is the pair of the number of its first n - 1 symbols and its last symbol.
- * Only n-grams of the
- * reference are numbered; others, and their extensions, cannot match. */
+ * Only n-grams of the reference are numbered; others, and their extensions, cannot match. */
 static uint64_t match_order(tfm__ngram_scratch *scratch, int n, int32_t *numbers_h, const int32_t *h, size_t count_h,
                             int32_t *numbers_r, const int32_t *r, size_t count_r) {
     int32_t *left = numbers_r + count_r; /* unmatched occurrences of each n-gram of the reference */

@@ -5,8 +5,7 @@
 #include "base/base.h"
 
 /* Pairs of numbers, numbered from 0 in order of insertion. Sequences get numbers too: the number of a prefix and the
- * next symbol are a
- * pair. This numbers words by bytes, and n-grams by symbols. */
+ * next symbol are a pair. This numbers words by bytes, and n-grams by symbols. */
 typedef struct tfm__pair_map {
     struct tfm__pair_map_slot {
         uint64_t key; /* The pair, or 0 if empty. */
@@ -35,8 +34,7 @@ typedef struct tfm__ngram_scratch {
 void tfm__ngram_scratch_free(tfm__ngram_scratch *scratch);
 
 /* For n = 1 ... orders, adds to *matches the clipped matches: n-grams of the hypothesis that are in the reference, each
- * at most as often as
- * there. Symbols are at least 0; -1 in the hypothesis matches nothing. */
+ * at most as often as there. Symbols are at least 0; -1 in the hypothesis matches nothing. */
 tfm_status tfm__ngram_match(tfm__ngram_scratch *scratch, uint64_t *matches, int orders, const int32_t *hypothesis,
                             size_t hypothesis_count, const int32_t *reference, size_t reference_count);
 

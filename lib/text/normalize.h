@@ -17,8 +17,7 @@ void tfm__normalizer_free(tfm__normalizer **normalizer);
 bool tfm__normalizer_is_byte_level(const tfm__normalizer *normalizer);
 
 /* Normalises `text`, well-formed UTF-8 before and after. `spare` is working memory. *start becomes false if the first
- * characters were removed,
- * as far as `tokenizers` tracks that. */
+ * characters were removed, as far as `tokenizers` tracks that. */
 tfm_status tfm__normalizer_run(const tfm__normalizer *normalizer, tfm__bytes *text, tfm__bytes *spare, bool *start,
                                tfm__regex_memory *memory);
 

@@ -9,8 +9,7 @@
 typedef struct tfm__regex tfm__regex;
 
 /* Compiles Oniguruma syntax, as in `tokenizers`. Error messages begin with `where`. TFM_ERROR_FORMAT for invalid
- * syntax,
- * TFM_ERROR_UNSUPPORTED for syntax with another meaning in PCRE2. */
+ * syntax, TFM_ERROR_UNSUPPORTED for syntax with another meaning in PCRE2. */
 tfm_status tfm__regex_new(tfm__regex **out, const char *pattern, size_t bytes, const char *where);
 /* The same for literal text. */
 tfm_status tfm__regex_new_literal(tfm__regex **out, const char *text, size_t bytes, const char *where);
@@ -33,8 +32,7 @@ typedef struct tfm__regex_iter {
 } tfm__regex_iter;
 
 /* Finds the next match; *found says whether there is one. As in Oniguruma's iterator, an empty match right after the
- * last one is skipped.
- * TFM_ERROR_INPUT if the expression takes too many steps. */
+ * last one is skipped. TFM_ERROR_INPUT if the expression takes too many steps. */
 tfm_status tfm__regex_next(const tfm__regex *regex, tfm__regex_memory *memory, bool *found, tfm__regex_iter *iter,
                            const char *text, size_t bytes);
 

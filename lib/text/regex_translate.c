@@ -5,10 +5,8 @@
 #include "text/regex.h"
 
 /* Oniguruma's syntax compared with PCRE2's with UTF and UCP. Differences: members of `\s`, `\w`, `\h` and POSIX
- * classes; `(?m)` is PCRE2's
- * `(?s)`; `x{2,3}+` is a repetition, not possessive; `\u00e9` is a character; in a class, `[` begins a nested class and
- * `&&` an
- * intersection. */
+ * classes; `(?m)` is PCRE2's `(?s)`; `x{2,3}+` is a repetition, not possessive; `\u00e9` is a character; in a class,
+ * `[` begins a nested class and `&&` an intersection. */
 
 #define SPACE "\\p{White_Space}"
 #define WORD_IN_CLASS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"

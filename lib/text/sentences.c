@@ -10,8 +10,7 @@
 #include "text/unicode.h"
 
 /* Abbreviations that rarely end a sentence, in lower case, without the last stop. Excludes ones that often do, such as
- * "etc.", and ones that
- * are also words or names, such as "Jan.": splitting too often does less harm than too rarely. */
+ * "etc.", and ones that are also words or names, such as "Jan.": splitting too often does less harm than too rarely. */
 static const struct {
     const char *language, *words; /* a space before and after each word */
 } ABBREVIATIONS[] = {
@@ -143,8 +142,7 @@ static bool is_tail(const char *text, size_t first) {
 }
 
 /* Whether the word of `bytes` bytes at `first` is one or several initials. A lower-case letter counts only next to
- * another one, as in
- * "z. B.": most are words, such as Russian "я". "I" ends English sentences. */
+ * another one, as in "z. B.": most are words, such as Russian "я". "I" ends English sentences. */
 static bool is_initials(const tfm__sentence_splitter *s, const char *text, size_t first, size_t bytes,
                         bool another_follows) {
     const char *word = text + first;

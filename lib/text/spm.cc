@@ -30,9 +30,8 @@ struct tfm__spm {
 namespace {
 
 /* Silences SentencePiece, since a library must not write to stderr: errors are returned as a status. The level is
- * global for all threads:
- * the first user saves it, the last one restores it. SentencePiece reads it without a lock, as it does for any
- * writer. */
+ * global for all threads: the first user saves it, the last one restores it. SentencePiece reads it without a lock, as
+ * it does for any writer. */
 class Quiet {
   public:
     Quiet() {

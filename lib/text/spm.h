@@ -29,15 +29,12 @@ void tfm__spm_free(tfm__spm **spm);
 tfm_status tfm__spm_encode(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes);
 
 /* The same with subword regularization; alpha 0 returns the best segmentation. Byte-pair models skip each merge with
- * probability `alpha`
- * ("BPE-Dropout", Provilkov et al. 2020). Unigram models sample a segmentation by its probability to the power of
- * `alpha` ("Subword
- * Regularization", Kudo 2018). Word and character models have only one. */
+ * probability `alpha` ("BPE-Dropout", Provilkov et al. 2020). Unigram models sample a segmentation by its probability
+ * to the power of `alpha` ("Subword Regularization", Kudo 2018). Word and character models have only one. */
 tfm_status tfm__spm_sample(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes, float alpha);
 
 /* Between these two calls a *new* thread samples depending on `seed` only; one thread at a time may sample.
- * SentencePiece has a generator per
- * thread, seeded from the process's seed at its first use. */
+ * SentencePiece has a generator per thread, seeded from the process's seed at its first use. */
 void tfm__spm_sampling_begin(uint64_t seed);
 void tfm__spm_sampling_end(void);
 
@@ -69,13 +66,11 @@ typedef struct tfm__spm_train_options {
 } tfm__spm_train_options;
 
 /* Returns the sentences in turn: *text is valid until the next call, and NULL after the last. Another status than
- * TFM_OK stops training with
- * that status. Sentences are well-formed UTF-8, and at least one has a letter. */
+ * TFM_OK stops training with that status. Sentences are well-formed UTF-8, and at least one has a letter. */
 typedef tfm_status (*tfm__spm_next_fn)(void *user, const char **text, size_t *bytes);
 
 /* Trains a model. *out has the content of its file, for free(). Error messages name the text `name`. Unless has_bos,
- * </s> is 0 and <unk> is 1;
- * there is no padding. TFM_ERROR_INPUT if the text does not yield a model of that size. */
+ * </s> is 0 and <unk> is 1; there is no padding. TFM_ERROR_INPUT if the text does not yield a model of that size. */
 tfm_status tfm__spm_train(char **out, size_t *out_bytes, const tfm__spm_train_options *options, tfm__spm_next_fn next,
                           void *user, const char *name);
 

@@ -5,10 +5,8 @@
 #include "text/utf8.h"
 
 /* A SentencePiece model is a protobuf message: pieces = 1, trainer_spec = 2, normalizer_spec = 3, self_test_data = 4,
- * denormalizer_spec = 5. Field 2
- * of a normalizer specification is its normalisation table: four bytes of size, a double array of that size, then the
- * replacements, each with
- * a terminating NUL. */
+ * denormalizer_spec = 5. Field 2 of a normalizer specification is its normalisation table: four bytes of size, a double
+ * array of that size, then the replacements, each with a terminating NUL. */
 
 /* SentencePiece's buffer limit for rules that are prefixes of one another, and for user-defined pieces. */
 #define MAX_RULES 32
@@ -24,8 +22,7 @@ static uint32_t little32(const unsigned char *at) {
 /* ---- The table of normalisations ---------------------------------------------------------------------- */
 
 /* A double array ("An Efficient Implementation of Trie Structures", Aoe et al. 1992) as packed by darts-clone. The
- * children of node n are in the
- * block at n ^ offset(n): the child of byte c is at that ^ c, if its label is c. */
+ * children of node n are in the block at n ^ offset(n): the child of byte c is at that ^ c, if its label is c. */
 typedef struct table {
     uint32_t *units;
     uint32_t count;

@@ -1,6 +1,5 @@
 /* The `model` of a tokenizer.json: words to pieces. tokenizer_model.c selects bpe.c, unigram.c or wordpiece.c; shared
- * code is in subword_model.c,
- * buffers in id_buffer.c. */
+ * code is in subword_model.c, buffers in id_buffer.c. */
 #ifndef TFM_LIB_SUBWORD_MODEL_H
 #define TFM_LIB_SUBWORD_MODEL_H
 

@@ -13,8 +13,7 @@ tfm_status tfm__token_map_new(tfm__token_map **out);
 void tfm__token_map_free(tfm__token_map **token_map);
 
 /* Gives a piece an id below TFM__MAX_IDS. A known text gets the new id; a known id keeps its text for
- * tfm__token_map_piece, unless `instead` is
- * set. */
+ * tfm__token_map_piece, unless `instead` is set. */
 tfm_status tfm__token_map_add(tfm__token_map *token_map, const char *text, size_t bytes, int32_t id, bool instead);
 
 /* The id of a text, or -1. */

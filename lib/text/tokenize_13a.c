@@ -1,7 +1,6 @@
 /* The rules of mteval-v13a.pl (NIST 2009), in order, as fixed by sacreBLEU (Post 2018): some depend on the results of
- * earlier ones. They are
- * defined on characters. Bytes work as well: all searched characters are ASCII, and "not a digit" holds for every byte
- * of a longer character. */
+ * earlier ones. They are defined on characters. Bytes work as well: all searched characters are ASCII, and "not a
+ * digit" holds for every byte of a longer character. */
 #include <stdbool.h>
 #include <string.h>
 #include "text/tokenize_13a.h"
@@ -74,8 +73,7 @@ static tfm_status space_symbols(text *t) {
 }
 
 /* Adds a space between every pair of a first and a second, and another after it (or, with `before`, before it). Pairs
- * do not overlap; the
- * leftmost one counts. */
+ * do not overlap; the leftmost one counts. */
 static tfm_status space_pairs(text *t, kind first, kind second, bool before) {
     text out = {tfm__alloc(t->bytes, 2), 0};
     if (!out.data)

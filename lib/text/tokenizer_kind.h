@@ -1,6 +1,5 @@
 /* The interface of a kind of tokenizer. tokenizer.c dispatches to it, checks arguments and counts references. A new
- * kind needs a file with an open
- * function, and a line in tokenizer.c. */
+ * kind needs a file with an open function, and a line in tokenizer.c. */
 #ifndef TFM_LIB_TOKENIZER_KIND_H
 #define TFM_LIB_TOKENIZER_KIND_H
 

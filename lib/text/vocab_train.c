@@ -267,8 +267,7 @@ static tfm_status write_model(const char *dir, const char *name, const trained_s
 }
 
 /* Writes the ids of the pieces and then of the codes. Padding comes last, as in Marian's models. Two vocabularies may
- * differ in size, so there it has
- * one id in both, the one after </s> and <unk>. */
+ * differ in size, so there it has one id in both, the one after </s> and <unk>. */
 static tfm_status write_vocab(const char *dir, const char *name, const trained_spm *model, bool separate) {
     tfm__spm *spm;
     tfm_status status = tfm__spm_open(&spm, model->bytes, model->size, name);

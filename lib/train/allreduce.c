@@ -1,10 +1,8 @@
 /* The all-reduce of gradients.
  *
  * A block is sent as its elements; a 16-bit block begins with 8 bytes that hold an F32 scale. FP16 has a small exponent
- * range:
- * the device divides by 2^-14 times the bucket's norm, which no element exceeds, so nothing overflows, and elements
- * 2^28 times
- * smaller than the norm keep full precision. BF16 has the exponents of F32; its scale is 1. */
+ * range: the device divides by 2^-14 times the bucket's norm, which no element exceeds, so nothing overflows, and
+ * elements 2^28 times smaller than the norm keep full precision. BF16 has the exponents of F32; its scale is 1. */
 #include <math.h>
 #include <string.h>
 #include "model/core/quantized_params.h"
@@ -81,8 +79,7 @@ static void cast_bucket(tfm_trainer *t, tfm_tensor *out, tfm_tensor *scale, tfm_
 }
 
 /* Starts to read a gradient bucket; a callback of the tape. The queue is in order, so memory freed here is not
- * overwritten before
- * it is read. */
+ * overwritten before it is read. */
 static void read_bucket(void *user, size_t k) {
     tfm_trainer *t = user;
     tfm__bucket_read *b = &t->bucket_reads[k];
@@ -203,8 +200,7 @@ static double sum_of_squares(const float *x, int64_t count) {
 }
 
 /* Reduce-scatter and all-gather: each rank sums one block, then all get all blocks. Twice the bucket is sent, for any
- * number of
- * ranks, and sums always run in rank order. */
+ * number of ranks, and sums always run in rank order. */
 static bool reduce_bucket(tfm_trainer *t, double *squares, int64_t k, bool nothing) {
     const int world = t->bucket_layout.world;
     const int64_t room = tfm__bucket_shard_max(&t->bucket_layout, k);

@@ -1,6 +1,5 @@
 /* Load balancing of data-parallel training by a fixed ratio. Checkpoints store the ratio, because it determines the
- * order of
- * gradient sums and so their last bits. */
+ * order of gradient sums and so their last bits. */
 #include "train/batch_split.h"
 #include <math.h>
 #include <stdio.h>

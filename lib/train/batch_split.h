@@ -12,8 +12,7 @@ tfm_status tfm__balance_init(tfm_trainer *t, int world);
 void tfm__balance_free(tfm_trainer *t);
 
 /* Writes the shares as text of TFM__BALANCE_TEXT bytes ("" if equal), and parses them. A NULL text, or another number
- * of shares than
- * ranks, makes them equal. */
+ * of shares than ranks, makes them equal. */
 void tfm__balance_format(char *text, const tfm_trainer *t);
 void tfm__balance_parse(tfm_trainer *t, const char *text);
 

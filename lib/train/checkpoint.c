@@ -1,8 +1,6 @@
 /* Checkpoints: a trainer's state as one safetensors file. It has the flat tensors (moments may be in shards).
- * __metadata__ has the
- * update count, the device kind, the hash of the `tfm tune` table, the fitting micro-batch size, the data position, the
- * balance
- * of batches, and the caller's note. Protected by a checksum. */
+ * __metadata__ has the update count, the device kind, the hash of the `tfm tune` table, the fitting micro-batch size,
+ * the data position, the balance of batches, and the caller's note. Protected by a checksum. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -43,8 +41,7 @@ static bool same_kind(const char *a, const char *b) {
 }
 
 /* The hash of the device's `tfm tune` table, which also determines the order of sums. "0" is none, as in early
- * checkpoints without
- * this entry. */
+ * checkpoints without this entry. */
 static const char *tuning_hash(const tfm_trainer *t, char *text) {
     snprintf(text, NUMBERS_BYTES, "%" PRIx64, tfm__tuning_db_hash(t->ctx));
     return text;
@@ -53,8 +50,7 @@ static const char *tuning_hash(const tfm_trainer *t, char *text) {
 /* ---- The caller's note ---- */
 
 /* The note is a JSON string of the header, where some characters take more bytes. The rest of the header takes less
- * than the
- * difference. */
+ * than the difference. */
 enum { MAX_NOTE = 50000000, MAX_NOTE_JSON = (int)TFM__SAFETENSORS_HEADER - 1000000 };
 
 /* The bytes of a text in JSON, as jansson writes it. */

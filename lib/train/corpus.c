@@ -24,8 +24,7 @@ static void set_line_error(line_check v, const char *side, size_t count, size_t 
 }
 
 /* Replaces the best segmentation by a sampled one. Pairs are checked with the best one, so that all passes have the
- * same pairs; a
- * sampled one that is too long is dropped. */
+ * same pairs; a sampled one that is too long is dropped. */
 static tfm_status sample_segmentation(const tfm__corpus *c, int32_t **ids, size_t *count, tfm_side side,
                                       const tfm__string_view *text, size_t most) {
     int32_t *sampled;
@@ -116,8 +115,7 @@ static tfm_status count_unpaired(const tfm__corpus *c, tfm__shuffle_buffer *b, t
 }
 
 /* The next line of each side; *more is false after the last. Surplus lines of one file are skipped, so that the next
- * files begin
- * aligned. */
+ * files begin aligned. */
 static tfm_status next_lines(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *from, bool *more) {
     for (;;) {
         bool has[2];
@@ -165,10 +163,8 @@ tfm_status tfm__corpus_read_example(const tfm__corpus *c, tfm__shuffle_buffer *b
 }
 
 /* Looks past a full buffer. If no valid pair follows, sets *end and counts the bad pairs there. Otherwise everything
- * read here
- * belongs to the next buffer and `b` is unchanged; likewise for a pair that `strict` rejects, since the pairs before it
- * are
- * valid. */
+ * read here belongs to the next buffer and `b` is unchanged; likewise for a pair that `strict` rejects, since the pairs
+ * before it are valid. */
 static tfm_status look_ahead(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *reader, bool *end) {
     const size_t pairs = b->example_count, ids = b->id_count;
     const tfm_data_counts counts = b->counts;

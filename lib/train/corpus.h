@@ -49,8 +49,7 @@ typedef struct tfm__example_range {
 } tfm__example_range;
 
 /* A buffer holds the pairs or texts that are shuffled together, in file order, and their rows: the pairs, or blocks of
- * the
- * concatenated texts. */
+ * the concatenated texts. */
 typedef struct tfm__shuffle_buffer {
     tfm_data_position begin; /* Position of its batch 0. */
     tfm_data_position next;  /* Position of the next buffer. */
@@ -98,8 +97,7 @@ int64_t tfm__corpus_reader_line(const tfm__corpus *corpus, tfm__corpus_reader *r
 /* ---- Pairs and buffers (corpus.c) ---- */
 
 /* Opens `count` files of each side that is not NULL; corpus->monolingual is set. Retains the tokenizer. Call
- * tfm__corpus_close also
- * after a failure. */
+ * tfm__corpus_close also after a failure. */
 tfm_status tfm__corpus_open(tfm__corpus *corpus, const tfm_tokenizer *tokenizer, const char *const *sides[2],
                             size_t count, const tfm_data_options *options);
 void tfm__corpus_close(tfm__corpus *corpus);
@@ -117,17 +115,15 @@ static inline bool tfm__shuffle_buffer_skips_line(tfm__shuffle_buffer *b) {
  * tfm__corpus_open. Subword sampling needs a new thread: see tfm__spm_sampling_begin. */
 tfm_status tfm__shuffle_buffer_read(const tfm__corpus *corpus, tfm__shuffle_buffer *b);
 /* Sorts pairs by length, or packs texts in this pass's order into blocks; splits them into batches and shuffles these.
- * The order
- * depends on seed, pass and buffer position. With in_order nothing is sorted or shuffled. TFM_ERROR_INPUT if a pass has
- * none. */
+ * The order depends on seed, pass and buffer position. With in_order nothing is sorted or shuffled. TFM_ERROR_INPUT if
+ * a pass has none. */
 tfm_status tfm__shuffle_buffer_make_batches(const tfm__corpus *corpus, tfm__shuffle_buffer *b);
 /* ---- Texts (blocks.c) ---- */
 
 /* Determines the special tokens around a text. */
 tfm_status tfm__lm_corpus_open(tfm__corpus *corpus);
 /* Reads the next line and adds a valid text to the buffer; *end: no more lines. An invalid text is counted, or with
- * `strict`
- * rejected. */
+ * `strict` rejected. */
 tfm_status tfm__lm_read_text(const tfm__corpus *corpus, tfm__shuffle_buffer *b, tfm__corpus_reader *reader, bool *end);
 /* The error for files without a valid text. */
 tfm_status tfm__lm_no_text_error(const tfm__corpus *corpus, const tfm_data_counts *counts);

@@ -1,10 +1,8 @@
 /* The files of a corpus: stamps, positions, and sequential reading.
  *
  * A position in pairs is a byte offset per side, counted from the beginning of its first file. Both sides advance to
- * their next
- * files together, so a position is in the last files that neither side is before. The end of a file is the beginning of
- * the
- * next, but while the other side has lines left, the position is before that. */
+ * their next files together, so a position is in the last files that neither side is before. The end of a file is the
+ * beginning of the next, but while the other side has lines left, the position is before that. */
 #include <sys/stat.h>
 #include <unistd.h>
 #include "text/documents.h"

@@ -1,6 +1,5 @@
 /* Text as batches: a thread prepares the next buffer while the current one is used. With several ranks the thread
- * prepares a shard,
- * and the caller's thread, which alone communicates, merges the shards. */
+ * prepares a shard, and the caller's thread, which alone communicates, merges the shards. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>

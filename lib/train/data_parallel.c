@@ -1,6 +1,5 @@
 /* Data-parallel training on a fleet: a trainer per device, which form an in-process group (local_process_group.c). The
- * public calls
- * of a trainer on one or several devices begin here: new, update, save, free. */
+ * public calls of a trainer on one or several devices begin here: new, update, save, free. */
 #include <string.h>
 #include "model/multi_device/fleet.h"
 #include "model/tasks/batch.h"
@@ -140,8 +139,7 @@ static tfm_status make_trainers(struct tfm__local_group *group, tfm_model *const
 }
 
 /* Creates trainers of the model and its replicas; the first owns the others. Until it is freed, other calls of the
- * model use only
- * its own device. */
+ * model use only its own device. */
 static tfm_status new_on_fleet(tfm_trainer **first, tfm_model *model, const tfm_trainer_options *options) {
     struct tfm__replicas *replicas = model->replicas;
     struct tfm__local_group *group = NULL;

@@ -1,10 +1,8 @@
 /* A buffer whose lines are tokenized by several ranks.
  *
  * A record is the result of a line: for a pair the token counts of both sides and the ids, for a text the same without
- * a source,
- * for a bad line a negative word that tells which count it belongs to. A rank's records are contiguous; line i is the
- * next
- * record of rank i modulo the number of ranks. */
+ * a source, for a bad line a negative word that tells which count it belongs to. A rank's records are contiguous; line
+ * i is the next record of rank i modulo the number of ranks. */
 #include "train/distributed_reader.h"
 #include <stdio.h>
 #include <string.h>
@@ -207,8 +205,7 @@ static tfm_status add_example(tfm__shuffle_buffer *b, const int32_t *record, siz
 }
 
 /* Takes lines as long as they are known. After a full buffer it only inspects them: a following valid line, or one that
- * `strict`
- * rejects, belongs to the next buffer; if none is valid, they belong to this one. *full: that is decided. */
+ * `strict` rejects, belongs to the next buffer; if none is valid, they belong to this one. *full: that is decided. */
 static tfm_status merge_known(tfm__buffer_shard *p, const tfm__corpus *c, tfm__shuffle_buffer *b, bool *full) {
     const size_t most = tfm__corpus_buffer_size(c);
     for (; p->lines_taken < p->lines_known; p->lines_taken++) {

@@ -1,10 +1,8 @@
 /* Buffers filled by several ranks. Each rank reads all lines, which is cheap, and tokenizes its share. Then all
- * exchange their
- * records, and each merges the same buffer, bit-identical to a single reader's.
+ * exchange their records, and each merges the same buffer, bit-identical to a single reader's.
  *
  * The number of lines per buffer depends on how many are valid, which is unknown before the exchange. So each rank
- * reads some more
- * than it expects to need; if those do not fill the buffer, all read on. */
+ * reads some more than it expects to need; if those do not fill the buffer, all read on. */
 #ifndef TFM_LIB_DISTRIBUTED_READER_H
 #define TFM_LIB_DISTRIBUTED_READER_H
 
@@ -52,9 +50,8 @@ typedef struct tfm__line_position {
 } tfm__line_position;
 
 /* A rank's shard of a buffer. With subword sampling a line depends on the ones before it, so one rank reads the whole
- * buffer for all,
- * and ranks take turns. The reading part belongs to one thread until that is joined, the rest to the communicating
- * thread. */
+ * buffer for all, and ranks take turns. The reading part belongs to one thread until that is joined, the rest to the
+ * communicating thread. */
 typedef struct tfm__buffer_shard {
     tfm__shuffle_buffer scratch; /* The result of a single line. */
     tfm__corpus_reader reader;
@@ -85,8 +82,7 @@ static inline bool tfm__reader_exchange_active(const tfm__reader_exchange *excha
 }
 
 /* All ranks exchange status and position: fails on all if it fails on one. `place` and `full` must be equal on all. The
- * shard may be
- * NULL if `status` is a failure. */
+ * shard may be NULL if `status` is a failure. */
 tfm_status tfm__reader_exchange_agree(tfm__reader_exchange *exchange, const tfm__buffer_shard *shard,
                                       const tfm_data_position *place, bool full, tfm_status status);
 /* Then exchanges the records. Completes also without memory, since the other ranks wait. */

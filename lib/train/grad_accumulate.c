@@ -74,8 +74,7 @@ static uint64_t update_stream(int64_t update) {
 }
 
 /* Sets the random stream of a micro-batch: the one it has when one rank runs all batches, split or not; the streams of
- * later
- * micro-batches follow. The streams per micro-batch are measured once. */
+ * later micro-batches follow. The streams per micro-batch are measured once. */
 static void set_rng_stream(tfm_trainer *t, const tfm__micro_batch *p, const tfm__pass_options *options, size_t batch,
                            uint64_t number) {
     const float *rates = t->dropout_state.rates;
@@ -97,8 +96,7 @@ static void set_rng_stream(tfm_trainer *t, const tfm__micro_batch *p, const tfm_
 }
 
 /* One attempt. *last is the last micro-batch run, *largest the most tokens of one. Waits after each new largest size:
- * some
- * drivers report a lack of memory only then. */
+ * some drivers report a lack of memory only then. */
 static tfm_status run_batches(tfm_trainer *t, tfm__loss_sums *s, const tfm_batch *batches, size_t count,
                               const tfm__pass_options *options, tfm__micro_batch *last, int64_t *largest) {
     tfm_context *ctx = t->ctx;

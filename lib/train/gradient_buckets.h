@@ -1,6 +1,5 @@
 /* Layout of a trainer's flat tensors: buckets, which are communicated one after another, and a block per rank in each
- * bucket. The
- * rank sums its block and, with sharded state, owns it. */
+ * bucket. The rank sums its block and, with sharded state, owns it. */
 #ifndef TFM_LIB_GRADIENT_BUCKETS_H
 #define TFM_LIB_GRADIENT_BUCKETS_H
 
@@ -34,8 +33,7 @@ int64_t tfm__shard_size(const tfm__bucket_layout *layout, int rank);
 /* Allocated elements of a rank's shard: as many, or a few if it owns none, since no tensor is empty. */
 int64_t tfm__shard_capacity(const tfm__bucket_layout *layout, int rank);
 /* The i-th bucket to send, roughly in the order in which the backward pass completes them: matrices from the last layer
- * back to the
- * embeddings, then norms and biases of all layers. */
+ * back to the embeddings, then norms and biases of all layers. */
 int64_t tfm__bucket_send_order(const tfm__bucket_layout *layout, int64_t i);
 
 #endif

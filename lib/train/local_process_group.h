@@ -1,6 +1,5 @@
 /* In-process ranks: the trainers of one model on several devices, which exchange data in host memory. Each has a thread
- * in
- * collective calls. */
+ * in collective calls. */
 #ifndef TFM_LIB_LOCAL_PROCESS_GROUP_H
 #define TFM_LIB_LOCAL_PROCESS_GROUP_H
 
@@ -39,8 +38,7 @@ tfm_trainer *tfm__trainer_replica(tfm_trainer *t, size_t i);
 size_t tfm__trainer_replica_count(const tfm_trainer *t);
 
 /* Calls each trainer: the first on this thread, the others on separate threads. If one fails independently, the message
- * names its
- * device. */
+ * names its device. */
 tfm_status tfm__local_group_run(struct tfm__local_group *group,
                                 tfm_status (*call)(void *user, tfm_trainer *t, size_t rank), void *user);
 

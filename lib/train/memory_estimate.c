@@ -25,8 +25,7 @@ static uint64_t heads_width(const tfm__stack_arch *a) {
 }
 
 /* Relative position bias: gathered and added, per table, with gradients. Its size depends on the batch width, which is
- * unknown here: at
- * most a sixteenth of the tokens. */
+ * unknown here: at most a sixteenth of the tokens. */
 static void add_relative(estimate *s, const tfm__stack_arch *a, uint64_t tables) {
     const uint64_t usual = s->rows / 16, most = 256, width = usual < 1 ? 1 : usual < most ? usual : most;
     if (a->relative.buckets)
@@ -42,8 +41,8 @@ static void add_attention(estimate *s, const tfm__stack_arch *a, uint64_t times)
 }
 
 /* Layers on the tape: attention as above; for a norm its input and result; for a feed-forward layer `inner` tensors
- * between its
- * matrices: one, two if the backward of activation or dropout needs more than the results, or three with a gate. */
+ * between its matrices: one, two if the backward of activation or dropout needs more than the results, or three with a
+ * gate. */
 static void add_layers(estimate *s, const tfm__stack_arch *a, uint64_t inner, uint64_t layers) {
     const uint64_t attentions = layers * (a->cross ? 2 : 1);
     const uint64_t norms = attentions + layers * (a->norm_placement == TFM_NORM_SANDWICH ? 3 : 1);

@@ -11,8 +11,7 @@ typedef struct tfm__micro_batch {
 } tfm__micro_batch;
 
 /* One upload: sources (B, S), the decoder's input (B, T), targets (B, T) and the source lengths (B). Language models
- * have neither
- * sources nor lengths. */
+ * have neither sources nor lengths. */
 typedef struct tfm__device_batch {
     tfm_tensor sources, inputs, targets, lengths;
 } tfm__device_batch;
@@ -23,8 +22,7 @@ typedef struct tfm__token_counts {
 } tfm__token_counts;
 
 /* Tokens of a row that are not targets: 1 for a language model, whose inputs are all tokens except the last and whose
- * targets are all
- * except the first; 0 for a translation, which begins with a start token. */
+ * targets are all except the first; 0 for a translation, which begins with a start token. */
 int64_t tfm__trainer_target_shift(const tfm_trainer *t);
 /* Rejects a batch that the model cannot process; `call` is used in the error message. */
 tfm_status tfm__train_batch_check(const tfm_trainer *t, const char *call, const tfm_batch *b);

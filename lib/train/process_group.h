@@ -23,8 +23,7 @@ static inline bool tfm__process_group_active(const tfm_trainer *t) {
 tfm_status tfm__process_group_check(const tfm_process_group *ranks, const char *call);
 
 /* Exchanges `mine` with this status; *all is the sum over the ranks. Fails on all ranks if it fails on one, or if
- * updates or states
- * differ; `what` is used in the error message. */
+ * updates or states differ; `what` is used in the error message. */
 tfm_status tfm__process_group_agree(tfm_trainer *t, tfm__rank_report *all, tfm__rank_report mine, tfm_status status,
                                     const char *what);
 

@@ -102,8 +102,7 @@ static tfm_status append_words(tfm__rank_records *to, const int32_t *words, size
 }
 
 /* Broadcasts a rank's records in two steps, a part to each rank and from there to all, because an all-gather has equal
- * sizes on all
- * ranks. */
+ * sizes on all ranks. */
 static tfm_status broadcast_records(tfm__reader_exchange *s, tfm__buffer_shard *p) {
     const size_t count = (size_t)s->headers[p->owner_rank].word_count, world = (size_t)p->world;
     tfm_status status = TFM_OK;

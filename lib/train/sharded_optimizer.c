@@ -1,6 +1,5 @@
 /* Sharded optimizer state (ZeRO-1) in files. Names contain checkpoint and update, so the previous checkpoint's shards
- * stay until the
- * new one is complete. */
+ * stay until the new one is complete. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

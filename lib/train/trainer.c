@@ -150,8 +150,7 @@ static tfm_status detach_frozen(tfm_trainer *t, tfm_param *frozen) {
 }
 
 /* The parameters move after all copies are made: those of a model with an earlier trainer share a block, which is freed
- * with the
- * first. On failure the model is unchanged, except that frozen parameters may have moved. */
+ * with the first. On failure the model is unchanged, except that frozen parameters may have moved. */
 static tfm_status flatten_params(tfm_trainer *t) {
     tfm_tensor *views = tfm__alloc(t->param_count, sizeof(*views));
     tfm_param **frozen = tfm__alloc(t->frozen + 1, sizeof(*frozen));

@@ -137,8 +137,7 @@ tfm_status tfm__trainer_update_single(tfm_trainer *t, tfm_update_report *report,
 /* ---- An update of several ranks ---- */
 
 /* Runs this rank's batches, overlapped with communication. The sums are in *mine, and the gradient of all ranks on the
- * host. False if
- * communication fails. */
+ * host. False if communication fails. */
 static bool run_rank(tfm_trainer *t, tfm__rank_report *mine, tfm_status *status, const tfm_batch *batches, size_t count,
                      const tfm__pass_options *learn, const char *what) {
     const int depth = tfm__scope_depth(t->ctx);

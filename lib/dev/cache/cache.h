@@ -5,12 +5,9 @@
  *     tfm__cache_put(key, binary, bytes);
  *
  * The folder is $TFM_CACHE_DIR, else $XDG_CACHE_HOME/tfm, else ~/.cache/tfm; TFM_CACHE_DIR=off disables the cache. It
- * must
- * belong to the user and be writable by nobody else, because drivers trust the binaries. OpenCL drivers abort on
- * damaged
- * binaries, so magic, version, full key, length and checksum are verified before any byte is returned. An unusable
- * cache
- * is not an error: it causes one warning per process. Thread-safe, and safe with several processes. */
+ * must belong to the user and be writable by nobody else, because drivers trust the binaries. OpenCL drivers abort on
+ * damaged binaries, so magic, version, full key, length and checksum are verified before any byte is returned. An
+ * unusable cache is not an error: it causes one warning per process. Thread-safe, and safe with several processes. */
 #ifndef TFM_LIB_DEV_CACHE_H
 #define TFM_LIB_DEV_CACHE_H
 
@@ -26,8 +23,7 @@
 bool tfm__cache_usable(void);
 
 /* The full path of a subfolder, for files that a driver stores; creates both folders. Freed with free(); NULL without a
- * log
- * message on failure. */
+ * log message on failure. */
 char *tfm__cache_subfolder(const char *name);
 
 /* The bytes stored under `key`, freed with free(), or NULL. A damaged entry is deleted; a folder of its name is not. */

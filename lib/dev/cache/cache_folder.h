@@ -12,8 +12,7 @@
 enum { TFM__CACHE_NAME = 64 };
 
 /* A descriptor of the folder, which the caller closes; -1 without one. `make` creates the folder; without `make` a
- * missing
- * one causes no warning. */
+ * missing one causes no warning. */
 int tfm__cache_folder(bool make, bool warn);
 /* Warns, once per process, why there is no disk cache. */
 void tfm__cache_warn(const char *format, ...) TFM_PRINTF(1, 2);

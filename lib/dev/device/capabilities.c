@@ -109,8 +109,7 @@ static char *query_string_alloc(size_t *bytes, cl_device_id device, cl_device_in
 }
 
 /* The newest OpenCL C, times ten; 0 if the driver does not report it. OpenCL 3.0 devices may report 1.2 in the old
- * query and
- * list later versions in the new one. */
+ * query and list later versions in the new one. */
 static int newest_opencl_c(cl_device_id device) {
     char text[128];
     int major = 0, minor = 0;

@@ -35,8 +35,7 @@ tfm_status tfm__cl_status(tfm_context *ctx, cl_int code) {
     if (!tfm__cl_is_memory(code))
         return TFM_ERROR_DEVICE;
     /* Drivers also report "out of resources" after a kernel crashed, and then for every call: if the queue no longer
-     * finishes,
-     * less work would not help. */
+     * finishes, less work would not help. */
     return code != CL_OUT_OF_RESOURCES || (ctx->queue && clFinish(ctx->queue) == CL_SUCCESS) ? TFM_ERROR_MEMORY
                                                                                              : TFM_ERROR_DEVICE;
 }

@@ -12,20 +12,16 @@
 #define TFM__KERNEL_SLOTS 512 /* power of two; far more than a model needs */
 
 /* Contexts that were opened, not wrapped, share one cl_context per device (shared_buffers.c). Acquire counts a user;
- * release
- * drops one, releases the cl_context with the last, and returns whether it was a shared one. Thread-safe. */
+ * release drops one, releases the cl_context with the last, and returns whether it was a shared one. Thread-safe. */
 cl_context tfm__cl_context_acquire(cl_platform_id platform, cl_device_id device, cl_int *error);
 bool tfm__cl_context_release(cl_context cl);
 /* Call after a device error, which may be a crashed kernel: users keep the cl_context, later contexts get a new one.
- * No-op if
- * it is not shared. Thread-safe. */
+ * No-op if it is not shared. Thread-safe. */
 void tfm__cl_context_invalidate(cl_context cl);
 
 /* Read-only memory under a content key, shared by all contexts on one cl_context. Find counts a user and retains the
- * memory, or
- * returns NULL; add returns NULL with the error message set. Drop each before the memory is released. Bytes count each
- * memory
- * of the cl_context once. Thread-safe. */
+ * memory, or returns NULL; add returns NULL with the error message set. Drop each before the memory is released. Bytes
+ * count each memory of the cl_context once. Thread-safe. */
 typedef struct tfm__shared_buffer tfm__shared_buffer;
 tfm__shared_buffer *tfm__shared_buffer_find(cl_context cl, tfm__shared_buffer_key key, cl_mem *memory, size_t *bytes);
 tfm__shared_buffer *tfm__shared_buffer_add(cl_context cl, tfm__shared_buffer_key key, cl_mem memory, size_t bytes);
@@ -163,8 +159,7 @@ struct tfm_context {
     tfm__storage_entry *storage; /* context-local storage, the latest first */
 
     /* Rows sorted by name (tuning_db.c): the ones in force, and the ones last read or stored. The difference is this
-     * context's
-     * changes. */
+     * context's changes. */
     tfm__tuning_db tuning_db, tuning_db_stored;
     bool tuning_db_cleared; /* since then: saving drops all stored rows */
     int default_group;      /* the tuning's group without an overriding row */
@@ -190,19 +185,15 @@ cl_int tfm__cl_query_string(char *out, size_t size, cl_platform_id platform, cl_
 void tfm__cl_device_string(char *out, size_t size, cl_device_id device, cl_device_info what);
 
 /* Call when a driver refused a kernel with `items` items per work-group; `most` is CL_KERNEL_WORK_GROUP_SIZE, or
- * SIZE_MAX if
- * unknown. Lowers the context's limit for later kernels and fails the context with TFM_ERROR_AGAIN and "<what>: ...".
- * False,
- * without effect, if groups cannot be smaller. */
+ * SIZE_MAX if unknown. Lowers the context's limit for later kernels and fails the context with TFM_ERROR_AGAIN and
+ * "<what>: ...". False, without effect, if groups cannot be smaller. */
 bool tfm__workgroup_limit_reduce(tfm_context *ctx, const char *what, size_t items, size_t most);
 /* The same after a failed build that the group size may have caused: drivers then report "out of resources", Adreno's
- * "out of
- * host memory". */
+ * "out of host memory". */
 bool tfm__workgroup_limit_reduce_after_build(tfm_context *ctx, const char *what, cl_int error);
 
 /* Release the storage (context_storage.c), programs (program.c) and memory (tensor_memory.c) of a context, in this
- * order,
- * before the OpenCL context. */
+ * order, before the OpenCL context. */
 void tfm__context_storage_free(tfm_context *ctx);
 void tfm__programs_export(tfm_context *ctx);
 void tfm__programs_free(tfm_context *ctx);
@@ -217,10 +208,8 @@ bool tfm__program_hash(tfm_context *ctx, uint64_t *out, const char *file);
 /* Queries all capabilities; an unanswered query counts as absent. */
 void tfm__capabilities_query(tfm__capabilities *out, cl_device_id device);
 /* Build options: -cl-std as the text requires, then a define TFM_HAS_... for each capability that the text names and
- * the device
- * has, then `options`. A text that names none is built as OpenCL C 1.2 without such defines, so that its binaries stay
- * valid
- * when capabilities are added. Freed with free(); NULL without memory. */
+ * the device has, then `options`. A text that names none is built as OpenCL C 1.2 without such defines, so that its
+ * binaries stay valid when capabilities are added. Freed with free(); NULL without memory. */
 char *tfm__capability_options(const tfm__capabilities *capabilities, const char *source, const char *options);
 /* The tuning for a device (device_profiles.c), or the one named `variant` if that is not NULL. */
 tfm_status tfm__tuning_choose(tfm__tuning *out, const tfm__capabilities *capabilities, const tfm_device_info *info,

@@ -11,8 +11,7 @@ bool tfm__device_usable(const tfm__device *device);
 /* 0 is best. Devices without a compiler (they need a pack) and emulators (slow) are selected only by name. */
 int tfm__device_rank(const tfm_device_info *info);
 /* Whether to prefer a to b. Within a platform, of two devices of one kind the wider one; compute units of different
- * vendors are
- * not comparable. */
+ * vendors are not comparable. */
 bool tfm__device_better(const tfm_device_info *a, const tfm_device_info *b);
 /* Whether the list contains the device. */
 bool tfm__devices_contain(const tfm__device *const *taken, size_t count, const tfm__device *device);
@@ -39,8 +38,7 @@ bool tfm__selector_is_list(const char *text, const tfm__device *devices, size_t 
 tfm_status tfm__selector_parse(tfm__device_filter *out, const tfm__device *devices, size_t count,
                                tfm__device_selector selector);
 /* The best match that is not yet taken, or NULL. An unusable device is returned only if nothing else matches, so that
- * its
- * error can be reported. */
+ * its error can be reported. */
 const tfm__device *tfm__device_filter_match(const tfm__device *devices, size_t count, const tfm__device_filter *query,
                                             const tfm__device *const *taken, size_t taken_count);
 /* Reports why a selector matches no device, or only the unusable `best`. */

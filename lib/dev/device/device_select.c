@@ -33,8 +33,7 @@ static tfm_status select_by_selector(const tfm__device **out, const tfm__device 
 }
 
 /* The best usable device. A single candidate is not probed: there is no alternative, and compiling the probe is a large
- * part of
- * a warm start. */
+ * part of a warm start. */
 static tfm_status select_ranked(const tfm__device **out, const tfm__device *devices, size_t count) {
     size_t candidates = 0;
     bool pocl = false;

@@ -1,6 +1,5 @@
 /* The probe detects devices that list and build but do not compute correctly. It runs only if the ranking has a choice,
- * and once
- * per device and driver, because compilation costs more than the rest of a warm start. */
+ * and once per device and driver, because compilation costs more than the rest of a warm start. */
 #include <math.h>
 #include <string.h>
 #include "dev/cache/cache.h"

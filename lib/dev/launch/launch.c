@@ -15,8 +15,7 @@ static bool same_name(const char *driver, const char *ours) {
 }
 
 /* Checks argument names once per kernel, if the driver keeps them. A tensor's second parameter, its offset, follows by
- * the
- * prelude's macro. */
+ * the prelude's macro. */
 static tfm_status check_names(tfm_context *ctx, tfm__kernel *kernel, size_t count, const tfm__arg *args) {
     cl_uint index = 0;
     for (size_t i = 0; i < count; i++) {
@@ -55,8 +54,7 @@ static tfm_status refuse(tfm_context *ctx, tfm__kernel *kernel, const tfm__arg *
 }
 
 /* A scalar keeps its value, and most equal those of the last launch. Buffers are set every time: a new buffer may reuse
- * the
- * handle of a freed one. */
+ * the handle of a freed one. */
 static cl_int set_scalar(tfm__kernel *kernel, cl_uint index, const void *value, size_t size) {
     uint64_t bits = 0;
     memcpy(&bits, value, size);
@@ -97,8 +95,7 @@ static size_t workgroup_items(const tfm__grid *grid) {
 }
 
 /* If work-groups share rows, a group larger than the driver's limit for the kernel is not launched: some drivers run it
- * with
- * wrong results instead of refusing it. Returns whether the context's limit was lowered. */
+ * with wrong results instead of refusing it. Returns whether the context's limit was lowered. */
 static bool exceeds_workgroup_limit(tfm_context *ctx, tfm__kernel *kernel, const tfm__grid *grid) {
     const size_t items = workgroup_items(grid);
     if (ctx->tuning.class != TFM__CLASS_GPU || items <= tfm__kernel_max_workgroup(ctx, kernel))
@@ -110,10 +107,8 @@ static bool exceeds_workgroup_limit(tfm_context *ctx, tfm__kernel *kernel, const
 }
 
 /* Whether a launch failed because of its work-group size; the context's limit is lowered then. CPU-style devices use
- * groups of
- * one item, except for the reference GEMM, and CPU drivers report less than they run, so the driver's limit counts only
- * here.
- * "Out of resources" may also mean too little memory, so there the limit must agree. */
+ * groups of one item, except for the reference GEMM, and CPU drivers report less than they run, so the driver's limit
+ * counts only here. "Out of resources" may also mean too little memory, so there the limit must agree. */
 static bool refused_for_workgroup(tfm_context *ctx, tfm__kernel *kernel, const tfm__grid *grid, cl_int error) {
     const size_t items = workgroup_items(grid);
     bool large = error == CL_INVALID_WORK_GROUP_SIZE || error == CL_INVALID_WORK_ITEM_SIZE;

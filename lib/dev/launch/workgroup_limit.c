@@ -1,6 +1,5 @@
 /* Lowers the work-group limit after a driver refused the tuning's. Ops read the tuning at any point of a call, so the
- * current
- * call fails and its caller repeats it. Kernels are keyed by group size, so old and new ones do not mix. */
+ * current call fails and its caller repeats it. Kernels are keyed by group size, so old and new ones do not mix. */
 #include <inttypes.h>
 #include "dev/device/context_internal.h"
 

@@ -1,8 +1,6 @@
 /* The context's memory pool: blocks in size classes, freed by scope. The queue is in order, so a block is reusable once
- * its scope
- * closes, even while enqueued kernels still read the old tensor. Unused blocks are cached, but not forever; contexts
- * that train
- * keep fewer. */
+ * its scope closes, even while enqueued kernels still read the old tensor. Unused blocks are cached, but not forever;
+ * contexts that train keep fewer. */
 #include "dev/memory/memory_pool.h"
 #include <inttypes.h>
 #include "dev/device/context_internal.h"

@@ -1,8 +1,6 @@
 /* Tensors on mapped files. If device and host share memory (CPUs and most integrated GPUs), weights in the kernels'
- * layout need no
- * copy. Each tensor has a private map: the opener's map may be gone, and an erroneous write changes neither the file
- * nor other
- * tensors. */
+ * layout need no copy. Each tensor has a private map: the opener's map may be gone, and an erroneous write changes
+ * neither the file nor other tensors. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,8 +11,7 @@
 enum { CACHE_LINE = 64 };
 
 /* GPU-style kernels load vectors of this size if a tensor begins at a multiple of it. Files need not align their
- * weights;
- * tfm_model_save does. */
+ * weights; tfm_model_save does. */
 enum { VECTOR_BYTES = 16 };
 
 /* Smaller tensors are copied: a map has a fixed cost. */

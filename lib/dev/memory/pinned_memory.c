@@ -1,8 +1,6 @@
 /* Pinned host memory, for frequent transfers such as gradients of the all-reduce: the bus runs at full speed, while
- * drivers copy
- * other memory through a small staging buffer. OpenCL provides it as a mapped buffer (CL_MEM_ALLOC_HOST_PTR). CPU
- * devices, and
- * drivers without it, use ordinary memory. */
+ * drivers copy other memory through a small staging buffer. OpenCL provides it as a mapped buffer
+ * (CL_MEM_ALLOC_HOST_PTR). CPU devices, and drivers without it, use ordinary memory. */
 #include <string.h>
 #include "dev/device/context_internal.h"
 

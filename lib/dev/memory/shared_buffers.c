@@ -1,6 +1,5 @@
 /* State shared by contexts on one device: the cl_context, so that one can read the other's memory, and read-only
- * tensors such as
- * the parameters of a model opened several times. */
+ * tensors such as the parameters of a model opened several times. */
 #include <pthread.h>
 #include <string.h>
 #include "dev/device/context_internal.h"

@@ -27,8 +27,7 @@ size_t tfm_tensor_count(tfm_tensor x) {
 }
 
 /* Elements of dims; false for an invalid dtype, a negative dimension, or overflow of the bytes. The overflow check
- * ignores dims of
- * 0, because strides are products of dims and must not overflow either. */
+ * ignores dims of 0, because strides are products of dims and must not overflow either. */
 static bool checked_count(size_t *count, tfm_dtype dtype, int rank, const int64_t *dims) {
     size_t product = 1;
     bool none = false;

@@ -25,8 +25,7 @@ void tfm__kernel_pack_close(tfm__kernel_pack **pack);
 /* TFM_ERROR_FORMAT, with the difference, if the pack is for another version of tfm or another device. */
 tfm_status tfm__kernel_pack_check(const tfm__kernel_pack *pack, const tfm__device_fingerprint *device);
 /* The binary of a program, owned by the pack. TFM_ERROR_UNSUPPORTED if there is none (kernel validation does not treat
- * that as a
- * failed build); TFM_ERROR_FORMAT if it is damaged. */
+ * that as a failed build); TFM_ERROR_FORMAT if it is damaged. */
 tfm_status tfm__kernel_pack_find(const tfm__kernel_pack *pack, const unsigned char **data, size_t *bytes,
                                  const char *name);
 
@@ -47,8 +46,7 @@ tfm_status tfm__kernel_pack_write(uint64_t *size, const char *path, const json_t
 /* NULL without memory. */
 json_t *tfm__device_fingerprint_json(const tfm__device_fingerprint *device);
 /* TFM_ERROR_FORMAT with "<what> is for a device whose driver is ...", if the JSON object describes another device, or
- * if `version`
- * (may be NULL) is not this version of tfm. `again` ends the message. */
+ * if `version` (may be NULL) is not this version of tfm. `again` ends the message. */
 tfm_status tfm__device_fingerprint_check(const json_t *said, const char *version, const tfm__device_fingerprint *device,
                                          const char *what, const char *again);
 

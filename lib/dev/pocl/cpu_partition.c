@@ -1,14 +1,12 @@
 /* Partitions a CPU's cores among contexts that run at the same time.
  *
  * When all cores run each kernel, they synchronise at its end, and a small model's kernel takes less time than waking
- * the idle
- * threads. Two contexts on half of the cores each never wait for each other, and finish a tenth to a third sooner than
- * on all
- * cores. When one becomes idle, the other takes all cores again.
+ * the idle threads. Two contexts on half of the cores each never wait for each other, and finish a tenth to a third
+ * sooner than on all cores. When one becomes idle, the other takes all cores again.
  *
  * A partition is a sub-device with a queue; program, kernels and memory are those of the device. PoCL accepts such a
- * queue in the
- * device's own context. Other drivers might require sub-devices when the context is created, so only PoCL uses this. */
+ * queue in the device's own context. Other drivers might require sub-devices when the context is created, so only PoCL
+ * uses this. */
 #include "dev/pocl/cpu_partition.h"
 #include <pthread.h>
 #include "dev/pocl/launch_order.h"
@@ -39,8 +37,7 @@ static void find_partition(const tfm_context *ctx, size_t *part, size_t *parts) 
 }
 
 /* The sub-devices of a device in `partitions` parts, or NULL. Created once and never released: driver threads may
- * access one
- * after its last queue is released. */
+ * access one after its last queue is released. */
 static const cl_device_id *sub_devices(const tfm_context *ctx, size_t parts) {
     static struct {
         cl_device_id device, made[MAX_PARTITIONS];

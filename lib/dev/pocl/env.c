@@ -1,6 +1,5 @@
 /* Environment of PoCL: a cache folder, and a hardware description where hwloc finds none. PoCL 3.1 uses POCL_CACHE_DIR,
- * else
- * $XDG_CACHE_HOME/pocl/kcache, else $HOME/.cache/pocl/kcache, else a folder in /tmp shared by all users. */
+ * else $XDG_CACHE_HOME/pocl/kcache, else $HOME/.cache/pocl/kcache, else a folder in /tmp shared by all users. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -15,8 +14,7 @@
 #include "dev/pocl/env.h"
 
 /* 0 if the folder is writable or can be created, by its nearest existing parent; else an errno. Creates nothing, since
- * PoCL may not
- * be installed. */
+ * PoCL may not be installed. */
 static int folder_error(const char *path) {
     char *copy = tfm__strdup(path), *part = copy;
     struct stat about;
@@ -44,8 +42,7 @@ static char *default_cache_dir(void) {
 }
 
 /* A private folder in the temporary folder, created if needed; NULL on failure. Its name is stable, so that later runs
- * find their
- * kernels. */
+ * find their kernels. */
 static char *temporary_folder(void) {
     const char *temporary = getenv("TMPDIR");
     struct stat about;

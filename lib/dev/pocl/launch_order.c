@@ -1,27 +1,20 @@
 /* Orders launches on PoCL, some of which must run exclusively.
  *
  * PoCL lists its loaded machine code as items, newest first. An item belongs to a kernel, a local size, and grids up to
- * the width
- * it was created for. When a command begins, PoCL takes the first item that fits and increments its use count; if none
- * fits, it
- * creates one. When the command completes, PoCL 3.1 decrements the count of the first item of that kernel and local
- * size, whatever
- * its width; newer releases decrement the right one. So if narrow grids run while another queue's wider grid creates an
- * item, each
- * decrements the new item's count, and below 0 an assertion aborts the process. Contexts of one process share the list.
+ * the width it was created for. When a command begins, PoCL takes the first item that fits and increments its use
+ * count; if none fits, it creates one. When the command completes, PoCL 3.1 decrements the count of the first item of
+ * that kernel and local size, whatever its width; newer releases decrement the right one. So if narrow grids run while
+ * another queue's wider grid creates an item, each decrements the new item's count, and below 0 an assertion aborts the
+ * process. Contexts of one process share the list.
  *
  * The error cannot happen if a launch that creates an item runs alone: afterwards that item precedes all narrower ones,
- * which are
- * never taken again. So this file mirrors PoCL's list for all contexts, and a launch without an item waits until the
- * other queues
- * are empty, and is waited for. A translation with four workers has 38 such launches in 15,000.
+ * which are never taken again. So this file mirrors PoCL's list for all contexts, and a launch without an item waits
+ * until the other queues are empty, and is waited for. A translation with four workers has 38 such launches in 15,000.
  *
  * PoCL's list holds 128 items and evicts the least recently used one with count 0. The mirror holds fewer, because
- * commands begin in
- * another order than they are enqueued, and the program may also use PoCL directly. A false miss costs a wait; a false
- * hit would
- * be wrong. For the same reason, keys must distinguish all kernels that PoCL distinguishes, but may distinguish
- * more. */
+ * commands begin in another order than they are enqueued, and the program may also use PoCL directly. A false miss
+ * costs a wait; a false hit would be wrong. For the same reason, keys must distinguish all kernels that PoCL
+ * distinguishes, but may distinguish more. */
 #include <pthread.h>
 #include <string.h>
 #include "dev/pocl/env.h"

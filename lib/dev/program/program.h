@@ -17,8 +17,7 @@ typedef struct tfm__program_info {
 bool tfm__programs_visit(tfm_context *ctx, bool (*see)(void *user, const tfm__program_info *parts), void *user);
 
 /* cl/<file>.cl with the prelude before it, freed with free(); NULL after a failure. #line directives make build logs
- * name the
- * original file and line. */
+ * name the original file and line. */
 char *tfm__program_source(tfm_context *ctx, const char *file);
 /* Maps a build log to these files and lines, for compilers that ignore #line. Freed with free(); NULL without
  * memory. */

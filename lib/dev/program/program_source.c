@@ -55,8 +55,7 @@ static const char *next_include(const char *text) {
 }
 
 /* A line `#include "name.cl"` is replaced by that text, so that kernels of several files share functions. Included
- * texts cannot
- * include others. */
+ * texts cannot include others. */
 static bool append_with_includes(tfm_context *ctx, char **source, const char *file, const char *text) {
     bool whole = append(source, tfm__format("#line 1 \"%s.cl\"\n", file));
     for (int line = 1; whole && *text;) {

@@ -1,19 +1,14 @@
 /* Device profiles: capabilities select the kernels, not the device name or type alone. llvmpipe is a CPU too, and runs
- * the CPU
- * kernels five hundred times slower than the others. */
+ * the CPU kernels five hundred times slower than the others. */
 #include <string.h>
 #include "dev/device/context_internal.h"
 
 /* CPUs that vectorise within a work-item: items are large. A chunk is 16 KiB of floats, half of the L1 cache; a panel
- * group,
- * 512 KiB, fits the L2 cache; the state of a block of queries stays in L1/L2, and copies of keys on a thread's stack.
- * Packing B
- * pays off if it is read more than once or twice. Finished sequences are computed until the host checks, so a CPU
- * checks every
- * step; from 32 rows on a step takes longer than reading the row count of the next. Larger encoder-only batches were
- * slower, by
- * a sixth in one measurement. The KV cache stays F32: it mostly fits in caches, and rounding costs two more launches
- * per layer. */
+ * group, 512 KiB, fits the L2 cache; the state of a block of queries stays in L1/L2, and copies of keys on a thread's
+ * stack. Packing B pays off if it is read more than once or twice. Finished sequences are computed until the host
+ * checks, so a CPU checks every step; from 32 rows on a step takes longer than reading the row count of the next.
+ * Larger encoder-only batches were slower, by a sixth in one measurement. The KV cache stays F32: it mostly fits in
+ * caches, and rounding costs two more launches per layer. */
 #define CPU_PROFILE                                                                                                    \
     .class = TFM__CLASS_CPU, .group = 1, .chunk = 4096,                                                                \
     .gemm_order = {{.provider = "cpu-skinny"},                                                                         \
@@ -32,10 +27,8 @@
 #define TILE_16_REGISTERS .gemm_mr = 6, .gemm_mr_tail = 4
 
 /* GPU-style devices. A work-group uses a part of local memory, so that several are resident per core. A few decode
- * steps stay
- * queued, and the KV cache is read from memory: a 16-bit one halves that, and the GEMMs write it directly. Large
- * attention
- * tiles would be mostly empty for short sequences. */
+ * steps stay queued, and the KV cache is read from memory: a 16-bit one halves that, and the GEMMs write it directly.
+ * Large attention tiles would be mostly empty for short sequences. */
 #define GPU_PROFILE                                                                                                    \
     .class = TFM__CLASS_GPU, .width = 1, .gemm_skinny_rows = 32, .attention_shared_queries = 8,                        \
     .attention_shared_min_queries = 4, .attention_shared_max_head_dim = 256, .attention_shared_local_divisor = 4,      \
@@ -54,8 +47,7 @@ static const struct {
     {.cpu = true, .width = 8, .tuning = {.name = "cpu-256", CPU_PROFILE, TILE_16_REGISTERS, .width = 8}},
     {.cpu = true, .width = 4, .tuning = {.name = "cpu-128", CPU_PROFILE, TILE_16_REGISTERS, .width = 4}},
     /* Accelerators are pipelines: their compilers unroll and fill loops in groups of one item. They use the CPU
-     * kernels, whose
-     * vectors are the unrolled part. */
+     * kernels, whose vectors are the unrolled part. */
     {.fpga = true, .tuning = {.name = "fpga", CPU_PROFILE, TILE_16_REGISTERS, .width = 4}},
     {.gpu = true,
      .tuning = {.name = "gpu",
@@ -113,8 +105,7 @@ tfm_status tfm__tuning_choose(tfm__tuning *out, const tfm__capabilities *capabil
         tuning.attention_resident_queries = true;
     }
     /* Intel's compiler spills if a GEMM item has 64 accumulators or prefetches 40 floats: the rest uses as many of the
-     * 128 registers.
-     * GPUs with matrix cores can give 256 registers to half as many items. */
+     * 128 registers. GPUs with matrix cores can give 256 registers to half as many items. */
     if (tuning.class == TFM__CLASS_GPU && capabilities->has & TFM__HAS_INTEL_SUBGROUP_SIZE) {
         const bool has_dpas = capabilities->mma == TFM__MMA_DPAS_8 || capabilities->mma == TFM__MMA_DPAS_16;
         tuning.gemm_register_floats = 36;

@@ -1,8 +1,6 @@
 /* Results of `tfm tune` for this device: rows of a name and a setting, interpreted by the layers above. They are stored
- * in the
- * cache folder, under everything that a timing depends on, and read when a context opens. So kernel selection depends
- * on device,
- * shape and table, never on a timing of the current run.
+ * in the cache folder, under everything that a timing depends on, and read when a context opens. So kernel selection
+ * depends on device, shape and table, never on a timing of the current run.
  *
  * Several programs may tune at once: each merges its changes into the stored table under a lock. */
 #include <inttypes.h>
