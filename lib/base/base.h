@@ -35,9 +35,9 @@ void tfm__report(const char *format, ...) TFM_PRINTF(1, 2);
 void *tfm__alloc(size_t count, size_t size);
 /* Like realloc for arrays; on failure the old block stays valid and NULL is returned with the error message set. */
 void *tfm__realloc(void *old, size_t count, size_t size);
-/* Grows an array to at least `count` elements, doubling its capacity *room. `array` is the address of the pointer. On
- * failure everything stays unchanged. */
-tfm_status tfm__grow(void *array, size_t *room, size_t count, size_t size);
+/* Grows an array to at least `count` elements, doubling *capacity. `array` is the address of the pointer.
+ * On failure everything stays unchanged. */
+tfm_status tfm__grow(void *array, size_t *capacity, size_t count, size_t size);
 /* A copy of a string, or NULL with the error message set. */
 char *tfm__strdup(const char *text);
 /* snprintf into new memory, or NULL with the error message set. */

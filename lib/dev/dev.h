@@ -394,9 +394,9 @@ void tfm__context_span(tfm_context *ctx, const char *name, double begun, double 
  * context. */
 typedef struct tfm__pinned_memory tfm__pinned_memory;
 void *tfm__pinned_memory_new(tfm_context *ctx, tfm__pinned_memory **out, size_t bytes);
-void tfm__pinned_memory_free(tfm_context *ctx, tfm__pinned_memory **room);
+void tfm__pinned_memory_free(tfm_context *ctx, tfm__pinned_memory **pinned);
 /* Whether it is pinned by the driver, not ordinary memory. */
-bool tfm__pinned_memory_is_mapped(const tfm__pinned_memory *room);
+bool tfm__pinned_memory_is_mapped(const tfm__pinned_memory *pinned);
 
 /* Fills with one element, given as bytes of the element's size. */
 tfm_status tfm__tensor_fill(tfm_context *ctx, tfm_tensor x, const void *element);

@@ -73,9 +73,9 @@ static tfm_status check(const char *what, const char *text, size_t bytes) {
     tfm_status status = tfm_text_check(text, bytes);
     if (status == TFM_OK)
         return TFM_OK;
-    char sentence[256];
-    snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
-    return tfm__fail(status, "%s: %s", what, sentence);
+    char message[256];
+    snprintf(message, sizeof(message), "%s", tfm_error_message());
+    return tfm__fail(status, "%s: %s", what, message);
 }
 
 static tfm_status make_room(symbols *s, size_t count) {

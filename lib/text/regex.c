@@ -14,7 +14,7 @@ struct tfm__regex {
 static tfm_status compile(tfm__regex *regex, const char *pattern, size_t bytes, uint32_t options, const char *where) {
     int error = 0;
     PCRE2_SIZE place = 0;
-    PCRE2_UCHAR said[256];
+    PCRE2_UCHAR reason[256];
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     if (!context)
         return tfm__fail(TFM_ERROR_MEMORY, "%s: out of host memory for a regular expression", where);
@@ -30,9 +30,9 @@ static tfm_status compile(tfm__regex *regex, const char *pattern, size_t bytes, 
         regex->jit = pcre2_jit_compile(regex->code, PCRE2_JIT_COMPLETE) == 0;
         return TFM_OK;
     }
-    pcre2_get_error_message(error, said, sizeof(said));
+    pcre2_get_error_message(error, reason, sizeof(reason));
     return tfm__fail(TFM_ERROR_FORMAT, "%s: the regular expression \"%.200s\" is invalid at byte %zu: %s", where,
-                     pattern, (size_t)place + 1, (const char *)said);
+                     pattern, (size_t)place + 1, (const char *)reason);
 }
 
 static tfm_status make(tfm__regex **out, const char *pattern, size_t bytes, uint32_t options, const char *where) {
@@ -116,11 +116,11 @@ static tfm_status search(const tfm__regex *regex, tfm__regex_memory *memory, boo
                             memory->context);
     *found = count >= 0;
     if (count < 0 && count != PCRE2_ERROR_NOMATCH) {
-        PCRE2_UCHAR said[256];
-        pcre2_get_error_message(count, said, sizeof(said));
+        PCRE2_UCHAR reason[256];
+        pcre2_get_error_message(count, reason, sizeof(reason));
         return tfm__fail(TFM_ERROR_INPUT,
                          "the tokenizer's regular expression cannot be matched with a text of %zu bytes: %s", bytes,
-                         (const char *)said);
+                         (const char *)reason);
     }
     if (*found) {
         const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(memory->data);

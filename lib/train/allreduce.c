@@ -25,15 +25,16 @@ static size_t payload_bytes(const tfm_trainer *t, int64_t count) {
 
 tfm_status tfm__allreduce_open(tfm_trainer *t) {
     const int64_t buckets = tfm__bucket_count(&t->bucket_layout);
-    int64_t room = 0;
+    int64_t longest = 0;
     for (int64_t k = 0; k < buckets; k++)
-        room = tfm__bucket_shard_max(&t->bucket_layout, k) > room ? tfm__bucket_shard_max(&t->bucket_layout, k) : room;
-    const size_t blocks = (size_t)t->bucket_layout.world * ((size_t)room * sizeof(float) + HEADER);
+        longest = tfm__bucket_shard_max(&t->bucket_layout, k) > longest ? tfm__bucket_shard_max(&t->bucket_layout, k)
+                                                                        : longest;
+    const size_t blocks = (size_t)t->bucket_layout.world * ((size_t)longest * sizeof(float) + HEADER);
     tfm__allreduce_close(t);
     t->host_buffer = tfm__pinned_memory_new(t->ctx, &t->pinned_memory, (size_t)t->count * sizeof(*t->host_buffer));
     t->send_buffer = tfm__alloc(blocks, 1);
     t->recv_buffer = tfm__alloc(blocks, 1);
-    t->reduce_buffer = tfm__alloc(2 * (size_t)room, sizeof(*t->reduce_buffer));
+    t->reduce_buffer = tfm__alloc(2 * (size_t)longest, sizeof(*t->reduce_buffer));
     t->bucket_reads = tfm__alloc((size_t)buckets, sizeof(*t->bucket_reads));
     t->bucket_parts = tfm__alloc((size_t)buckets, sizeof(*t->bucket_parts));
     for (int64_t k = 0; t->bucket_parts && k < buckets; k++) {
@@ -203,20 +204,20 @@ static double sum_of_squares(const float *x, int64_t count) {
  * number of ranks, and sums always run in rank order. */
 static bool reduce_bucket(tfm_trainer *t, double *squares, int64_t k, bool nothing) {
     const int world = t->bucket_layout.world;
-    const int64_t room = tfm__bucket_shard_max(&t->bucket_layout, k);
-    const size_t block = header_bytes(t) + payload_bytes(t, room);
+    const int64_t longest = tfm__bucket_shard_max(&t->bucket_layout, k);
+    const size_t block = header_bytes(t) + payload_bytes(t, longest);
     const tfm__flat_range own = tfm__bucket_shard(&t->bucket_layout, k, t->group.rank);
-    float *sum = t->reduce_buffer, *other = t->reduce_buffer + room;
+    float *sum = t->reduce_buffer, *other = t->reduce_buffer + longest;
     pack_bucket(t, k, block, nothing);
     if (!communicate(t, true, t->recv_buffer, t->send_buffer, block))
         return false;
-    unpack_block(t, sum, t->recv_buffer, room);
+    unpack_block(t, sum, t->recv_buffer, longest);
     for (int i = 1; i < world; i++) {
-        unpack_block(t, other, t->recv_buffer + (size_t)i * block, room);
-        for (int64_t j = 0; j < room; j++)
+        unpack_block(t, other, t->recv_buffer + (size_t)i * block, longest);
+        for (int64_t j = 0; j < longest; j++)
             sum[j] += other[j];
     }
-    pack_reduced(t, t->send_buffer, sum, room);
+    pack_reduced(t, t->send_buffer, sum, longest);
     *squares += sum_of_squares(sum, own.count);
     if (t->sharded) {
         memcpy(t->host_buffer + own.at, sum, (size_t)own.count * sizeof(*sum));

@@ -48,14 +48,14 @@ static tfm_status add_text(const tfm__corpus *c, tfm__shuffle_buffer *b, const i
 /* Counts a bad line, or with `strict` rejects it; the library's error message has the reason. */
 static tfm_status reject_text(const tfm__corpus *c, const tfm__shuffle_buffer *b, uint64_t *count,
                               tfm__corpus_reader *reader) {
-    char sentence[512];
+    char message[512];
     (*count)++;
     if (!c->options.strict)
         return TFM_OK;
-    snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
+    snprintf(message, sizeof(message), "%s", tfm_error_message());
     return tfm__fail(TFM_ERROR_INPUT, "%s, %s %lld: %s", reader->files[0].name,
                      tfm__document_name(&c->options.documents),
-                     (long long)tfm__corpus_reader_line(c, reader, 0, b->next.line), sentence);
+                     (long long)tfm__corpus_reader_line(c, reader, 0, b->next.line), message);
 }
 
 tfm_status tfm__lm_read_text(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *reader, bool *end) {

@@ -12,14 +12,14 @@ typedef enum line_check { LINE_VALID, LINE_EMPTY, LINE_TOO_LONG, LINE_INVALID } 
 
 /* Sets the error of a side with `tokens` tokens; for invalid text the tokenizer has set it. */
 static void set_line_error(line_check v, const char *side, size_t count, size_t most) {
-    char sentence[512];
+    char message[512];
     if (v == LINE_EMPTY)
         tfm__fail(TFM_ERROR_INPUT, "the %s is empty", side);
     if (v == LINE_TOO_LONG)
         tfm__fail(TFM_ERROR_INPUT, "the %s has %zu tokens, and max_length is %zu", side, count, most);
     if (v == LINE_INVALID) {
-        snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
-        tfm__fail(TFM_ERROR_INPUT, "the %s: %s", side, sentence);
+        snprintf(message, sizeof(message), "%s", tfm_error_message());
+        tfm__fail(TFM_ERROR_INPUT, "the %s: %s", side, message);
     }
 }
 
@@ -90,14 +90,14 @@ static tfm_status add_pair(const tfm__corpus *c, tfm__shuffle_buffer *b, const t
 
 static tfm_status count_line(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *from, line_check v) {
     uint64_t *const counts[] = {&b->counts.pairs, &b->counts.empty, &b->counts.too_long, &b->counts.invalid};
-    char sentence[512];
+    char message[512];
     (*counts[v])++;
     if (v == LINE_VALID || !c->options.strict)
         return TFM_OK;
-    snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
+    snprintf(message, sizeof(message), "%s", tfm_error_message());
     return tfm__fail(TFM_ERROR_INPUT, "%s%s%s, line %lld: %s", from->files[0].name, c->sides > 1 ? " and " : "",
                      c->sides > 1 ? from->files[1].name : "",
-                     (long long)tfm__corpus_reader_line(c, from, 0, b->next.line), sentence);
+                     (long long)tfm__corpus_reader_line(c, from, 0, b->next.line), message);
 }
 
 /* Counts the remaining lines of one side after the other side has ended. */

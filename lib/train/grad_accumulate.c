@@ -138,11 +138,11 @@ static tfm_status run_batches(tfm_trainer *t, tfm__loss_sums *s, const tfm_batch
 
 tfm_status tfm__trainer_recover(tfm_trainer *t, int depth, const char *what, const char *advice) {
     const tfm_status status = tfm_context_status(t->ctx);
-    char sentence[1024];
-    snprintf(sentence, sizeof(sentence), "%s", tfm_context_error(t->ctx));
+    char message[1024];
+    snprintf(message, sizeof(message), "%s", tfm_context_error(t->ctx));
     tfm_tape_stop(t->ctx);
     tfm__context_recover(t->ctx, depth);
-    return tfm__fail(status, "%s: %s%s", what, sentence, advice);
+    return tfm__fail(status, "%s: %s%s", what, message, advice);
 }
 
 /* Halves the micro-batches after one did not fit. False if that was a single row. */

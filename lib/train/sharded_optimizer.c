@@ -77,14 +77,14 @@ void tfm__shards_remove_old(const tfm_trainer *t, const char *path) {
 /* ---- Loading ---- */
 
 static tfm_status open_shard(tfm__shards *s, const tfm_trainer *t, const char *path, int64_t update, int rank) {
-    char said[32];
+    char expected[32];
     char *name = shard_path(path, update, rank, s->layout.world);
     tfm_status status = name ? tfm__weights_open_written(&s->files[rank], name) : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
         status = tfm__weights_verify(s->files[rank]);
-    snprintf(said, sizeof(said), "%" PRId64, update);
+    snprintf(expected, sizeof(expected), "%" PRId64, update);
     const char *metadata = status == TFM_OK ? tfm__weights_metadata(s->files[rank], "update") : NULL;
-    bool good = metadata && strcmp(metadata, said) == 0;
+    bool good = metadata && strcmp(metadata, expected) == 0;
     for (int i = 0; i < TFM__MOMENTS && good; i++) {
         const tfm__stored_tensor *p = tfm__weights_find(s->files[rank], tfm__moment_names[i]);
         good = p && p->usable && p->dtype == TFM_F32 && p->rank == 1 &&

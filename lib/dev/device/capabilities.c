@@ -252,9 +252,9 @@ static tfm__dp4a query_dp4a(cl_device_id device, uint32_t has) {
 /* CL_DEVICE_MAX_WORK_ITEM_SIZES; no answer means no limit. */
 static void query_work_item_sizes(size_t out[3], cl_device_id device) {
     size_t items[16] = {0}; /* a device may have more than three dimensions */
-    const bool said = query_info(device, CL_DEVICE_MAX_WORK_ITEM_SIZES, items, sizeof(items));
+    const bool answered = query_info(device, CL_DEVICE_MAX_WORK_ITEM_SIZES, items, sizeof(items));
     for (int d = 0; d < 3; d++)
-        out[d] = said && items[d] > 0 ? items[d] : SIZE_MAX;
+        out[d] = answered && items[d] > 0 ? items[d] : SIZE_MAX;
 }
 
 void tfm__capabilities_query(tfm__capabilities *out, cl_device_id device) {

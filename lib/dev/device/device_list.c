@@ -285,9 +285,9 @@ tfm_status tfm__device_fingerprint_query(tfm__device_fingerprint *out, cl_device
 }
 
 char *tfm__device_fingerprint_text(cl_device_id device) {
-    tfm__device_fingerprint said;
-    if (tfm__device_fingerprint_query(&said, device) != TFM_OK)
+    tfm__device_fingerprint fingerprint;
+    if (tfm__device_fingerprint_query(&fingerprint, device) != TFM_OK)
         return NULL;
-    return tfm__format("%s | %s | %s | %s | %s | %s", said.text[0], said.text[1], said.text[2], said.text[3],
-                       said.text[4], said.text[5]);
+    return tfm__format("%s | %s | %s | %s | %s | %s", fingerprint.text[0], fingerprint.text[1], fingerprint.text[2],
+                       fingerprint.text[3], fingerprint.text[4], fingerprint.text[5]);
 }

@@ -125,9 +125,9 @@ static bool refused_for_workgroup(tfm_context *ctx, tfm__kernel *kernel, const t
 }
 
 static tfm_status wait_failed(tfm_context *ctx, const char *what, const tfm__kernel *kernel, cl_int error) {
-    char sentence[256];
-    snprintf(sentence, sizeof(sentence), "%s kernel %s", what, kernel->name);
-    return tfm__cl_fail_wait(ctx, error, sentence);
+    char subject[256];
+    snprintf(subject, sizeof(subject), "%s kernel %s", what, kernel->name);
+    return tfm__cl_fail_wait(ctx, error, subject);
 }
 
 tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, size_t count, const tfm__arg *args) {

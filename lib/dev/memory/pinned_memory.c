@@ -41,9 +41,9 @@ void *tfm__pinned_memory_new(tfm_context *ctx, tfm__pinned_memory **out, size_t 
 }
 
 /* The queue is in order: when the unmap runs, earlier commands are done with the memory. */
-void tfm__pinned_memory_free(tfm_context *ctx, tfm__pinned_memory **room) {
-    tfm__pinned_memory *r = *room;
-    *room = NULL;
+void tfm__pinned_memory_free(tfm_context *ctx, tfm__pinned_memory **pinned) {
+    tfm__pinned_memory *r = *pinned;
+    *pinned = NULL;
     if (!r)
         return;
     if (r->memory) {
@@ -55,6 +55,6 @@ void tfm__pinned_memory_free(tfm_context *ctx, tfm__pinned_memory **room) {
     free(r);
 }
 
-bool tfm__pinned_memory_is_mapped(const tfm__pinned_memory *room) {
-    return room->memory;
+bool tfm__pinned_memory_is_mapped(const tfm__pinned_memory *pinned) {
+    return pinned->memory;
 }

@@ -156,9 +156,9 @@ bool tfm__tensor_alive(const tfm_context *ctx, tfm_tensor x) {
 }
 
 bool tfm__tensor_fits(tfm_tensor x) {
-    const size_t room = x.buffer->bytes / tfm_dtype_size(x.dtype);
+    const size_t capacity = x.buffer->bytes / tfm_dtype_size(x.dtype);
     size_t count;
-    return checked_count(&count, x.dtype, x.rank, x.dims) && count <= room && x.offset <= room - count;
+    return checked_count(&count, x.dtype, x.rank, x.dims) && count <= capacity && x.offset <= capacity - count;
 }
 
 void tfm_tensor_free(tfm_context *ctx, tfm_tensor *tensor) {

@@ -17,12 +17,12 @@ enum { FORMAT = 1 };
 /* What the process has collected. Contexts may close on different threads. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-    char *dir, *device; /* dir is NULL: not collecting */
-    json_t *texts;      /* name: text of the .cl file */
-    json_t *programs;   /* name: manifest entry */
-    json_t *said;       /* fingerprint of the target device; NULL before the first context */
-    char variant[32];   /* kernel variant of the target */
-    tfm_status status;  /* the first failure */
+    char *dir, *device;  /* dir is NULL: not collecting */
+    json_t *texts;       /* name: text of the .cl file */
+    json_t *programs;    /* name: manifest entry */
+    json_t *fingerprint; /* of the target device; NULL before the first context */
+    char variant[32];    /* kernel variant of the target */
+    tfm_status status;   /* the first failure */
     char message[TFM__MESSAGE_MAX];
 } all;
 
@@ -39,7 +39,7 @@ static void clear_export(void) {
     free(all.device);
     json_decref(all.texts);
     json_decref(all.programs);
-    json_decref(all.said);
+    json_decref(all.fingerprint);
     memset(&all, 0, sizeof(all));
 }
 
@@ -105,10 +105,10 @@ tfm_status tfm__kernel_export_begin(tfm_context *ctx) {
         status = use_target_device(ctx, all.device, &device);
     if (status == TFM_OK && ctx->exports)
         status = tfm__device_fingerprint_query(&words, device);
-    if (status == TFM_OK && ctx->exports && !all.said)
-        status = (all.said = tfm__device_fingerprint_json(&words)) ? TFM_OK : TFM_ERROR_MEMORY;
+    if (status == TFM_OK && ctx->exports && !all.fingerprint)
+        status = (all.fingerprint = tfm__device_fingerprint_json(&words)) ? TFM_OK : TFM_ERROR_MEMORY;
     else if (status == TFM_OK && ctx->exports)
-        status = tfm__device_fingerprint_check(all.said, NULL, &words, "the exported program",
+        status = tfm__device_fingerprint_check(all.fingerprint, NULL, &words, "the exported program",
                                                "export for one device at a time") == TFM_OK
                      ? TFM_OK
                      : TFM_ERROR_INPUT;
@@ -223,7 +223,7 @@ static tfm_status merge_manifest(int *before, const char *dir) {
         tfm__device_fingerprint words = {0};
         for (int i = 0; i < TFM__FINGERPRINT_FIELDS; i++)
             snprintf(words.text[i], sizeof(words.text[i]), "%s",
-                     json_string_value(json_object_get(all.said, tfm__fingerprint_field_names[i])));
+                     json_string_value(json_object_get(all.fingerprint, tfm__fingerprint_field_names[i])));
         if (status == TFM_OK)
             status = tfm__device_fingerprint_check(json_object_get(old, "device"),
                                                    json_string_value(json_object_get(old, "tfm")), &words, what, AGAIN);
@@ -250,7 +250,7 @@ static json_t *manifest(void) {
     const char *name;
     json_object_foreach(all.programs, name, one) json_array_append(programs, one);
     return json_pack("{s:i, s:s, s:s, s:O, s:[s, s, s], s:o}", "format", FORMAT, "tfm", tfm_version(), "variant",
-                     all.variant, "device", all.said, "binary_suffixes", ".bin", ".aocx", ".xclbin", "programs",
+                     all.variant, "device", all.fingerprint, "binary_suffixes", ".bin", ".aocx", ".xclbin", "programs",
                      programs);
 }
 

@@ -14,7 +14,7 @@ struct tfm__kernel_pack {
     tfm__file file;
     json_t *list;
     const unsigned char *binaries;
-    uint64_t room; /* bytes of all binaries */
+    uint64_t binary_bytes; /* of all binaries */
 };
 
 static uint64_t load_u64(const unsigned char *at) {
@@ -47,15 +47,15 @@ json_t *tfm__device_fingerprint_json(const tfm__device_fingerprint *device) {
     return out;
 }
 
-tfm_status tfm__device_fingerprint_check(const json_t *said, const char *version, const tfm__device_fingerprint *device,
-                                         const char *what, const char *again) {
+tfm_status tfm__device_fingerprint_check(const json_t *fingerprint, const char *version,
+                                         const tfm__device_fingerprint *device, const char *what, const char *again) {
     static const char *const SPOKEN[TFM__FINGERPRINT_FIELDS] = {"platform", "platform's version", "name", "vendor",
                                                                 "driver",   "OpenCL version"};
     if (version && strcmp(version, tfm_version()) != 0)
         return tfm__fail(TFM_ERROR_FORMAT, "%s is of tfm %.40s, and this is tfm %s: %s", what, version, tfm_version(),
                          again);
     for (int i = 0; i < TFM__FINGERPRINT_FIELDS; i++) {
-        const char *text = json_string_value(json_object_get(said, tfm__fingerprint_field_names[i]));
+        const char *text = json_string_value(json_object_get(fingerprint, tfm__fingerprint_field_names[i]));
         if (!text)
             return tfm__fail(TFM_ERROR_FORMAT, "%s lacks the %s of its device: %s", what, SPOKEN[i], again);
         if (strcmp(text, device->text[i]) != 0)
@@ -80,7 +80,8 @@ static tfm_status check_program(const tfm__kernel_pack *pack, const json_t *prog
         !json_is_integer(at) || !json_is_integer(bytes))
         return damaged(pack, "a program in its list lacks name, place, size or hash");
     const json_int_t begin = json_integer_value(at), length = json_integer_value(bytes);
-    if (begin < 0 || length < 1 || (uint64_t)begin > pack->room || (uint64_t)length > pack->room - (uint64_t)begin)
+    if (begin < 0 || length < 1 || (uint64_t)begin > pack->binary_bytes ||
+        (uint64_t)length > pack->binary_bytes - (uint64_t)begin)
         return damaged(pack, "it is truncated in its binaries");
     return TFM_OK;
 }
@@ -97,7 +98,7 @@ static tfm_status read_list(tfm__kernel_pack *pack) {
     if (tfm__json_parse(&pack->list, (const char *)file->data + HEADER, (size_t)bytes, pack->path) != TFM_OK)
         return TFM_ERROR_FORMAT;
     pack->binaries = file->data + HEADER + bytes;
-    pack->room = file->size - HEADER - bytes;
+    pack->binary_bytes = file->size - HEADER - bytes;
     const json_t *format = json_object_get(pack->list, "format"), *programs = json_object_get(pack->list, "programs");
     if (!json_is_integer(format) || json_integer_value(format) != FORMAT)
         return damaged(pack, "this version of tfm does not support its format");

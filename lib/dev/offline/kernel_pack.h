@@ -47,7 +47,7 @@ tfm_status tfm__kernel_pack_write(uint64_t *size, const char *path, const json_t
 json_t *tfm__device_fingerprint_json(const tfm__device_fingerprint *device);
 /* TFM_ERROR_FORMAT with "<what> is for a device whose driver is ...", if the JSON object describes another device, or
  * if `version` (may be NULL) is not this version of tfm. `again` ends the message. */
-tfm_status tfm__device_fingerprint_check(const json_t *said, const char *version, const tfm__device_fingerprint *device,
-                                         const char *what, const char *again);
+tfm_status tfm__device_fingerprint_check(const json_t *fingerprint, const char *version,
+                                         const tfm__device_fingerprint *device, const char *what, const char *again);
 
 #endif
