@@ -21,7 +21,7 @@ typedef struct rank_state {
 static void *gather_bytes(const train_run *r, const void *own, size_t bytes) {
     void *all = calloc((size_t)r->ranks->world_size, bytes);
     if (!all || !r->ranks->all_gather(r->ranks->user, all, own, bytes)) {
-        fputs("tfm: the ranks of the run cannot talk with each other any more\n", stderr);
+        fputs("tfm: the ranks of the run can no longer communicate\n", stderr);
         abort(); /* the launcher ends the others, who wait for this one */
     }
     return all;

@@ -29,7 +29,7 @@ const char *tfm_error_message(void) {
 }
 
 tfm_status tfm__vfail(tfm_status status, const char *format, va_list args) {
-    /* The arguments may point into the old message, so the new one is made beside it. */
+    /* The arguments may point into the old message, so the new one has another buffer. */
     char fresh[sizeof(message)];
     vsnprintf(fresh, sizeof(fresh), format, args);
     snprintf(message, sizeof(message), "%s", fresh);

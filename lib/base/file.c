@@ -13,7 +13,7 @@ static tfm_status io_fail(const char *what, const char *path) {
     return tfm__fail(TFM_ERROR_IO, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
-/* An open descriptor with the file's size, or -1 with the sentence set. */
+/* An open descriptor with the file's size, or -1 with the error message set. */
 static int open_for_reading(const char *path, int flags, struct stat *info) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
     if (fd < 0) {
@@ -23,7 +23,7 @@ static int open_for_reading(const char *path, int flags, struct stat *info) {
     if (fstat(fd, info) != 0) {
         io_fail("open", path);
     } else if (S_ISDIR(info->st_mode)) {
-        tfm__fail(TFM_ERROR_IO, "cannot read %s: it is a folder, a file is needed", path);
+        tfm__fail(TFM_ERROR_IO, "cannot read %s: it is a folder, not a file", path);
     } else {
         return fd;
     }
@@ -31,7 +31,7 @@ static int open_for_reading(const char *path, int flags, struct stat *info) {
     return -1;
 }
 
-/* What Git leaves where a large file belongs. */
+/* Git leaves a pointer file when LFS has not fetched the content. */
 static tfm_status check_lfs_pointer(const tfm__file *file, const char *path) {
     static const char POINTER[] = "version https://git-lfs";
     if (file->size < sizeof(POINTER) || file->size > 1024 || memcmp(file->data, POINTER, sizeof(POINTER) - 1) != 0)
@@ -49,7 +49,7 @@ static uint64_t identity(const struct stat *info) {
 tfm_status tfm__file_map(tfm__file *out, const char *path) {
     *out = (tfm__file){0};
     struct stat info;
-    /* Without O_NONBLOCK a pipe without a writer would hang here. */
+    /* Without O_NONBLOCK, opening a pipe without a writer blocks. */
     int fd = open_for_reading(path, O_NONBLOCK, &info);
     if (fd < 0)
         return TFM_ERROR_IO;
@@ -57,7 +57,7 @@ tfm_status tfm__file_map(tfm__file *out, const char *path) {
     if (!S_ISREG(info.st_mode)) {
         status = tfm__fail(TFM_ERROR_IO, "cannot map %s: it is not a regular file", path);
     } else if ((uintmax_t)info.st_size > SIZE_MAX) {
-        status = tfm__fail(TFM_ERROR_MEMORY, "cannot map %s: it is larger than this machine's addresses reach", path);
+        status = tfm__fail(TFM_ERROR_MEMORY, "cannot map %s: it exceeds the address space", path);
     } else if (info.st_size > 0) {
         void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED)
@@ -100,7 +100,7 @@ void tfm__file_evict(const tfm__file *file, const unsigned char *data, size_t by
         madvise((void *)(uintptr_t)(file->data + first), end - first, MADV_DONTNEED);
 }
 
-/* Reads until the end; the size that fstat told is only where the buffer starts. */
+/* Reads until the end; the size from fstat is only the initial buffer size. */
 static tfm_status read_all(char **out, size_t *size, int fd, size_t guess, const char *path) {
     size_t capacity = guess + 1, used = 0;
     char *text = tfm__alloc(capacity, 1);
@@ -139,7 +139,7 @@ tfm_status tfm__file_read(char **out, size_t *size, const char *path) {
     int fd = open_for_reading(path, 0, &info);
     if (fd < 0)
         return TFM_ERROR_IO;
-    /* One byte more than the file, so that the read that finds the end does not grow the buffer. */
+    /* One byte more, so that the read that detects the end does not grow the buffer. */
     size_t guess = S_ISREG(info.st_mode) && info.st_size > 0 ? (size_t)info.st_size + 1 : 4096;
     tfm_status status = read_all(out, size ? size : &unused, fd, guess, path);
     close(fd);
@@ -159,8 +159,8 @@ static int write_all(int fd, const char *data, size_t size) {
     return 0;
 }
 
-/* Opens the one unfinished copy of `path`, empty, and locked against others who write it: its descriptor in *out, and
- * its name in *name. What a killed run left there is written over. */
+/* Opens the unfinished copy of `path`, empty, and locked against other writers: descriptor in *out, name in *name.
+ * Overwrites one that a killed process left. */
 static tfm_status open_temporary(int *out, char **name, const char *path) {
     tfm_status status = TFM_OK;
     *name = tfm__format("%s.unfinished", path);
@@ -175,10 +175,10 @@ static tfm_status open_temporary(int *out, char **name, const char *path) {
                 close(fd);
             break;
         }
-        /* A file system without locks has one writer, as most have. */
+        /* Without lock support there is usually one writer. */
         while (flock(fd, LOCK_EX) != 0 && errno == EINTR)
             ;
-        /* Who held the lock may have renamed the file. */
+        /* The previous lock holder may have renamed the file. */
         if (stat(*name, &there) == 0 && mine.st_dev == there.st_dev && mine.st_ino == there.st_ino) {
             *out = fd;
             if (ftruncate(fd, 0) == 0)
@@ -192,8 +192,7 @@ static tfm_status open_temporary(int *out, char **name, const char *path) {
     return status;
 }
 
-/* Makes a rename last through a power cut. Some file systems refuse to sync a folder: then it lasts as well
- * as there. */
+/* Makes a rename durable. Some file systems do not sync folders; durability is theirs then. */
 static void sync_parent_dir(const char *path) {
     const char *slash = strrchr(path, '/');
     char *dir = slash ? tfm__format("%.*s", (int)(slash - path + 1), path) : tfm__strdup(".");
@@ -205,14 +204,12 @@ static void sync_parent_dir(const char *path) {
     free(dir);
 }
 
-/* A file takes the place of what has the name, which must not be a device or a pipe: who names /dev/null as root would
- * have none from then on. */
+/* Devices and pipes are not replaced: with the output path /dev/null, root would delete it. */
 static bool is_replaceable(const char *path) {
     struct stat there;
-    if (stat(path, &there) != 0 || S_ISREG(there.st_mode) || S_ISDIR(there.st_mode)) /* rename() refuses a folder */
+    if (stat(path, &there) != 0 || S_ISREG(there.st_mode) || S_ISDIR(there.st_mode)) /* rename() rejects a folder */
         return true;
-    tfm__fail(TFM_ERROR_IO, "cannot replace %s: it is a device, a pipe or a socket, and no file; give another name",
-              path);
+    tfm__fail(TFM_ERROR_IO, "cannot replace %s: it is a device, a pipe or a socket; use another name", path);
     return false;
 }
 
@@ -227,7 +224,7 @@ tfm_status tfm__writer_add(tfm__writer *w, const void *data, size_t size) {
     return write_all(w->fd, data, size) == 0 ? TFM_OK : io_fail("write", w->path);
 }
 
-/* The sync reports a full disk, also where the file system is a network's. The lock is held until the end. */
+/* fsync reports a full disk, also on network file systems. The lock is held until the end. */
 tfm_status tfm__writer_close(tfm__writer *w, tfm_status status) {
     if (!w->name)
         return status;
@@ -288,7 +285,7 @@ tfm_status tfm__dir_list(char ***names, size_t *count, const char *dir) {
     *count = 0;
     DIR *folder = opendir(dir);
     if (!folder && errno == ENOTDIR)
-        return tfm__fail(TFM_ERROR_IO, "%s is a file: give the folder that it is in", dir);
+        return tfm__fail(TFM_ERROR_IO, "%s is a file: pass its folder", dir);
     if (!folder)
         return io_fail("open the folder", dir);
     tfm_status status = TFM_OK;
@@ -322,8 +319,7 @@ tfm_status tfm__dir_make(const char *path, mode_t mode) {
         end += strcspn(end, "/");
         char kept = *end;
         *end = '\0';
-        /* mkdir may say "read-only" or "not permitted" of a folder that exists, so its word alone does not
-         * count. */
+        /* mkdir may report "read-only" or "not permitted" for an existing folder, so check for it too. */
         if (mkdir(part, mode) != 0) {
             int reason = errno;
             if (!is_folder(part)) {
@@ -343,7 +339,7 @@ tfm_status tfm__dir_check_writable(const char *path) {
     char *part = tfm__strdup(path);
     if (!part)
         return TFM_ERROR_MEMORY;
-    while (*part && !tfm__file_exists(part)) { /* up to what is there */
+    while (*part && !tfm__file_exists(part)) { /* up to the nearest existing folder */
         size_t length = strlen(part);
         while (length > 0 && part[length - 1] == '/')
             length--;

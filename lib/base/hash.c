@@ -8,7 +8,7 @@ static uint64_t mix(uint64_t hash, uint64_t word) {
     return hash * 0xd6e8feb86659fd93u + 0x2545f4914f6cdd1du;
 }
 
-/* Each step is one-to-one in the word and in the hash so far: a change within one word is always seen. */
+/* Each step is bijective in the word and in the state: a change within one word always changes the hash. */
 void tfm__hash_add(tfm__hash *h, const void *data, size_t bytes) {
     const unsigned char *at = data;
     uint64_t word;

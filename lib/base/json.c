@@ -6,8 +6,8 @@
 
 static const char BOM[] = "\xEF\xBB\xBF", REPLACEMENT[] = "\xEF\xBF\xBD";
 
-/* The value that replaces one, new, or NULL: an integer for a real without a fraction where integers were read as
- * reals, and U+FFFD for each NUL of a string, since strings here end with one. */
+/* A new replacement value, or NULL: an integer for a real without a fraction if integers were read as reals, and U+FFFD
+ * for each NUL in a string, since C strings end there. */
 static json_t *normalized_value(const json_t *value, bool integers) {
     const double x = json_real_value(value);
     if (integers && json_is_real(value) && fabs(x) < 0x1p53 && x == floor(x))
@@ -125,8 +125,8 @@ const char *tfm__json_text(char *text, const json_t *value) {
     return text;
 }
 
-/* With 15 digits 0.6 is printed as people write it, and with 17, which any number needs at most, as
- * 0.59999999999999998: so with as many only where fewer would be other numbers. */
+/* 15 digits print 0.6, and 17 digits, which represent any number, 0.59999999999999998: use 17 only if fewer change the
+ * number. */
 static char *json_dump_shortest(const json_t *object) {
     char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) : NULL;
     json_t *again = text ? json_loads(text, 0, NULL) : NULL;

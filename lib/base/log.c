@@ -14,15 +14,15 @@ static struct {
 } log_sink;
 
 static tfm_log_level environment_level(void) {
-    static atomic_flag told = ATOMIC_FLAG_INIT;
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
     const char *wanted = getenv("TFM_LOG");
     if (!wanted || !wanted[0])
         return TFM_LOG_WARNING;
     for (size_t i = 0; i < TFM__COUNT(LEVELS); i++)
         if (strcmp(wanted, LEVELS[i]) == 0)
             return (tfm_log_level)i;
-    if (!atomic_flag_test_and_set(&told))
-        fprintf(stderr, "tfm: warning: TFM_LOG is \"%.40s\", which is no level: give error, warning, info or debug\n",
+    if (!atomic_flag_test_and_set(&warned))
+        fprintf(stderr, "tfm: warning: TFM_LOG is \"%.40s\", which is not a level: use error, warning, info or debug\n",
                 wanted);
     return TFM_LOG_WARNING;
 }
@@ -33,7 +33,7 @@ void tfm_log_set(tfm_log_fn fn, void *user, tfm_log_level level) {
     log_sink.level = level;
 }
 
-/* One line at a time, as devices of a fleet log at any time; a callback may log by what it calls. */
+/* One line at a time: several devices may log at once. Recursive, because a callback may log. */
 static pthread_mutex_t lock;
 static pthread_once_t lock_made = PTHREAD_ONCE_INIT;
 

@@ -27,11 +27,11 @@ bool tfm__any_set(const uint64_t *words, size_t count) {
     return i < count;
 }
 
-tfm_status tfm__grow(void *array, size_t *room, size_t count, size_t size) {
+tfm_status tfm__grow(void *array, size_t *capacity, size_t count, size_t size) {
     void *old, *larger;
-    if (count <= *room)
+    if (count <= *capacity)
         return TFM_OK;
-    size_t more = *room ? *room : 64;
+    size_t more = *capacity ? *capacity : 64;
     while (more < count)
         more = more > SIZE_MAX / 2 ? count : more * 2;
     memcpy(&old, array, sizeof(old));
@@ -39,7 +39,7 @@ tfm_status tfm__grow(void *array, size_t *room, size_t count, size_t size) {
     if (!larger)
         return TFM_ERROR_MEMORY;
     memcpy(array, &larger, sizeof(larger));
-    *room = more;
+    *capacity = more;
     return TFM_OK;
 }
 

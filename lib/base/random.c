@@ -1,7 +1,7 @@
 #include "base/random.h"
 #include <math.h>
 
-/* SplitMix64, which makes a good state of any seed (Steele, Lea and Flood 2014). */
+/* SplitMix64 turns any seed into a good state (Steele, Lea and Flood 2014). */
 static uint64_t split_mix(uint64_t *state) {
     uint64_t z = *state += 0x9E3779B97F4A7C15u;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
@@ -44,8 +44,7 @@ double tfm__random_normal(tfm__random *random) {
 }
 
 uint64_t tfm__random_below(tfm__random *random, uint64_t below) {
-    const uint64_t skewed =
-        (UINT64_MAX - below + 1) % below; /* 2^64 mod below: values under it would come once too often */
+    const uint64_t skewed = (UINT64_MAX - below + 1) % below; /* 2^64 mod below: smaller values would be too frequent */
     uint64_t x = tfm__random_next(random);
     while (x < skewed)
         x = tfm__random_next(random);

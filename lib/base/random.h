@@ -1,4 +1,4 @@
-/* Random streams of the host: repeatable, one struct a stream. */
+/* Reproducible random streams on the host, one struct per stream. */
 #ifndef TFM_LIB_RANDOM_H
 #define TFM_LIB_RANDOM_H
 
@@ -9,10 +9,10 @@ typedef struct tfm__random {
     uint64_t state[4];
 } tfm__random;
 
-/* The stream of a seed and a number: others are independent of it. */
+/* The stream of a seed and a number, independent of the other streams. */
 tfm__random tfm__random_new(uint64_t seed, uint64_t stream);
 uint64_t tfm__random_next(tfm__random *random);
-/* Uniform in [0, 1), of 53 bits. */
+/* Uniform in [0, 1), 53 bits. */
 double tfm__random_uniform(tfm__random *random);
 /* Normal with mean 0 and deviation 1 (Box and Muller 1958). */
 double tfm__random_normal(tfm__random *random);

@@ -4,12 +4,12 @@
 #include "base/file.h"
 #include "base/json.h"
 
-/* Far more than any configuration has. */
+/* Far more than any configuration needs. */
 enum { MAX_DEPTH = 32, MAX_BYTES = 4 << 20 };
 
 typedef struct reader {
     yaml_parser_t parser;
-    const char *name; /* for sentences */
+    const char *name; /* for error messages */
 } reader;
 
 static tfm_status read_value(reader *r, json_t **out, const yaml_event_t *first, int depth);
@@ -33,9 +33,9 @@ static tfm_status next_event(reader *r, yaml_event_t *out) {
         return out_of_memory(r);
     if (p->error == YAML_READER_ERROR)
         return tfm__fail(TFM_ERROR_FORMAT, "%s is not YAML: byte %zu: %s", r->name, p->problem_offset,
-                         p->problem ? p->problem : "it is no text");
+                         p->problem ? p->problem : "it is not text");
     return tfm__fail(TFM_ERROR_FORMAT, "%s is not YAML: line %zu, column %zu: %s", r->name, p->problem_mark.line + 1,
-                     p->problem_mark.column + 1, p->problem ? p->problem : "it is something else");
+                     p->problem_mark.column + 1, p->problem ? p->problem : "the parser failed");
 }
 
 static tfm_status read_scalar(reader *r, json_t **out, const yaml_event_t *at) {
@@ -85,7 +85,7 @@ static tfm_status read_pair(reader *r, json_t *object, const yaml_event_t *key, 
     if (strlen(name) != key->data.scalar.length)
         return refuse(r, key, "a key has a NUL in it");
     if (json_object_get(object, name))
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: line %zu: `%.200s` is there twice", r->name, key->start_mark.line + 1,
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: line %zu: `%.200s` occurs twice", r->name, key->start_mark.line + 1,
                          name);
     yaml_event_t event;
     json_t *value = NULL;
@@ -113,16 +113,16 @@ static tfm_status read_mapping(reader *r, json_t **out, int depth) {
     }
 }
 
-/* The value that begins with this event. */
+/* Reads the value that begins with this event. */
 static tfm_status read_value(reader *r, json_t **out, const yaml_event_t *first, int depth) {
     const bool scalar = first->type == YAML_SCALAR_EVENT, list = first->type == YAML_SEQUENCE_START_EVENT;
     if (first->type == YAML_ALIAS_EVENT || (scalar && first->data.scalar.anchor) ||
         (list && first->data.sequence_start.anchor) ||
         (first->type == YAML_MAPPING_START_EVENT && first->data.mapping_start.anchor))
-        return refuse(r, first, "anchors (&, *) are not read: write the value in every place");
+        return refuse(r, first, "anchors (&, *) are not supported: repeat the value");
     if ((scalar && first->data.scalar.tag) || (list && first->data.sequence_start.tag) ||
         (first->type == YAML_MAPPING_START_EVENT && first->data.mapping_start.tag))
-        return refuse(r, first, "tags (!) are not read: write the value alone");
+        return refuse(r, first, "tags (!) are not supported: write the value without");
     if (depth > MAX_DEPTH)
         return refuse(r, first, "lists and mappings are nested too deep");
     if (scalar)
@@ -134,7 +134,7 @@ static tfm_status read_value(reader *r, json_t **out, const yaml_event_t *first,
     return refuse(r, first, "a value is missing");
 }
 
-/* What stands between the beginning of the text and its value, and after it. */
+/* Expects an event before the value or after it. */
 static tfm_status expect(reader *r, yaml_event_type_t type, const char *what) {
     yaml_event_t event;
     tfm_status status = next_event(r, &event);
@@ -146,9 +146,9 @@ static tfm_status expect(reader *r, yaml_event_type_t type, const char *what) {
 
 static tfm_status read_document(reader *r, json_t **out) {
     yaml_event_t event = {.type = YAML_NO_EVENT};
-    tfm_status status = expect(r, YAML_STREAM_START_EVENT, "no text begins here");
+    tfm_status status = expect(r, YAML_STREAM_START_EVENT, "no value begins here");
     if (status == TFM_OK)
-        status = expect(r, YAML_DOCUMENT_START_EVENT, "there is nothing in it; a mapping is needed");
+        status = expect(r, YAML_DOCUMENT_START_EVENT, "it is empty; a mapping is needed");
     if (status == TFM_OK)
         status = next_event(r, &event);
     if (status == TFM_OK)
@@ -167,7 +167,7 @@ tfm_status tfm__yaml_parse(json_t **out, const char *text, size_t bytes, const c
     reader r = {.name = name};
     *out = NULL;
     if (bytes > MAX_BYTES)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s has %zu bytes: no configuration is so long", name, bytes);
+        return tfm__fail(TFM_ERROR_FORMAT, "%s has %zu bytes: more than a configuration may have", name, bytes);
     if (!yaml_parser_initialize(&r.parser))
         return out_of_memory(&r);
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, bytes);

@@ -1,4 +1,4 @@
-/* In the place of yaml.c where the library is built without libyaml. */
+/* Replaces yaml.c if the library is built without libyaml. */
 #include "base/yaml.h"
 
 tfm_status tfm__yaml_parse(json_t **out, const char *text, size_t bytes, const char *name) {

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "text/added_tokens.h"
 
-/* Lines are searched for each of them. */
+/* Every line is searched for each of them. */
 #define MAX_ADDED_TOKENS 4096
 
 static tfm_status add(tfm__added_tokens *out, tfm__vocab *vocab, const char *text, const json_t *id, const char *path) {

@@ -1,4 +1,4 @@
-/* BLEU: include/tfm/metrics.h has the formula and where it is from. */
+/* BLEU: include/tfm/metrics.h has the formula and its source. */
 #include <math.h>
 #include "text/metrics.h"
 
@@ -28,12 +28,12 @@ tfm_bleu tfm__bleu_score(const tfm__bleu_counts *counts) {
         bleu.matches[n] = counts->matches[n];
         matches += counts->matches[n];
     }
-    if (matches == 0) /* smoothing alone is no score */
+    if (matches == 0) /* smoothing alone is not a score */
         return bleu;
     double lse = 0, smooth = 1;
     for (int n = 0; n < TFM_BLEU_ORDER; n++) {
         double found = (double)counts->matches[n];
-        if (counts->totals[n] == 0) /* and none of the longer ones */
+        if (counts->totals[n] == 0) /* nor longer n-grams */
             return bleu;
         if (counts->matches[n] == 0)
             found = 1 / (smooth *= 2);

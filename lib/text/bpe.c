@@ -1,5 +1,5 @@
-/* Byte-pair encoding (Sennrich et al. 2016): of the pairs of neighbours the one that was learned first is merged, the
- * leftmost of such first, until none is left that was learned. */
+/* Byte-pair encoding (Sennrich et al. 2016): merges the adjacent pair with the lowest rank, leftmost first, until no
+ * pair has a merge. */
 #include "text/bytes.h"
 #include "text/subword_model.h"
 
@@ -11,9 +11,9 @@ typedef struct merge {
 
 #define EMPTY_SLOT UINT64_MAX
 #define NO_RANK UINT32_MAX
-/* Characters below this have their ids in a table. Those of a byte-level vocabulary all are. */
+/* Characters below this use a direct table, including all of a byte-level vocabulary. */
 enum { DIRECT_CHARS = 0x180 };
-/* Up to so many symbols the best pair is looked for anew each time; above, a heap has it. */
+/* Up to this many symbols the best pair is found by a linear scan; above, by a heap. */
 enum { SMALL_WORD = 40 };
 
 typedef struct bpe {
@@ -32,7 +32,7 @@ static size_t slot_of(const bpe *b, uint64_t pair) {
     return slot;
 }
 
-/* The merge of two neighbours; its rank is NO_RANK if there is none. */
+/* The merge of two adjacent symbols; rank NO_RANK if there is none. */
 static const merge *find_merge(const bpe *b, int32_t left, int32_t right) {
     static const merge NONE = {EMPTY_SLOT, NO_RANK, -1};
     const merge *m = &b->merges[slot_of(b, (uint64_t)(uint32_t)left << 32 | (uint32_t)right)];
@@ -68,12 +68,12 @@ static size_t merge_linear(const bpe *b, int32_t *ids, size_t count) {
 
 typedef struct candidate {
     uint32_t rank, at;
-    int32_t id; /* what the pair at `at` becomes: another pair may have come there since */
+    int32_t id; /* result of the pair at `at`, to detect stale candidates */
 } candidate;
 
 typedef struct symbol {
     int32_t id;
-    uint32_t previous, next; /* NO_SYMBOL for none; a symbol that was merged away has id -1 */
+    uint32_t previous, next; /* NO_SYMBOL for none; a merged symbol has id -1 */
 } symbol;
 
 #define NO_SYMBOL UINT32_MAX
@@ -116,8 +116,8 @@ static void push_candidate(const bpe *b, heap *h, const symbol *symbols, uint32_
         push(h, (candidate){m->rank, at, m->id});
 }
 
-/* `ids` has room for `count` and is in the scratch memory, with the rest after it. Each merge takes one symbol away
- * and adds two candidates at most, so the heap never has more than three for each symbol. */
+/* `ids` has space for `count` and is in the scratch memory, followed by the rest. Each merge removes a symbol and adds
+ * at most two candidates, so the heap has at most three per symbol. */
 static size_t merge_heap(const bpe *b, int32_t *ids, size_t count, char *memory) {
     symbol *symbols = (symbol *)memory;
     heap h = {(candidate *)(memory + count * sizeof(*symbols)), 0};
@@ -169,7 +169,7 @@ static int32_t id_of(const tfm__subword_model *model, const char *text, size_t b
     return tfm__token_map_find_base(model->token_map, with, length + suffix);
 }
 
-/* The bytes of a character, with what goes around it, as pieces; false if one has none. */
+/* The bytes of a character, with prefix and suffix, as pieces; false if one has none. */
 static bool add_byte_fallback(const bpe *b, int32_t *ids, size_t *count, const char *text, size_t bytes, bool first,
                               bool last) {
     const char *parts[] = {first || !b->prefix ? "" : b->prefix, NULL, last && b->suffix ? b->suffix : ""};
@@ -185,8 +185,8 @@ static bool add_byte_fallback(const bpe *b, int32_t *ids, size_t *count, const c
     return true;
 }
 
-/* The symbols that a word begins as. An unknown one waits until what follows is known, since others may join it; that
- * bytes overtake it is how `tokenizers` does it. */
+/* The initial symbols of a word. An unknown one is held back until the next is known, since adjacent ones fuse; byte
+ * pieces may precede it, as in `tokenizers`. */
 static size_t initial_symbols(const tfm__subword_model *model, int32_t *ids, const char *word, size_t bytes) {
     const bpe *b = model->self;
     size_t count = 0, next;
@@ -219,7 +219,7 @@ static tfm_status encode_word(const tfm__subword_model *model, tfm__id_buffer *o
     const int32_t whole = b->ignore_merges ? tfm__token_map_find_base(model->token_map, word, bytes) : -1;
     if (whole >= 0)
         return tfm__id_buffer_add(out, whole);
-    /* A character becomes four bytes at most, and what goes around words that many more for each. */
+    /* A character has at most four bytes, each with prefix and suffix. */
     const size_t around = (b->prefix ? strlen(b->prefix) : 0) * bytes + (b->suffix ? strlen(b->suffix) : 0);
     tfm_status status = tfm__id_buffer_reserve(out, bytes + around + 8);
     if (status != TFM_OK)
@@ -331,8 +331,8 @@ static tfm_status read_options(bpe *b, const json_t *value, tfm__json_location l
     const json_t *dropout = json_object_get(value, "dropout");
     if (json_number_value(dropout) > 0 || (dropout && !json_is_null(dropout) && !json_is_number(dropout)))
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: `dropout` in `%s` is %s, by which each call would cut in another way; set it to null",
-                         location.path, location.section, tfm__json_text((char[TFM__JSON_TEXT]){0}, dropout));
+                         "%s: `dropout` in `%s` is %s, which makes encoding random; set it to null", location.path,
+                         location.section, tfm__json_text((char[TFM__JSON_TEXT]){0}, dropout));
     tfm_status status = tfm__hf_bool(&b->byte_fallback, value, "byte_fallback", false, location);
     if (status == TFM_OK)
         status = tfm__hf_bool(&b->fuse_unk, value, "fuse_unk", false, location);

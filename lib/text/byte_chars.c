@@ -1,6 +1,6 @@
 #include "text/normalize.h"
 
-/* GPT-2's table: printable bytes of Latin-1 are themselves, the 68 others are U+0100 and on in their order. */
+/* GPT-2's table: printable bytes of Latin-1 map to themselves, the 68 others to U+0100 and up, in order. */
 
 static bool is_itself(int32_t c) {
     return (c >= '!' && c <= '~') || (c >= 0xa1 && c <= 0xac) || (c >= 0xae && c <= 0xff);

@@ -1,22 +1,22 @@
-/* Text that grows, and characters of well-formed UTF-8. */
+/* A byte buffer, and iteration over well-formed UTF-8. */
 #ifndef TFM_LIB_BYTES_H
 #define TFM_LIB_BYTES_H
 
 #include <string.h>
 #include "base/base.h"
 
-/* Bytes, growing. It starts as {0}. Once memory was wanting it stays `failed` and takes nothing more, so that whoever
- * fills it asks once, at the end. */
+/* A growing byte buffer, initially {0}. After an allocation failure it stays `failed` and ignores additions, so that
+ * callers check once, at the end. */
 typedef struct tfm__bytes {
-    char *data; /* NULL while nothing was added */
+    char *data; /* NULL while empty */
     size_t count, capacity;
     bool failed;
 } tfm__bytes;
 
 void tfm__bytes_free(tfm__bytes *bytes);
-/* Makes room for `more` bytes, and returns whether there is. */
+/* Reserves `more` bytes; false on failure. */
 bool tfm__bytes_reserve(tfm__bytes *bytes, size_t more);
-/* The bytes with a NUL after them, for free(), or NULL if it has failed. The struct is {0} afterwards. */
+/* The bytes with a terminating NUL, for free(), or NULL if it has failed. Resets the struct to {0}. */
 char *tfm__bytes_take(tfm__bytes *bytes);
 
 static inline void tfm__bytes_add(tfm__bytes *out, const char *text, size_t bytes) {
@@ -26,7 +26,7 @@ static inline void tfm__bytes_add(tfm__bytes *out, const char *text, size_t byte
     }
 }
 
-/* Characters of well-formed UTF-8. `at` is inside the text and at a character's first byte. */
+/* Iteration over well-formed UTF-8. `at` is within the text, at a character's first byte. */
 
 static inline size_t tfm__char_bytes(const char *at) {
     const unsigned char first = (unsigned char)*at;
@@ -52,7 +52,7 @@ static inline int32_t tfm__char_next(const char *text, size_t *at) {
     return (b[0] & 0x07) << 18 | (b[1] & 0x3f) << 12 | (b[2] & 0x3f) << 6 | (b[3] & 0x3f);
 }
 
-/* The character before `at`, which is not the text's beginning. */
+/* The character before `at`; `at` is not 0. */
 static inline int32_t tfm__char_before(const char *text, size_t at) {
     do
         at--;
@@ -60,7 +60,7 @@ static inline int32_t tfm__char_before(const char *text, size_t at) {
     return tfm__char_next(text, &at);
 }
 
-/* Writes a character, 1 to 4 bytes, and returns how many. */
+/* Writes a character, 1 to 4 bytes, and returns their number. */
 static inline size_t tfm__char_write(char out[4], int32_t c) {
     if (c < 0x80) {
         out[0] = (char)c;

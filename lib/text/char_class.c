@@ -2,8 +2,8 @@
 #include <unicode/uscript.h>
 #include "text/char_class.h"
 
-/* The tables that `tokenizers` has are of several versions of Unicode: those of punctuation and accents are Unicode
- * 8's, those of marks and scripts Unicode 9's. What has come into another class since is named. */
+/* The tables of `tokenizers` are of several versions of Unicode: 8 for punctuation and accents, 9 for marks and
+ * scripts. Characters that changed class since are listed. */
 static bool is_of(int32_t c, int version) {
     UVersionInfo age;
     u_charAge(c, age);
@@ -65,7 +65,7 @@ int tfm__char_to_lower(int32_t out[2], int32_t c) {
         out[0] = c >= 'A' && c <= 'Z' ? c + 32 : c;
         return 1;
     }
-    if (c == 0x130) { /* the only one that becomes two everywhere */
+    if (c == 0x130) { /* the only one that becomes two characters in every language */
         out[0] = 'i';
         out[1] = 0x307;
         return 2;

@@ -2,12 +2,12 @@
 #include "text/char_class.h"
 #include "text/utf8.h"
 
-/* The number of units in bytes, the units of a double array as darts-clone packs it (little-endian), and the
- * replacements with a NUL after each. */
+/* The format: the byte size of the double array, the array as darts-clone packs it (little-endian), and the
+ * replacements, each with a NUL. */
 struct tfm__charsmap {
     uint32_t *units;
     size_t count;
-    char *texts; /* with a NUL at the end */
+    char *texts; /* with a terminating NUL */
     size_t text_bytes;
     bool longest;
 };
@@ -21,7 +21,7 @@ tfm_status tfm__charsmap_new(tfm__charsmap **out, const void *data, size_t size,
     const size_t units = size >= 4 ? little32(bytes) : 0;
     *out = NULL;
     if (size && (size < 4 || units % 4 != 0 || units > size - 4))
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: the table of normalisations is damaged: it leads outside itself", path);
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: the normalisation table is damaged: an offset is out of range", path);
     tfm__charsmap *map = *out = tfm__alloc(1, sizeof(*map));
     if (!map)
         return TFM_ERROR_MEMORY;
@@ -39,8 +39,7 @@ tfm_status tfm__charsmap_new(tfm__charsmap **out, const void *data, size_t size,
         memcpy(map->texts, bytes + 4 + units, map->text_bytes);
     if (tfm__utf8_valid(map->texts, map->text_bytes) != map->text_bytes) {
         tfm__charsmap_free(out);
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: the table of normalisations is damaged: a replacement is not UTF-8",
-                         path);
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: the normalisation table is damaged: a replacement is not UTF-8", path);
     }
     return TFM_OK;
 }
@@ -92,7 +91,7 @@ static uint32_t offset(uint32_t unit) {
     return (unit >> 10) << ((unit & 1u << 9) >> 6);
 }
 
-/* The replacement of the shortest rule that the text begins with, or of the longest, or NULL; *length: the bytes of the
+/* The replacement of the shortest or the longest rule that is a prefix of the text, or NULL; *length: the bytes of the
  * rule. */
 static const char *replacement(const tfm__charsmap *map, const char *text, size_t bytes, size_t *length) {
     const char *found = NULL;
@@ -120,13 +119,13 @@ static const char *replacement(const tfm__charsmap *map, const char *text, size_
     return found;
 }
 
-/* Whether bytes begin a character. */
+/* Whether the bytes begin a character. */
 static bool begins(const char *text) {
     return ((unsigned char)*text & 0xc0) != 0x80;
 }
 
-/* As SentencePiece does: the longest rule at each place, or else the character as it is. A rule that ends within a
- * character is one of a damaged table. */
+/* As SentencePiece: applies the longest rule at each position, else copies the character. A rule that ends within a
+ * character is of a damaged table. */
 static void run_longest(const tfm__charsmap *map, tfm__bytes *out, const char *text, size_t bytes) {
     for (size_t at = 0; at < bytes;) {
         size_t next = at, length = 0;
@@ -145,7 +144,7 @@ static void run_longest(const tfm__charsmap *map, tfm__bytes *out, const char *t
 static bool replace(const tfm__charsmap *map, tfm__bytes *out, const char *text, size_t bytes) {
     size_t length;
     const char *by = replacement(map, text, bytes, &length);
-    if (by && !begins(by)) /* into a character: no table that was not made to */
+    if (by && !begins(by)) /* into a character: only damaged tables do */
         by = NULL;
     if (by)
         tfm__bytes_add(out, by, strlen(by));
@@ -160,7 +159,7 @@ void tfm__charsmap_run(const tfm__charsmap *map, tfm__bytes *out, const char *te
     for (size_t at = 0; at < bytes;) {
         size_t end = at;
         int32_t last = tfm__char_next(text, &end);
-        /* Of grapheme clusters only those below six bytes are looked up whole. */
+        /* Only grapheme clusters below six bytes are looked up whole. */
         for (size_t next = end; next < bytes; end = next) {
             const int32_t c = tfm__char_next(text, &next);
             if (!tfm__char_extends_grapheme(last, c))

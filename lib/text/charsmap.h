@@ -1,5 +1,4 @@
-/* The table of normalisations that a SentencePiece model carries, read as `tokenizers` reads it, or as SentencePiece.
- */
+/* The normalisation table of a SentencePiece model, applied as in `tokenizers` or as in SentencePiece. */
 #ifndef TFM_LIB_CHARSMAP_H
 #define TFM_LIB_CHARSMAP_H
 
@@ -8,10 +7,10 @@
 
 typedef struct tfm__charsmap tfm__charsmap;
 
-/* Takes the table's bytes. An empty one changes nothing. TFM_ERROR_FORMAT if it is damaged. */
+/* Copies the table's bytes. An empty table changes nothing. TFM_ERROR_FORMAT if it is damaged. */
 tfm_status tfm__charsmap_new(tfm__charsmap **out, const void *bytes, size_t size, const char *path);
-/* The same from base64. `longest`: the longest rule counts wherever it begins, as in SentencePiece; `tokenizers` takes
- * the shortest that a grapheme cluster or a character begins with, and all of that goes with it. */
+/* The same from base64. `longest`: applies the longest rule at any position, as SentencePiece; `tokenizers` applies the
+ * shortest rule that is a prefix of a grapheme cluster or character, and replaces all of that. */
 tfm_status tfm__charsmap_new_base64(tfm__charsmap **out, const char *text, bool longest, const char *path);
 void tfm__charsmap_free(tfm__charsmap **map);
 

@@ -1,4 +1,4 @@
-/* chrF: include/tfm/metrics.h has the formula and where it is from. */
+/* chrF: include/tfm/metrics.h has the formula and its source. */
 #include "text/metrics.h"
 
 tfm_status tfm__chrf_count(tfm__chrf_counts *counts, tfm__ngram_scratch *scratch, const int32_t *hypothesis,
@@ -23,7 +23,7 @@ double tfm__chrf_score(const tfm__chrf_counts *counts) {
         recall += (double)counts->matches[n] / (double)counts->reference[n];
         orders++;
     }
-    if (precision == 0) /* then nothing matched, and recall is 0 as well */
+    if (precision == 0) /* no matches, so recall is 0 too */
         return 0;
     precision /= orders;
     recall /= orders;

@@ -1,4 +1,4 @@
-/* Building a tokenizer.json: settings of a class, its sections, tokens and templates. */
+/* Builds a tokenizer.json: settings of a class, sections, tokens and templates. */
 #include <stdlib.h>
 #include "text/hf_convert.h"
 
@@ -74,7 +74,7 @@ json_int_t tfm__convert_piece_id(const tfm__conversion *c, const char *piece) {
     return -1;
 }
 
-/* The id of a token that the vocabulary does not have: what tokenizer_config.json says, else the next one. */
+/* The id of a token outside the vocabulary: from tokenizer_config.json, else the next one. */
 static json_int_t added_id(tfm__conversion *c, const char *text) {
     json_t *added = json_object_get(c->root, "added_tokens");
     const json_t *vocab = json_object_get(json_object_get(c->root, "model"), "vocab");

@@ -1,9 +1,9 @@
-/* SentencePiece models as the classes of transformers take them. */
+/* Conversion of SentencePiece models, as in the classes of transformers. */
 #include "base/file.h"
 #include "text/hf_convert.h"
 #include "text/protobuf.h"
 
-/* What a model file says. */
+/* The content of a model file. */
 typedef struct model {
     json_t *pieces; /* [["piece", score], ...] */
     const unsigned char *charsmap;
@@ -14,7 +14,7 @@ enum { CONTROL = 3, USER_DEFINED = 4 };
 
 #define BLANK "\xe2\x96\x81"
 
-/* Whether tokenizer_config.json lists special tokens of its own: transformers leaves the model's ones to it then. */
+/* Whether tokenizer_config.json lists special tokens: transformers then ignores the model's. */
 static bool lists_specials(const tfm__conversion *c) {
     return json_array_size(json_object_get(c->config, "extra_special_tokens")) > 0 ||
            json_array_size(json_object_get(c->config, "additional_special_tokens")) > 0;
@@ -50,9 +50,9 @@ static tfm_status read_piece(tfm__conversion *c, model *m, tfm__proto_message me
     return TFM_OK;
 }
 
-/* pieces = 1, and in normalizer_spec = 3 the table of normalisations = 2. */
+/* pieces = 1, and in normalizer_spec = 3 the normalisation table = 2. */
 static tfm_status read_model(tfm__conversion *c, model *m, const tfm__file *file) {
-    const unsigned char *data = file->size ? file->data : (const unsigned char *)""; /* an empty one has no memory */
+    const unsigned char *data = file->size ? file->data : (const unsigned char *)""; /* an empty file has no memory */
     tfm__proto_message message = {data, data + file->size};
     tfm__proto_field f, inner;
     tfm_status status = TFM_OK;
@@ -94,7 +94,7 @@ static json_t *replace_by_blank(const char *expression) {
     return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "Regex", expression, "content", " ");
 }
 
-/* The table of normalisations, or without one, blanks for `fallback`; and with `runs` one blank for several. */
+/* The normalisation table, or without one, blanks for `fallback`; `runs` collapses runs of blanks. */
 static void set_normalizer(tfm__conversion *c, const model *m, const char *fallback, bool runs) {
     char *rules = m->charsmap_bytes ? base64(m->charsmap, m->charsmap_bytes) : NULL;
     json_t *steps = json_array();
@@ -111,7 +111,7 @@ static void set_normalizer(tfm__conversion *c, const model *m, const char *fallb
     free(rules);
 }
 
-/* A blank's sign before each word, which `words` are cut at first. */
+/* A Metaspace step; `words` splits at blanks first. */
 static void set_metaspace(tfm__conversion *c, bool words) {
     const bool prefix = tfm__convert_flag(c, "add_prefix_space", true);
     json_t *step = json_pack("{s:s, s:s, s:s, s:b}", "type", "Metaspace", "replacement", BLANK, "prepend_scheme",
@@ -132,7 +132,7 @@ static void add_pieces(tfm__conversion *c, json_t *vocab, const model *m, size_t
         tfm__convert_append(c, vocab, json_incref(json_array_get(m->pieces, i)));
 }
 
-/* fairseq's first four, and the model's from the fourth on. */
+/* fairseq's first four tokens, then the model's from its fourth on. */
 static json_t *fairseq_vocab(tfm__conversion *c, const model *m) {
     static const int FIRST[] = {TFM__BOS, TFM__PAD, TFM__EOS, TFM__UNK};
     json_t *vocab = json_array();
@@ -147,7 +147,7 @@ static void set_unigram(tfm__conversion *c, json_t *vocab, int unk) {
                              json_pack("{s:s, s:o, s:i}", "type", "Unigram", "vocab", vocab, "unk_id", unk));
 }
 
-/* <s> $A </s>, and between two texts twice the last. */
+/* <s> $A </s>, with two </s> between a pair of texts. */
 static void set_template(tfm__conversion *c) {
     const char *bos = tfm__convert_special_token(c, TFM__BOS), *eos = tfm__convert_special_token(c, TFM__EOS);
     const char *const single[] = {bos, tfm__convert_seq_a, eos, NULL};
@@ -157,7 +157,7 @@ static void set_template(tfm__conversion *c) {
 
 /* ---- Unigrams ----------------------------------------------------------------------------------------- */
 
-/* A number of tokens that tokenizer_config.json says. */
+/* A token count in tokenizer_config.json. */
 static tfm_status read_count(int *out, const tfm__conversion *c, const char *key, int fallback) {
     int64_t count;
     const tfm_status status =
@@ -191,7 +191,7 @@ static tfm_status convert_t5(tfm__conversion *c, const model *m) {
     return TFM_OK;
 }
 
-/* The padding, the end, the two masks, tokens for each of `offset` places, and the model's from <unk> on. */
+/* Padding, EOS, the two masks, tokens for each of `offset` positions, and the model's from <unk> on. */
 static tfm_status convert_pegasus(tfm__conversion *c, const model *m) {
     const json_t *sentence = json_object_get(c->config, "mask_token_sent");
     const char *mask = json_is_string(sentence) ? json_string_value(sentence) : "<mask_1>";
@@ -235,7 +235,7 @@ static tfm_status convert_xlm_roberta(tfm__conversion *c, const model *m) {
     return TFM_OK;
 }
 
-/* Three of fairseq's names stand for nothing here: the model's own come later. */
+/* Three of fairseq's names are unused: the model's own come later. */
 static tfm_status convert_camembert(tfm__conversion *c, const model *m) {
     json_t *vocab = json_array();
     add_piece(c, vocab, "<s>NOTUSED", 0);
@@ -265,11 +265,10 @@ static tfm_status convert_mbart(tfm__conversion *c, const model *m) {
 
 /* ---- Byte pairs --------------------------------------------------------------------------------------- */
 
-/* Longer pieces are no words of any language; each of their cuts is looked up. */
+/* Longer pieces are not words of any language; all of their splits are looked up. */
 enum { MAX_PIECE = 1024 };
 
-/* Every way to cut a piece into two others is a merge; those of earlier pieces come first, and of one piece those with
- * the shorter left side. */
+/* Every split of a piece into two pieces is a merge, sorted by the piece, then by the length of the left side. */
 static json_t *merges_of(tfm__conversion *c, const json_t *vocab, const model *m) {
     json_t *merges = json_array();
     for (size_t i = 0; i < json_array_size(m->pieces); i++) {
@@ -288,7 +287,7 @@ static json_t *merges_of(tfm__conversion *c, const json_t *vocab, const model *m
     return merges;
 }
 
-/* Pieces by their places; one that is there twice has the later. */
+/* Pieces by index; of duplicates the last one counts. */
 static json_t *ids_of(tfm__conversion *c, const json_t *pieces) {
     json_t *vocab = json_object();
     for (size_t i = 0; i < json_array_size(pieces); i++)
@@ -301,7 +300,8 @@ static tfm_status set_bpe(tfm__conversion *c, json_t *vocab, json_t *merges, boo
     if (json_array_size(merges) == 0) {
         json_decref(vocab);
         json_decref(merges);
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: no piece is made of two others, so it has no byte pairs", c->path);
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: no piece consists of two others, so it is not a byte-pair model",
+                         c->path);
     }
     json_t *pairs = json_pack("{s:s, s:o, s:o, s:b, s:b}", "type", "BPE", "vocab", vocab, "merges", merges, "fuse_unk",
                               1, "byte_fallback", (int)bytes);
@@ -311,7 +311,7 @@ static tfm_status set_bpe(tfm__conversion *c, json_t *vocab, json_t *merges, boo
     return TFM_OK;
 }
 
-/* Blanks for their signs, bytes, and with `strip` no blank at the beginning. */
+/* Decodes blanks and byte pieces; `strip` removes a leading blank. */
 static void set_bytes_decoder(tfm__conversion *c, bool strip) {
     json_t *steps = tfm__convert_json("[{'type': 'Replace', 'pattern': {'String': '" BLANK "'}, 'content': ' '}, "
                                       "{'type': 'ByteFallback'}, {'type': 'Fuse'}]");
@@ -394,11 +394,10 @@ tfm_status tfm__convert_sentencepiece(tfm__conversion *c) {
     size_t i = 0;
     for (; i < TFM__COUNT(KINDS) && !tfm__convert_is_class(c, KINDS[i].name); i++)
         ;
-    tfm_status status =
-        i < TFM__COUNT(KINDS)
-            ? tfm__file_map(&file, c->path)
-            : tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: tfm does not make a tokenizer of the class %s of this file",
-                        c->path, c->kind->name);
+    tfm_status status = i < TFM__COUNT(KINDS)
+                            ? tfm__file_map(&file, c->path)
+                            : tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: tfm cannot convert this file for the class %s",
+                                        c->path, c->kind->name);
     if (status == TFM_OK)
         status = read_model(c, &m, &file);
     if (status == TFM_OK)

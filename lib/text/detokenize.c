@@ -8,12 +8,12 @@ enum { MAX_STEPS = 64 };
 
 typedef struct step {
     tfm_status (*run)(const struct step *step, tfm__string_list *out, const tfm__string_list *in);
-    char *text, *replacement;        /* a prefix, a suffix; what Replace looks for, and what comes in its place */
+    char *text, *replacement;        /* a prefix, a suffix; Replace's search text and its replacement */
     size_t bytes, replacement_bytes; /* of them */
-    tfm__regex *regex;               /* Replace's, if it is one */
+    tfm__regex *regex;               /* Replace's, if it is a regular expression */
     int32_t character;               /* Strip's, Metaspace's */
     size_t start, stop;              /* Strip's */
-    bool keep;                       /* Metaspace: the first sign is a blank */
+    bool keep;                       /* Metaspace: keeps the first blank */
     bool cleanup;                    /* WordPiece's */
 } step;
 
@@ -61,7 +61,7 @@ static void replace_all(tfm__bytes *out, const char *text, size_t bytes, const c
     tfm__bytes_add(out, text, (size_t)(end - text));
 }
 
-/* Pairs of what is looked for and what it becomes, one after another. */
+/* Applies pairs of search text and replacement, in order. */
 static tfm_status replace_pairs(tfm__bytes *out, const char *text, size_t bytes, const char *const pairs[][2],
                                 size_t count) {
     tfm__bytes a = {0}, b = {0};
@@ -148,7 +148,7 @@ STEP(byte_level) {
         for (size_t at = 0; at < length;) {
             const int byte = tfm__char_to_byte(tfm__char_next(text, &at));
             const char one = (char)byte;
-            if (byte < 0) { /* a piece with other characters, such as an added one, is itself */
+            if (byte < 0) { /* a piece with other characters, such as an added token, is copied */
                 raw.count = before;
                 tfm__bytes_add(&raw, text, length);
                 break;
@@ -176,7 +176,7 @@ int tfm__parse_byte_piece(const char *text, size_t bytes) {
     return hex(text[3]) * 16 + hex(text[4]);
 }
 
-/* Bytes that came one after another are a text together, or each is U+FFFD. */
+/* Adjacent byte pieces form one text, or each becomes U+FFFD. */
 static void end_bytes(tfm__string_list *out, tfm__bytes *raw) {
     if (!raw->count)
         return;
@@ -293,7 +293,7 @@ static tfm_status read_strip(step *s, const json_t *value, tfm__json_location lo
         return status;
     s->character = *content ? tfm__char_next(content, &at) : -1;
     if (start < 0 || stop < 0 || at == 0 || content[at])
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: Strip in `%s` needs one character, and how many of it at either end",
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: Strip in `%s` needs one character, and its counts at both ends",
                          location.path, location.section);
     s->start = (size_t)start;
     s->stop = (size_t)stop;
@@ -373,7 +373,7 @@ bool tfm__detokenizer_is_byte_level(const tfm__detokenizer *decoder) {
 
 /* ---- A text ------------------------------------------------------------------------------------------- */
 
-/* A piece may become longer with each step: of a hostile file no more than this. */
+/* Limit of a text: each step may lengthen a piece, and a hostile file would exhaust memory. */
 #define MAX_TEXT(bytes) (((size_t)1 << 20) + 64 * (bytes))
 
 tfm_status tfm__detokenizer_run(const tfm__detokenizer *d, tfm__bytes *out, tfm__string_list *texts) {
@@ -388,7 +388,7 @@ tfm_status tfm__detokenizer_run(const tfm__detokenizer *d, tfm__bytes *out, tfm_
         *texts = done;
         if (status == TFM_OK && texts->bytes.count > most)
             status =
-                tfm__fail(TFM_ERROR_INPUT, "the tokenizer's decoder makes a text of %zu bytes", texts->bytes.count);
+                tfm__fail(TFM_ERROR_INPUT, "the tokenizer's decoder produces a text of %zu bytes", texts->bytes.count);
         if (texts->bytes.failed || spare.bytes.failed)
             status = TFM_ERROR_MEMORY;
     }

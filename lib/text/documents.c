@@ -6,11 +6,10 @@
 
 tfm_status tfm__document_check(const char *call, const tfm_document_options *o) {
     if (o->json_lines && o->separator)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: a separator and json_lines do not go together", call);
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: separator and json_lines exclude each other", call);
     if (o->separator && strpbrk(o->separator, "\r\n"))
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "%s: the separator has a line end in it; it is looked for within lines, and an empty one is a "
-                         "blank line",
+                         "%s: the separator has a line end in it; use one within a line, or \"\" for blank lines",
                          call);
     return TFM_OK;
 }
@@ -51,22 +50,22 @@ static tfm_status next_json(tfm__line_reader *lines, bool *more) {
     json_t *object = json_loadb(lines->text, lines->bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
     const json_t *text = json_object_get(object, "text");
     if (!object)
-        status = tfm__fail(TFM_ERROR_INPUT, "it is no JSON: %s", error.text);
+        status = tfm__fail(TFM_ERROR_INPUT, "it is not JSON: %s", error.text);
     else if (!json_is_string(text))
-        status = tfm__fail(TFM_ERROR_INPUT, "it is no JSON object with a string \"text\"");
+        status = tfm__fail(TFM_ERROR_INPUT, "it is not a JSON object with a string \"text\"");
     else
         status = take(lines, json_string_value(text), json_string_length(text));
     json_decref(object);
     return status;
 }
 
-/* A document that is put together. */
+/* A document being assembled. */
 typedef struct parts {
     char *text;
     size_t bytes, capacity;
 } parts;
 
-/* Adds a line; blank space before the first one is no part of a document. */
+/* Adds a line; skips blank space before the first one. */
 static tfm_status add(parts *p, const char *text, size_t bytes) {
     if (p->bytes == 0 && is_blank(text, bytes))
         return TFM_OK;
@@ -80,14 +79,14 @@ static tfm_status add(parts *p, const char *text, size_t bytes) {
     return TFM_OK;
 }
 
-/* Where the separator is in the line just read, or NULL. An empty one is a line of nothing but blanks. */
+/* The separator's position in the current line, or NULL. An empty separator matches blank lines. */
 static const char *find(const tfm__line_reader *lines, const char *separator) {
     if (!*separator)
         return is_blank(lines->text, lines->bytes) ? lines->text : NULL;
     return memmem(lines->text, lines->bytes, separator, strlen(separator));
 }
 
-/* Has the next read begin with byte `from` of the line just read, unless nothing follows there but its end. */
+/* Makes the next read begin at byte `from` of the current line, unless only its end follows. */
 static tfm_status give_back(tfm__line_reader *lines, size_t from) {
     if (from >= lines->bytes)
         return TFM_OK;
@@ -96,8 +95,8 @@ static tfm_status give_back(tfm__line_reader *lines, size_t from) {
                : tfm__fail(TFM_ERROR_IO, "%s: %s", lines->name, strerror(errno));
 }
 
-/* Lines up to the separator or the end of the file, without blank lines around them. Where nothing is between two
- * separators there is no document. */
+/* Lines up to the separator or the end of the file, without surrounding blank lines. Adjacent separators yield no
+ * document. */
 static tfm_status next_between(tfm__line_reader *lines, const char *separator, bool *more) {
     parts p = {0};
     bool over = false;

@@ -53,7 +53,7 @@ tfm_status tfm__hf_added_token_flags(tfm__hf_added_token *out, const json_t *val
     return status == TFM_OK ? tfm__hf_bool(&out->normalized, value, "normalized", !out->special, location) : status;
 }
 
-/* Comparing each with each would take long for more. */
+/* More would be slow: all pairs are compared. */
 enum { MAX_ADDED = 1 << 15 };
 
 tfm_status tfm__hf_added_tokens_read(tfm__hf_added_tokens *a, tfm__token_map *token_map, const json_t *list,
@@ -105,7 +105,7 @@ static tfm_status normalize(tfm__hf_added_token *token, const tfm__normalizer *n
     return status;
 }
 
-/* The tokens that are looked for in raw or in normalised text. */
+/* The tokens to find in raw or in normalised text. */
 static tfm_status make_trie(tfm__trie *out, tfm__hf_added_tokens *a, bool normal, const tfm__normalizer *normalizer) {
     tfm__trie_key *keys = tfm__alloc(a->count, sizeof(*keys));
     tfm_status status = keys ? TFM_OK : TFM_ERROR_MEMORY;
@@ -125,7 +125,7 @@ static tfm_status make_trie(tfm__trie *out, tfm__hf_added_tokens *a, bool normal
     return status;
 }
 
-/* Which of them add nothing to a text. */
+/* Finds tokens without text in decoding. */
 static tfm_status find_skipped(tfm__hf_added_tokens *a) {
     tfm__token_map *special;
     tfm_status status = tfm__token_map_new(&special);
@@ -172,7 +172,7 @@ const tfm__hf_added_token *tfm__hf_added_token_by_id(const tfm__hf_added_tokens 
     return id >= 0 && (size_t)id < a->by_id_count && a->by_id[id] >= 0 ? &a->items[a->by_id[id]] : NULL;
 }
 
-/* Whether a word goes on across a place. */
+/* Whether a word continues across a position. */
 static bool word_before(const char *text, size_t at) {
     return at > 0 && tfm__char_is_word(tfm__char_before(text, at));
 }
@@ -198,7 +198,7 @@ static size_t blanks_after(const char *text, size_t at, size_t bytes) {
 void tfm__hf_added_tokens_split(const tfm__hf_added_tokens *a, bool normal, tfm__spans *out, const char *text,
                                 size_t bytes, size_t base, bool start) {
     const tfm__trie *trie = normal ? &a->normal : &a->raw;
-    size_t last = 0; /* where the part begins that has no cut yet */
+    size_t last = 0; /* the beginning of the part without a span */
     for (size_t at = 0, length = 0; at < bytes && trie->count > 1;) {
         const int32_t found = tfm__trie_longest(trie, text + at, bytes - at, &length);
         if (found < 0) {
@@ -210,7 +210,7 @@ void tfm__hf_added_tokens_split(const tfm__hf_added_tokens *a, bool normal, tfm_
         at = end;
         if (token->single_word && (word_before(text, begin) || word_after(text, end, bytes)))
             continue;
-        if (token->lstrip) { /* what the token before took is taken */
+        if (token->lstrip) { /* not beyond the previous token's end */
             begin = blanks_before(text, begin, last < begin ? last : begin);
             begin = begin < last ? last : begin;
         }
@@ -220,7 +220,7 @@ void tfm__hf_added_tokens_split(const tfm__hf_added_tokens *a, bool normal, tfm_
             tfm__spans_add(out, base + last, base + begin, -1, start && last == 0);
         end = end < begin ? begin : end;
         tfm__spans_add(out, base + begin, base + end, token->id, start && begin == 0);
-        last = end; /* also where what stands after another token was taken with it: that comes twice then */
+        last = end; /* also if the previous token took the text after it: then it occurs twice */
     }
     if (last < bytes)
         tfm__spans_add(out, base + last, base + bytes, -1, start && last == 0);

@@ -49,14 +49,14 @@ static const tfm__hf_class CLASSES[] = {
     {.name = "Gemma", .specials = {"<bos>", "<eos>", "<unk>", NULL, "<pad>", NULL, "<mask>"}},
 };
 
-/* Classes that are another one under a second name. */
+/* Aliases of classes. */
 static const char *const ALIASES[][2] = {
     {"MT5", "T5"},
     {"Electra", "Bert"},
     {"CodeLlama", "Llama"},
 };
 
-/* Whose tokenizers the models of config.json have. */
+/* The tokenizer class by model_type of config.json. */
 static const char *const MODELS[][2] = {
     {"gpt2", "GPT2"},
     {"opt", "GPT2"},
@@ -89,7 +89,7 @@ static const char *const MODELS[][2] = {
     {"mistral", "Llama"},
 };
 
-/* Whether `name` is that of a class, with or without what the library puts after it. */
+/* Whether `name` is the class, with or without a library suffix. */
 static bool is_class(const char *name, const char *class) {
     const size_t length = strlen(class);
     const char *behind = strncmp(name, class, length) == 0 ? name + length : "-";
@@ -106,7 +106,7 @@ const tfm__hf_class *tfm__hf_class_by_name(const char *name) {
     return NULL;
 }
 
-/* NLLB's models are of M2M-100's kind, and have no vocab.json. */
+/* NLLB has the model_type of M2M-100, and no vocab.json. */
 static bool is_nllb(const char *type, const char *dir) {
     return strcmp(type, "m2m_100") == 0 && !tfm__file_exists_in(dir, "vocab.json");
 }
@@ -125,7 +125,7 @@ tfm_status tfm__hf_class_find(const tfm__hf_class **out, const json_t *config, c
         return status;
     }
     if (status != TFM_OK)
-        model = NULL; /* who opens the model says what is wrong with it */
+        model = NULL; /* the code that opens the model reports the error */
     if (!name && (name = json_string_value(json_object_get(model, "tokenizer_class"))))
         found = tfm__hf_class_by_name(name);
     const char *type = json_string_value(json_object_get(model, "model_type"));

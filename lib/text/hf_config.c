@@ -1,4 +1,4 @@
-/* What tokenizer_config.json and its older companions say beside a tokenizer.json. */
+/* Settings of tokenizer_config.json and its older companions, next to a tokenizer.json. */
 #include <errno.h>
 #include "base/file.h"
 #include "text/hf_class.h"
@@ -10,8 +10,8 @@ static const tfm__hf_added_token *find_added(const tfm__hf_tokenizer *t, const c
     return NULL;
 }
 
-/* A token: a string, or an object with `content` and flags. What is known of it already stays, but for what the object
- * says; of a token that is named as a special one all of it stays, as in transformers. */
+/* Adds a token: a string, or an object with `content` and flags. Known properties stay, except those in the object;
+ * those of a token named as special all stay, as in transformers. */
 static tfm_status add_token(tfm__hf_tokenizer *t, const json_t *value, int64_t id, bool special, bool named,
                             tfm__json_location location) {
     tfm__hf_added_token piece = {.special = special, .normalized = !special, .id = (int32_t)id};
@@ -37,7 +37,7 @@ static tfm_status add_added_tokens_decoder(tfm__hf_tokenizer *t, const json_t *d
     json_t *value;
     int64_t last = -1;
     tfm_status status = TFM_OK;
-    if (json_object_size(decoder) > 4096) /* finding the next would take long: the ids say where they go anyway */
+    if (json_object_size(decoder) > 4096) /* finding the next id would be slow: the ids are explicit anyway */
         last = INT64_MAX;
     for (size_t left = json_object_size(decoder); left > 0 && status == TFM_OK; left--) {
         const json_t *next = NULL;
@@ -84,8 +84,8 @@ static tfm_status add_added_tokens_file(tfm__hf_tokenizer *t, const char *dir) {
     return status;
 }
 
-/* A list of tokens, or an object whose values they are. In transformers a name in a list makes no token special that
- * was added without being that. */
+/* A list of tokens, or an object with tokens as values. As in transformers, a list does not make a token special that
+ * was added as a normal one. */
 static tfm_status add_extra(tfm__hf_tokenizer *t, const json_t *config, const char *key, const char *path) {
     const json_t *list = json_object_get(config, key);
     const char *name;
@@ -103,7 +103,7 @@ static tfm_status add_extra(tfm__hf_tokenizer *t, const json_t *config, const ch
     return status;
 }
 
-/* Finds the special tokens, adds those that there are not yet, and notes their ids. */
+/* Finds the special tokens, adds missing ones, and stores their ids. */
 static tfm_status find_specials(int32_t ids[TFM__SPECIALS], tfm__hf_tokenizer *t, const json_t *config,
                                 const json_t *map, const tfm__hf_class *kind, const char *path) {
     tfm_status status = TFM_OK;
@@ -112,12 +112,12 @@ static tfm_status find_specials(int32_t ids[TFM__SPECIALS], tfm__hf_tokenizer *t
         if (!value)
             value = json_object_get(config, tfm__special_keys[i]);
         const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
-        if (!value && kind) /* a name that nobody said */
+        if (!value && kind) /* default name */
             text = kind->specials[i];
         if (value && !json_is_null(value))
             status = add_token(t, value, -1, true, true, (tfm__json_location){path, tfm__special_keys[i]});
         ids[i] = text ? tfm__token_map_find(t->model.token_map, text, strlen(text)) : -1;
-        /* It counts where the vocabulary has it; to older files transformers adds it. */
+        /* A default counts if the vocabulary has it; with older files transformers adds it. */
         if (!value && text && (ids[i] >= 0 || t->legacy_files)) {
             json_t *name = json_string(text);
             status = name ? add_token(t, name, -1, true, true, (tfm__json_location){path, tfm__special_keys[i]})
@@ -129,7 +129,7 @@ static tfm_status find_specials(int32_t ids[TFM__SPECIALS], tfm__hf_tokenizer *t
     return status;
 }
 
-/* Where nobody says which tokens are special: names that many vocabularies have, if they are added tokens. */
+/* Without configured special tokens: common names, if they are added tokens. */
 static void guess_special_tokens(int32_t ids[TFM__SPECIALS], const tfm__hf_tokenizer *t) {
     static const char *const NAMES[][2] = {
         {"<s>", "<bos>"},   {"</s>", "<eos>"}, {"<unk>", "[UNK]"},   {"[SEP]", NULL},
@@ -142,7 +142,7 @@ static void guess_special_tokens(int32_t ids[TFM__SPECIALS], const tfm__hf_token
                     ids[i] = t->added.items[k].id;
 }
 
-/* The language of texts of either side, where the class has one. */
+/* The language of texts of either side, if the class has one. */
 static tfm_status set_languages(tfm__hf_tokenizer *t, const json_t *config, const tfm__hf_class *kind) {
     tfm_status status = tfm__tokenizer_languages(t->languages, config);
     t->language_position = kind->language_position;
@@ -217,7 +217,7 @@ static bool flag_of(const json_t *config, const char *key, bool fallback) {
     return json_is_boolean(value) ? json_is_true(value) : fallback;
 }
 
-/* The normalizer that BERT's classes make themselves: new, or NULL without memory. */
+/* The normalizer that BERT's classes build: new, or NULL without memory. */
 static json_t *bert_normalizer(const json_t *config) {
     const json_t *accents = json_object_get(config, "strip_accents");
     return json_pack("{s:s, s:b, s:b, s:b, s:o}", "type", "BertNormalizer", "clean_text", 1, "lowercase",
@@ -229,7 +229,7 @@ static json_t *bert_normalizer(const json_t *config) {
 tfm_status tfm__hf_override(json_t *root, const json_t *config, const char *dir) {
     static const char *const berts[] = {"Bert", "DistilBert", "MPNet", NULL};
     static const char *const bytes[] = {"GPT2", "Roberta", "Bart", NULL};
-    /* A class that makes nothing itself takes tokenizer.json as it is, whatever the model is. */
+    /* Other classes use tokenizer.json as it is, whatever the model is. */
     const char *name = json_string_value(json_object_get(config, "tokenizer_class"));
     const tfm__hf_class *kind = NULL;
     const tfm_status status = !name || tfm__hf_class_by_name(name) ? tfm__hf_class_find(&kind, config, dir) : TFM_OK;
@@ -254,7 +254,7 @@ tfm_status tfm__hf_configure(tfm__hf_tokenizer *t, tfm_tokenizer_info *info, con
          *map_path = tfm__path_join(dir, "special_tokens_map.json");
     json_t *map = NULL;
     tfm_status status = path && map_path ? tfm__hf_class_find(&kind, config, dir) : TFM_ERROR_MEMORY;
-    /* The older file counts where the newer key is missing. */
+    /* The older file counts if the newer key is missing. */
     if (status == TFM_OK && !json_object_get(config, "added_tokens_decoder") && tfm__file_exists(map_path))
         status = tfm__json_load(&map, map_path);
     if (status == TFM_OK)
@@ -266,7 +266,7 @@ tfm_status tfm__hf_configure(tfm__hf_tokenizer *t, tfm_tokenizer_info *info, con
         status = tfm__hf_bool(&t->added.split_special, config, "split_special_tokens", false,
                               (tfm__json_location){path, "tokenizer_config.json"});
     if (t->model.is_bpe)
-        t->clean_up = false; /* transformers leaves the text of byte-pair models as it is */
+        t->clean_up = false; /* transformers does not clean up the text of byte-pair models */
     json_decref(map);
     free(map_path);
     free(path);

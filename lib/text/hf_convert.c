@@ -1,4 +1,4 @@
-/* The files from before tokenizer.json, as one: for each class of transformers what its tokenizer is made of. */
+/* Converts the files from before tokenizer.json: how each class of transformers builds its tokenizer. */
 #include <stdlib.h>
 #include "base/file.h"
 #include "text/hf_convert.h"
@@ -6,7 +6,7 @@
 #include "text/line_file.h"
 #include "text/utf8.h"
 
-/* Files by which one sees that there is something to convert. */
+/* Files that indicate something to convert. */
 static const char *const PIECES[] = {"spiece.model", "sentencepiece.bpe.model", "tokenizer.model"};
 
 bool tfm__hf_convertible(const char *dir) {
@@ -17,9 +17,9 @@ bool tfm__hf_convertible(const char *dir) {
            (tfm__file_exists_in(dir, "vocab.json") && tfm__file_exists_in(dir, "merges.txt"));
 }
 
-/* ---- What a class is made of -------------------------------------------------------------------------- */
+/* ---- Classes ------------------------------------------------------------------------------------------ */
 
-/* One text between the first token and the last, and two with the last between them, once or twice. */
+/* One text between BOS and EOS; two texts with EOS between them, once or twice. */
 static void set_template(tfm__conversion *c, bool twice) {
     const char *cls = tfm__convert_special_token(c, TFM__CLS), *sep = tfm__convert_special_token(c, TFM__SEP);
     const char *const single[] = {cls, tfm__convert_seq_a, sep, NULL};
@@ -34,7 +34,7 @@ static const char QWEN[] =
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
-/* Whether a line is two pieces with a blank between them. */
+/* Whether a line is two pieces separated by a blank. */
 static bool is_merge(const char *line, size_t bytes) {
     const char *blank = memchr(line, ' ', bytes);
     return blank && blank > line && blank + 1 < line + bytes &&
@@ -49,7 +49,7 @@ static tfm_status read_merges(json_t *merges, const char *path) {
         if (lines.bytes == 0 || (lines.bytes >= 8 && memcmp(lines.text, "#version", 8) == 0))
             continue;
         if (!is_merge(lines.text, lines.bytes)) {
-            status = tfm__fail(TFM_ERROR_FORMAT, "%s: merge %zu is no two pieces with a blank between them", path,
+            status = tfm__fail(TFM_ERROR_FORMAT, "%s: merge %zu is not two pieces with a blank between them", path,
                                json_array_size(merges) + 1);
             continue;
         }
@@ -98,7 +98,7 @@ static tfm_status convert_bpe(tfm__conversion *c) {
 
 /* ---- vocab.txt ---------------------------------------------------------------------------------------- */
 
-/* A word a line, with blanks after it left out; a word that is there twice has the later place. */
+/* One word per line, without trailing blanks; of duplicates the last index counts. */
 static tfm_status read_vocab_txt(json_t *vocab, const char *path) {
     tfm__line_reader lines = {0};
     bool more = true;
@@ -160,7 +160,7 @@ static tfm_status convert_m2m(tfm__conversion *c) {
         tfm__convert_json("{'type': 'Sequence', 'decoders': [{'type': 'Replace', 'pattern': {'String': "
                           "'\xe2\x96\x81'}, 'content': ' '}, {'type': 'Fuse'}, {'type': 'Strip', "
                           "'content': ' ', 'start': 1000000000, 'stop': 1000000000}]}"));
-    /* Each language is a token after all of the vocabulary. */
+    /* Language tokens follow the vocabulary. */
     const char *codes = json_string_value(json_object_get(c->config, "language_codes"));
     tfm__convert_add_languages(
         c, NULL, codes && strcmp(codes, "wmt21") == 0 ? tfm__language_codes_wmt21 : tfm__language_codes_m2m, "__");
@@ -169,7 +169,7 @@ static tfm_status convert_m2m(tfm__conversion *c) {
 
 /* ---- A directory -------------------------------------------------------------------------------------- */
 
-/* The file with the pieces, and the class, where no file says so. */
+/* Finds the file with the pieces, and the class, if no file names it. */
 static tfm_status find_class(tfm__conversion *c) {
     static const char *const GUESSES[] = {"T5", "XLMRoberta", "Llama"};
     const char *name = tfm__file_exists_in(c->dir, "vocab.txt") ? "vocab.txt" : "vocab.json";
@@ -189,7 +189,7 @@ static tfm_status find_class(tfm__conversion *c) {
     return c->path ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
-/* Tokens of the class; which of them take the blanks before them as well. */
+/* Adds the class's tokens, with their lstrip flags. */
 static void add_specials(tfm__conversion *c) {
     static const char *const STRIPPED[] = {"MPNet", "MBart", "MBart50", "Nllb", "Camembert"};
     bool strips = false;
@@ -218,7 +218,7 @@ static tfm_status convert(tfm__conversion *c) {
     const size_t length = strlen(name);
     if (length > 6 && strcmp(name + length - 6, ".model") == 0)
         return tfm__convert_sentencepiece(c);
-    return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: tfm does not make a tokenizer of the class %s of this file", c->path,
+    return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: tfm cannot convert this file for the class %s", c->path,
                      c->kind->name);
 }
 
@@ -226,7 +226,7 @@ static tfm_status read_map(tfm__conversion *c) {
     char *path = tfm__path_join(c->dir, "special_tokens_map.json");
     if (!path)
         return TFM_ERROR_MEMORY;
-    /* The older file counts where the newer key is missing. */
+    /* The older file counts if the newer key is missing. */
     const bool counts = !json_object_get(c->config, "added_tokens_decoder") && tfm__file_exists(path);
     const tfm_status status = counts ? tfm__json_load(&c->map, path) : TFM_OK;
     free(path);

@@ -1,6 +1,6 @@
 #include "text/hf_json.h"
 
-/* Sequences in sequences. */
+/* Nesting of sequences. */
 enum { MAX_DEPTH = 16 };
 
 const char *tfm__hf_type(const json_t *value, tfm__json_location location) {

@@ -15,7 +15,7 @@ static tfm_status add(tfm__id_buffer *list, int64_t id, tfm__json_location locat
     return tfm__id_buffer_add(list, (int32_t)id);
 }
 
-/* The ids of a special token, which `special_tokens` says. */
+/* The ids of a special token, from `special_tokens`. */
 static tfm_status add_special(tfm__id_buffer *list, const json_t *value, const char *name,
                               tfm__json_location location) {
     const json_t *ids = json_object_get(json_object_get(json_object_get(value, "special_tokens"), name), "ids");
@@ -74,7 +74,7 @@ static tfm_status add_all(tfm__id_buffer *list, const int64_t *ids, size_t count
     return status;
 }
 
-/* BERT's one separator between two texts, and RoBERTa's two. */
+/* BERT's single separator between two texts, and RoBERTa's double one. */
 static tfm_status read_bert(tfm__template *out, const json_t *value, bool roberta, tfm__json_location location) {
     int64_t sep, cls;
     tfm_status status = read_pair(&sep, value, "sep", location);
@@ -91,10 +91,10 @@ static tfm_status read_bert(tfm__template *out, const json_t *value, bool robert
 
 static tfm_status read_step(void *user, const json_t *value, const char *type, tfm__json_location location) {
     reading *r = user;
-    if (strcmp(type, "ByteLevel") == 0) /* which only counts offsets */
+    if (strcmp(type, "ByteLevel") == 0) /* only adjusts offsets */
         return TFM_OK;
     if (r->any)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` has tokens around a text twice, which tfm does not support",
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` has two steps that add tokens, and tfm supports one",
                          location.path, location.section);
     r->any = true;
     if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0)

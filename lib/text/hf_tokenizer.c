@@ -5,7 +5,7 @@
 
 /* ---- Text to ids -------------------------------------------------------------------------------------- */
 
-/* One thread's memory for one call. It starts as {0}. */
+/* One thread's memory for one call, initially {0}. */
 typedef struct encode_state {
     tfm__spans raw, spans, spare;
     tfm__bytes part, other;
@@ -23,7 +23,7 @@ static void encode_state_free(encode_state *w) {
     free(w->scratch.memory);
 }
 
-/* Fills `spans` with the normalised text, cut at added tokens. */
+/* Fills `spans` with the normalised text, split at added tokens. */
 static tfm_status normalize(const tfm__hf_tokenizer *t, encode_state *w, const char *text, size_t bytes) {
     tfm_status status = TFM_OK;
     w->raw.count = w->spans.count = w->spans.text.count = 0;
@@ -78,7 +78,7 @@ static tfm_status fill(const tfm__hf_tokenizer *t, encode_state *w, tfm__id_buff
     return status;
 }
 
-/* Whether a list of words, each with a blank after it, has this one. */
+/* Whether a list of words, each with a blank after it, contains this one. */
 static bool is_listed(const char *list, const char *word) {
     const size_t length = strlen(word);
     for (const char *at = list; at && *at; at += strcspn(at, " ") + 1)
@@ -89,7 +89,7 @@ static bool is_listed(const char *list, const char *word) {
 
 static int32_t language_id(const void *self, const char *code) {
     const tfm__hf_tokenizer *t = self;
-    char name[256]; /* longer codes there are none */
+    char name[256]; /* no code is longer */
     const int length = snprintf(name, sizeof(name), "%s%s%s", t->language_prefix ? t->language_prefix : "", code,
                                 t->language_suffix ? t->language_suffix : "");
     const bool fits = length > 0 && length < (int)sizeof(name);
@@ -97,13 +97,13 @@ static int32_t language_id(const void *self, const char *code) {
     return tfm__hf_added_token_by_id(&t->added, id) || (id >= 0 && is_listed(t->codes, code)) ? id : -1;
 }
 
-/* The template of a text whose language is said. */
+/* The template of a text with a given language. */
 static tfm_status language_template(tfm__template *out, const tfm__hf_tokenizer *t, tfm_side side,
                                     const char *language) {
     if (!language)
         language = t->languages[side];
     if (!language)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_encode: the model wants the language of the %s: name it",
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_encode: the model needs the language of the %s: name it",
                          side == TFM_SOURCE ? "source" : "target");
     const int32_t id = language_id(t, language);
     if (id < 0)
@@ -118,12 +118,12 @@ static tfm_status encode(const void *self, tfm__id_buffer *out, tfm_side side, c
     tfm__template language_ids = {0};
     tfm_status status = TFM_OK;
     if (alpha > 0)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "tokenizer_encode: only Marian's tokenizers draw segmentations; leave "
-                                                "the sampling of pieces out");
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "tokenizer_encode: only Marian's tokenizers sample segmentations; "
+                                                "disable subword sampling");
     if (t->language_position != TFM__LANGUAGE_NONE && !options->no_special_tokens)
         status = language_template(&language_ids, t, side, options->language);
     else if (options->language && t->language_position == TFM__LANGUAGE_NONE)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_encode: the tokenizer has no languages; leave \"%.100s\" out",
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_encode: the tokenizer has no languages; omit \"%.100s\"",
                          options->language);
     const tfm__template *around =
         t->language_position != TFM__LANGUAGE_NONE && !options->no_special_tokens ? &language_ids : &t->template;
@@ -138,7 +138,7 @@ static tfm_status encode(const void *self, tfm__id_buffer *out, tfm_side side, c
 
 /* ---- Ids to text -------------------------------------------------------------------------------------- */
 
-/* NUL would end the text. */
+/* Strips NULs, which would end the text. */
 static void add_nul_free(tfm__bytes *out, const tfm__bytes *text) {
     for (size_t at = 0; at < text->count;) {
         const char *from = text->data + at, *nul = memchr(from, '\0', text->count - at);
@@ -150,8 +150,8 @@ static void add_nul_free(tfm__bytes *out, const tfm__bytes *text) {
     }
 }
 
-/* The letters of an added token are its text and no bytes, unless the model makes it of bytes too. `tokenizers` takes
- * those for bytes that its table has, so that its `č` becomes U+FFFD; texts are to come back as they were here. */
+/* An added token decodes to its characters, not to bytes, unless the model builds it from bytes too. `tokenizers` maps
+ * its characters to bytes, so that `č` becomes U+FFFD; here texts round-trip. */
 static void add_own(tfm__bytes *out, const char *text) {
     for (; *text; text++)
         tfm__bytes_add_char(out, tfm__byte_to_char((unsigned char)*text));
@@ -197,7 +197,7 @@ static tfm_status decode(const void *self, char **text, const int32_t *ids, size
     return status;
 }
 
-/* Bytes at the end may not be a character yet, and then all of a run of them are none. */
+/* Trailing bytes may be an incomplete character, which makes the whole run undecodable. */
 static size_t incomplete(const void *self, const int32_t *ids, size_t count) {
     const tfm__hf_tokenizer *t = self;
     size_t incomplete = 0;
@@ -265,7 +265,7 @@ tfm_status tfm__hf_read(tfm__hf_tokenizer *t, const json_t *root, const char *pa
     return status;
 }
 
-/* An added token that the vocabulary has too is made of bytes only where the model makes it of its letters. */
+/* An added token of the vocabulary decodes to bytes only if the model builds it from its characters. */
 static tfm_status find_literal(tfm__hf_tokenizer *t) {
     tfm__id_buffer ids = {0};
     tfm__scratch scratch = {0};
@@ -288,7 +288,7 @@ tfm_status tfm__hf_finish(tfm__hf_tokenizer *t) {
     return status == TFM_OK ? find_literal(t) : status;
 }
 
-/* What stands around texts are tokens that there are. */
+/* Checks that template ids exist. */
 static tfm_status check_template(const tfm__hf_tokenizer *t, const char *path) {
     for (int both = 0; both < 2; both++) {
         const tfm__id_buffer *list = both ? &t->template.pair : &t->template.single;
@@ -304,7 +304,7 @@ bool tfm__hf_tokenizer_exists(const char *dir) {
     return tfm__file_exists_in(dir, "tokenizer.json") || tfm__hf_convertible(dir);
 }
 
-/* tokenizer.json, or what the older files come to. */
+/* Loads tokenizer.json, or converts the older files. */
 static tfm_status load(tfm__hf_tokenizer *t, json_t **root, char **path, const json_t *config, const char *dir) {
     *path = tfm__path_join(dir, "tokenizer.json");
     if (!*path)

@@ -1,4 +1,4 @@
-/* Growing buffers: ids of a text, and scratch memory of a thread. */
+/* Growing buffers: ids of a text, and a thread's scratch memory. */
 #include "text/subword_model.h"
 
 tfm_status tfm__id_buffer_reserve(tfm__id_buffer *list, size_t more) {

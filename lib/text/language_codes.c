@@ -1,4 +1,4 @@
-/* The languages that classes of transformers have by themselves, in the order of their ids; a blank after each. */
+/* Built-in languages of transformers' classes, in order of their ids; a blank after each. */
 #include "text/hf_convert.h"
 
 const char tfm__language_codes_mbart[] =
@@ -41,7 +41,7 @@ tfm_status tfm__tokenizer_languages(char *names[2], const json_t *config) {
     static const char *const OLDER[] = {[TFM_SOURCE] = "src_lang", [TFM_TARGET] = "tgt_lang"};
     for (int side = TFM_SOURCE; side <= TFM_TARGET; side++) {
         const char *name = json_string_value(json_object_get(config, KEYS[side]));
-        if (!name) /* a name that is no string says nothing */
+        if (!name) /* ignores a name that is not a string */
             name = json_string_value(json_object_get(config, OLDER[side]));
         if (name && !(names[side] = tfm__strdup(name)))
             return TFM_ERROR_MEMORY;

@@ -20,7 +20,7 @@ tfm_status tfm__line_reader_next(tfm__line_reader *lines, bool *more) {
     const bool start = ftello(lines->file) == 0;
     ssize_t n = getline(&lines->text, &lines->capacity, lines->file);
     *more = n > 0;
-    if (n < 0 && !feof(lines->file)) /* which a lack of memory is too */
+    if (n < 0 && !feof(lines->file)) /* also out of memory */
         return tfm__fail(TFM_ERROR_IO, "%s: %s", lines->name, strerror(errno));
     if (n <= 0)
         return TFM_OK;

@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "base/yaml.h"
 
-/* A folder while it is looked at. */
+/* A folder being inspected. */
 typedef struct folder {
     const char *dir;
     char **names;
@@ -44,7 +44,7 @@ static tfm_status try_options(tfm__marian_folder *out, const folder *f, const ch
     return status;
 }
 
-/* The usual names first, then any. */
+/* Tries the usual names first, then any. */
 static tfm_status find_options(tfm__marian_folder *out, const folder *f) {
     static const char *const USUAL[] = {"decoder.yml", "config.yml", "model.npz.decoder.yml"};
     tfm_status status = TFM_OK;
@@ -57,8 +57,8 @@ static tfm_status find_options(tfm__marian_folder *out, const folder *f) {
     return status;
 }
 
-/* Path of the `index`-th file that `key` names, a list or a single string. Whatever folder it stood in when the file
- * was written, it is in this one now. Leaves *path as it is where nothing is named. */
+/* The path of the `index`-th file of `key`, a list or a string, always in this folder, whatever folder the entry names.
+ * Leaves *path unchanged if there is none. */
 static tfm_status take_named(char **path, const tfm__marian_folder *files, const folder *f, const char *key,
                              size_t index) {
     const json_t *value = json_object_get(files->options, key);
@@ -76,7 +76,7 @@ static tfm_status take_named(char **path, const tfm__marian_folder *files, const
 static tfm_status take_all_named(tfm__marian_folder *out, const folder *f) {
     const size_t models = json_array_size(json_object_get(out->options, "models"));
     if (models > 1)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `models` names %zu models that translate together; tfm runs one",
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `models` names %zu models of an ensemble; tfm runs one",
                          out->options_path, models);
     tfm_status status = take_named(&out->model, out, f, "models", 0);
     if (status == TFM_OK)
@@ -90,7 +90,7 @@ static tfm_status take_all_named(tfm__marian_folder *out, const folder *f) {
                            out->options_path,
                            tfm__json_text((char[TFM__JSON_TEXT]){0}, json_object_get(out->options, "models")));
     if (status == TFM_OK && out->shortlist && !tfm__file_exists(out->shortlist)) {
-        tfm__log(TFM_LOG_WARNING, "%s: `shortlist` names %s, which is not there: translations go without it",
+        tfm__log(TFM_LOG_WARNING, "%s: `shortlist` names %s, which does not exist: translation continues without it",
                  out->options_path, out->shortlist);
         free(out->shortlist);
         out->shortlist = NULL;
@@ -100,7 +100,7 @@ static tfm_status take_all_named(tfm__marian_folder *out, const folder *f) {
 
 /* ---- By names ----------------------------------------------------------------------------------------- */
 
-/* Whether it begins as Marian's binary format does: with the number 1 in eight bytes. */
+/* Whether it is in Marian's binary format: begins with a 64-bit 1. */
 static bool is_binary(const char *path) {
     static const unsigned char BEGIN[8] = {1};
     tfm__file map;
@@ -111,7 +111,7 @@ static bool is_binary(const char *path) {
     return is;
 }
 
-/* The one file of that beginning and end; NULL where there is none. */
+/* The only file with that prefix and suffix; NULL if there is none. */
 static tfm_status take_only(char **path, const folder *f, const char *beginning, const char *end, bool binary) {
     const char *found = NULL;
     for (size_t i = 0; i < f->count; i++) {
@@ -128,8 +128,8 @@ static tfm_status take_only(char **path, const folder *f, const char *beginning,
         if (*path) {
             free(whole);
             return tfm__fail(TFM_ERROR_FORMAT,
-                             "%s has both %s and %s: say which is meant in a config.yml with `models` and `vocabs`",
-                             f->dir, found, name);
+                             "%s has both %s and %s: select one in a config.yml with `models` and `vocabs`", f->dir,
+                             found, name);
         }
         found = name;
         *path = whole;
@@ -158,7 +158,7 @@ static tfm_status take_usual(tfm__marian_folder *out, const folder *f) {
 /* ---- The directory ------------------------------------------------------------------------------------ */
 
 static tfm_status find(tfm__marian_folder *out, const folder *f) {
-    bool any = false; /* a file that may be a model: else no YAML file is read */
+    bool any = false; /* a possible model file: without one, no YAML file is read */
     for (size_t i = 0; i < f->count; i++)
         any |= ends(f->names[i], ".npz") || ends(f->names[i], ".bin");
     if (!any || has(f, "config.json"))

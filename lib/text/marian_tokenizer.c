@@ -1,4 +1,4 @@
-/* The tokenizer of Marian / OPUS-MT directories: SentencePiece cuts, vocab.json gives the ids. */
+/* The tokenizer of Marian / OPUS-MT directories: SentencePiece segments, vocab.json maps to ids. */
 #include <stdio.h>
 #include <string.h>
 #include "base/file.h"
@@ -10,16 +10,16 @@
 #include "text/tokenizer_kind.h"
 #include "text/vocab.h"
 
-/* SentencePiece counts bytes in an int, and makes up to three of one while it normalises. */
+/* SentencePiece counts bytes in an int, and normalisation may triple them. */
 #define MAX_CODE 256
 
-/* What one language needs. The target may borrow the source's parts. */
+/* One language's parts. The target may borrow the source's. */
 typedef struct language {
     tfm__spm *spm;
     tfm__vocab *vocab;
     int32_t eos, unk, pad; /* pad: -1 for none */
     const tfm__added_tokens *added;
-    bool own; /* SentencePiece's ids are the model's, and it is given the line as it is */
+    bool own; /* SentencePiece's ids are the model's, and it gets the line unchanged */
 } language;
 
 typedef struct marian {
@@ -41,7 +41,7 @@ static tfm_status open_one_spm(tfm__spm **out, tfm__file *file, const char *path
     return status == TFM_OK ? tfm__spm_open(out, file->data, file->size, path) : status;
 }
 
-/* Shared vocabularies mostly come with the same file twice; it is built once then. */
+/* Shared vocabularies usually have the same file twice; it is loaded once then. */
 static tfm_status open_spms(marian *tokenizer, const char *source_path, const char *target_path) {
     tfm__file source = {0}, target = {0};
     language *sides = tokenizer->sides;
@@ -59,8 +59,8 @@ static tfm_status open_spms(marian *tokenizer, const char *source_path, const ch
     return status;
 }
 
-/* The id of a special token, or -1 where it has none: its name is in tokenizer_config.json as a string or as
- * {"content": ...}, if anywhere. */
+/* The id of a special token, or -1: its name is in tokenizer_config.json as a string or as {"content": ...}, if
+ * anywhere. */
 static tfm_status find_special(int32_t *out, const tfm__vocab *vocab, const json_t *config, const char *key,
                                const char *fallback, const char *config_path, const char *vocab_path) {
     const json_t *value = json_object_get(config, key);
@@ -71,7 +71,7 @@ static tfm_status find_special(int32_t *out, const tfm__vocab *vocab, const json
                          tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
     const char *piece = json_is_string(value) ? json_string_value(value) : fallback;
     *out = tfm__vocab_id(vocab, piece);
-    if (*out < 0 && strcmp(key, "pad_token") != 0) /* what pads is the configuration's id, named or not */
+    if (*out < 0 && strcmp(key, "pad_token") != 0) /* config.json has the id of the padding */
         return tfm__fail(TFM_ERROR_FORMAT, "%s has no \"%.100s\", which is the `%s`", vocab_path, piece, key);
     return TFM_OK;
 }
@@ -111,7 +111,7 @@ static tfm_status open_vocabs(marian *tokenizer, const json_t *config, const cha
     return status;
 }
 
-/* ---- Opening what Marian itself keeps ----------------------------------------------------------------- */
+/* ---- Marian vocabularies ------------------------------------------------------------------------------ */
 
 static const char *own_piece(const void *spm, size_t id) {
     return tfm__spm_piece(spm, id);
@@ -131,10 +131,11 @@ static tfm_status open_marian_folder(marian *tokenizer, const tfm__marian_folder
     for (int i = 0; i < 2; i++) {
         const char *end = paths[i] ? strrchr(paths[i], '.') : NULL;
         if (!paths[i])
-            return tfm__fail(TFM_ERROR_IO,
-                             "%s has no vocabulary, which is named vocab.spm or in `vocabs` of a YAML file", dir);
+            return tfm__fail(TFM_ERROR_IO, "%s has no vocabulary: name it vocab.spm, or in `vocabs` of a YAML file",
+                             dir);
         if (!end || strcmp(end, ".spm") != 0)
-            return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s is no .spm: vocabularies of words are not read", paths[i]);
+            return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s is not an .spm file: word vocabularies are not supported",
+                             paths[i]);
     }
     tfm_status status = open_spms(tokenizer, files->source, files->target);
     if (status == TFM_OK)
@@ -198,8 +199,8 @@ size_t tfm__language_code_bytes(const char *line, size_t bytes) {
     return end ? (size_t)(end + 2 - line) : 0;
 }
 
-/* The id of the code that the line begins with, and how many bytes it takes; 0 bytes if there is none.
- * Marian's tokenizer cuts it off before SentencePiece sees the line. */
+/* The id and length of the language code at the start of the line; 0 bytes if there is none. Marian's tokenizer removes
+ * it before SentencePiece. */
 static tfm_status take_code(int32_t *id, size_t *bytes, const language *s, const char *line, size_t length) {
     *bytes = s->own ? 0 : tfm__language_code_bytes(line, length);
     if (*bytes == 0)
@@ -212,7 +213,7 @@ static tfm_status take_code(int32_t *id, size_t *bytes, const language *s, const
     return TFM_OK;
 }
 
-/* Text without added tokens. Room for one id more is left. */
+/* Encodes text without added tokens. Leaves space for one more id. */
 static tfm_status encode_text(const language *s, tfm__id_buffer *out, tfm__pieces *pieces, const char *text,
                               size_t bytes, float alpha) {
     int32_t code = -1;
@@ -233,7 +234,7 @@ static tfm_status encode_text(const language *s, tfm__id_buffer *out, tfm__piece
     return TFM_OK;
 }
 
-/* What is between added tokens is text of its own. */
+/* Encodes the parts between added tokens separately. */
 static tfm_status encode_line(const language *s, tfm__id_buffer *out, tfm__pieces *pieces, const char *line,
                               size_t bytes, float alpha) {
     tfm__added_token_scan scan;
@@ -270,7 +271,7 @@ static tfm_status encode(const void *self, tfm__id_buffer *out, tfm_side side, c
 
 /* ---- Ids to text -------------------------------------------------------------------------------------- */
 
-/* Blanks off both ends, and the blank's sign of pieces that SentencePiece did not know turned into blanks. */
+/* Trims blanks, and replaces the blank's sign in pieces unknown to SentencePiece. */
 static void tidy(char *text) {
     static const char SIGN[] = "\xe2\x96\x81";
     char *to = text;
@@ -313,7 +314,7 @@ static int32_t find(const void *self, tfm_side side, const char *piece) {
 }
 
 static int32_t language_id(const void *self, const char *code) {
-    char piece[256]; /* longer codes there are none */
+    char piece[256]; /* no code is longer */
     const int length = snprintf(piece, sizeof(piece), ">>%s<<", code);
     return length < (int)sizeof(piece) ? tfm__vocab_id(((const marian *)self)->sides[TFM_SOURCE].vocab, piece) : -1;
 }

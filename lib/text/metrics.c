@@ -1,11 +1,11 @@
-/* Lines to symbols, symbols to counts, and the sums of those. */
+/* Lines to symbols, symbols to counts, and their sums. */
 #include <stdio.h>
 #include "text/metrics.h"
 #include "text/tokenize_13a.h"
 #include "text/unicode.h"
 #include "tfm/text.h"
 
-enum { MAX_BYTES = 1 << 26 }; /* what small letters and spaces make of it stays far below 2 GiB */
+enum { MAX_BYTES = 1 << 26 }; /* lower case and added spaces stay far below 2 GiB */
 
 static const char *const TOKENIZERS[] = {
     [TFM_TOKENIZE_13A] = "13a",
@@ -13,13 +13,13 @@ static const char *const TOKENIZERS[] = {
     [TFM_TOKENIZE_CHAR] = "char",
 };
 
-/* Memory that is kept from line to line. */
+/* Memory reused across lines. */
 typedef struct symbols {
     int32_t *of;
     size_t count, allocated;
 } symbols;
 
-/* One side of a pair: the text as it is looked at, with what was made for it. */
+/* One side of a pair: the prepared text, and its memory. */
 typedef struct side {
     const char *text;
     size_t bytes;
@@ -69,14 +69,13 @@ void tfm_metrics_free(tfm_metrics **metrics) {
 
 static tfm_status check(const char *what, const char *text, size_t bytes) {
     if (bytes > MAX_BYTES)
-        return tfm__fail(TFM_ERROR_INPUT, "%s: a line of %zu bytes is no sentence; the most is %d", what, bytes,
-                         MAX_BYTES);
+        return tfm__fail(TFM_ERROR_INPUT, "%s: a line has %zu bytes; up to %d are allowed", what, bytes, MAX_BYTES);
     tfm_status status = tfm_text_check(text, bytes);
     if (status == TFM_OK)
         return TFM_OK;
-    char sentence[256];
-    snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
-    return tfm__fail(status, "%s: %s", what, sentence);
+    char message[256];
+    snprintf(message, sizeof(message), "%s", tfm_error_message());
+    return tfm__fail(status, "%s: %s", what, message);
 }
 
 static tfm_status make_room(symbols *s, size_t count) {
@@ -103,8 +102,7 @@ static tfm_status tokenize(side *out, const side *from) {
     return status;
 }
 
-/* A word's number: its bytes one after the other, each a pair with the number of those before. 0 is the empty
- * beginning. */
+/* A word's number: each of its bytes forms a pair with the number of the bytes before. 0 is the empty prefix. */
 static int32_t number_word(tfm__pair_map *words, const char *word, size_t bytes, bool add) {
     int32_t number = 0;
     for (size_t i = 0; i < bytes && number >= 0; i++) {
@@ -115,7 +113,7 @@ static int32_t number_word(tfm__pair_map *words, const char *word, size_t bytes,
     return number;
 }
 
-/* Words of the reference are numbered; one of the hypothesis is -1 where the reference does not have it. */
+/* Words of the reference are numbered; a hypothesis word is -1 if the reference does not have it. */
 static tfm_status number_words(symbols *out, tfm__pair_map *words, const side *s, bool add) {
     tfm_status status = make_room(out, s->bytes);
     for (size_t at = 0, word; status == TFM_OK && tfm__unicode_next_word(&word, &at, s->text, s->bytes);)
@@ -143,7 +141,7 @@ static tfm_status count_words(tfm_metrics *m, tfm__bleu_counts *counts, const si
 
 static tfm_status count_tokens(tfm_metrics *m, tfm__bleu_counts *counts, const side *hypothesis,
                                const side *reference) {
-    if (m->options.tokenizer == TFM_TOKENIZE_CHAR) /* they are there already: chrF's */
+    if (m->options.tokenizer == TFM_TOKENIZE_CHAR) /* already computed for chrF */
         return tfm__bleu_count(counts, &m->scratch, m->hypothesis.of, m->hypothesis.count, m->reference.of,
                                m->reference.count);
     if (m->options.tokenizer == TFM_TOKENIZE_NONE)
@@ -160,7 +158,7 @@ static tfm_status count_tokens(tfm_metrics *m, tfm__bleu_counts *counts, const s
 }
 
 static tfm_status count_line(tfm_metrics *m, side *hypothesis, side *reference) {
-    tfm__bleu_counts bleu = m->bleu; /* kept when all has gone well */
+    tfm__bleu_counts bleu = m->bleu; /* stored on success */
     tfm__chrf_counts chrf = m->chrf;
     tfm_status status = m->options.lowercase ? lower(hypothesis) : TFM_OK;
     if (status == TFM_OK && m->options.lowercase)

@@ -5,7 +5,7 @@ static uint64_t key_of(int32_t a, int32_t b) {
     return ((uint64_t)(uint32_t)a << 32 | (uint32_t)b) + 1;
 }
 
-/* The slot that has the key, or the empty one where it would go. */
+/* The slot of the key, or the empty one for it. */
 static struct tfm__pair_map_slot *slot_of(const tfm__pair_map *pairs, uint64_t key) {
     const size_t mask = ((size_t)1 << (64 - pairs->shift)) - 1;
     uint64_t hash =
@@ -18,7 +18,7 @@ static struct tfm__pair_map_slot *slot_of(const tfm__pair_map *pairs, uint64_t k
 
 tfm_status tfm__pair_map_clear(tfm__pair_map *pairs, size_t most) {
     pairs->shift = 60;
-    while ((size_t)1 << (64 - pairs->shift) < 2 * most) /* at least half stays empty, so that searches are short */
+    while ((size_t)1 << (64 - pairs->shift) < 2 * most) /* at least half stays empty, for short probes */
         pairs->shift--;
     const size_t slots = (size_t)1 << (64 - pairs->shift);
     pairs->count = 0;
@@ -52,11 +52,11 @@ void tfm__ngram_scratch_free(tfm__ngram_scratch *scratch) {
     *scratch = (tfm__ngram_scratch){0};
 }
 
-/* From the numbers of (n - 1)-grams to those of n-grams: the number of the first n - 1 symbols and the last symbol
- * are a pair. Only n-grams of the reference are numbered; the others, and all that is longer, cannot match. */
+/* Extends (n - 1)-grams to n-grams: an n-gram is the pair of the number of its first n - 1 symbols and its last symbol.
+ * Only n-grams of the reference are numbered; others, and their extensions, cannot match. */
 static uint64_t match_order(tfm__ngram_scratch *scratch, int n, int32_t *numbers_h, const int32_t *h, size_t count_h,
                             int32_t *numbers_r, const int32_t *r, size_t count_r) {
-    int32_t *left = numbers_r + count_r; /* of each n-gram of the reference, how many no match has taken yet */
+    int32_t *left = numbers_r + count_r; /* unmatched occurrences of each n-gram of the reference */
     const size_t last = (size_t)n - 1;
     memset(left, 0, count_r * sizeof(*left));
     for (size_t i = 0; i + last < count_r; i++) {
@@ -87,7 +87,7 @@ tfm_status tfm__ngram_match(tfm__ngram_scratch *scratch, uint64_t *matches, int 
     }
     const size_t shorter = hypothesis_count < reference_count ? hypothesis_count : reference_count;
     if (shorter > 0)
-        memset(scratch->numbers, 0, needed * sizeof(*scratch->numbers)); /* all begin with nothing, which is number 0 */
+        memset(scratch->numbers, 0, needed * sizeof(*scratch->numbers)); /* 0 is the empty prefix */
     for (int n = 1; n <= orders && (size_t)n <= shorter; n++) {
         if (tfm__pair_map_clear(&scratch->pairs, reference_count) != TFM_OK)
             return TFM_ERROR_MEMORY;

@@ -37,7 +37,7 @@ static tfm_status add(tfm__bytes *out, const UChar *text, int32_t units) {
     return TFM_OK;
 }
 
-/* Adds the normal form of characters that the tables of `tokenizers` have. */
+/* Adds the normal form of characters in the tables of `tokenizers`. */
 static tfm_status normalize_known(tfm__bytes *out, const UChar *wide, int32_t units, tfm__unicode_form form) {
     int64_t room = 2 * (int64_t)units + 64;
     UChar *normal = NULL;
@@ -59,7 +59,7 @@ static tfm_status normalize_known(tfm__bytes *out, const UChar *wide, int32_t un
     return status;
 }
 
-/* The tables that `tokenizers` has are Unicode 9's: characters that came later stay, and part what is around them. */
+/* The tables of `tokenizers` are Unicode 9's: later characters are copied, and separate the text around them. */
 static tfm_status normalize(tfm__bytes *out, const UChar *wide, int32_t units, tfm__unicode_form form) {
     UErrorCode error = U_ZERO_ERROR;
     const UBool done = unorm2_isNormalized(normalizer_of(form, &error), wide, units, &error);

@@ -5,24 +5,24 @@
 
 enum { MAX_STEPS = 64 };
 
-/* How long a text of so many bytes may become: a hostile file would make it longer and longer. */
+/* Limit of a text's growth, against hostile files. */
 #define MAX_TEXT(bytes) (((size_t)1 << 20) + 64 * (bytes))
 
 static tfm_status too_long(size_t bytes) {
-    return tfm__fail(TFM_ERROR_INPUT, "the tokenizer's normalizer makes %zu bytes of the line", bytes);
+    return tfm__fail(TFM_ERROR_INPUT, "the tokenizer's normalizer produces %zu bytes for the line", bytes);
 }
 
-/* One thing that is done. */
+/* One step. */
 typedef struct step {
     tfm_status (*run)(const struct step *step, tfm__bytes *out, const tfm__bytes *in, bool *start,
                       tfm__regex_memory *memory);
-    int form;                            /* of normal forms: tfm__unicode_form */
+    int form;                            /* tfm__unicode_form */
     bool left, right;                    /* of Strip */
     bool clean, chinese, accents, lower; /* of BertNormalizer */
-    char *text;                          /* Prepend's, and what comes in the place of what Replace finds */
+    char *text;                          /* of Prepend, and Replace's replacement */
     size_t bytes;                        /* of it */
-    tfm__regex *pattern;                 /* Replace's */
-    tfm__charsmap *charsmap;             /* Precompiled's */
+    tfm__regex *pattern;                 /* of Replace */
+    tfm__charsmap *charsmap;             /* of Precompiled */
 } step;
 
 struct tfm__normalizer {
@@ -71,7 +71,7 @@ STEP(strip) {
     return TFM_OK;
 }
 
-/* Leaves out characters of a kind. */
+/* Removes characters of a class. */
 static void filter(tfm__bytes *out, const tfm__bytes *in, bool *start, bool (*leave_out)(int32_t)) {
     for (size_t at = 0, next = 0; at < in->count; at = next)
         if (!leave_out(next_of(in, &next)))
@@ -119,7 +119,7 @@ STEP(charsmap) {
     return TFM_OK;
 }
 
-/* SentencePiece's own rules before it normalises. */
+/* SentencePiece's NMT rules before normalisation. */
 STEP(nmt) {
     UNUSED;
     EACH_CHAR(c, in) {
@@ -225,7 +225,7 @@ static tfm_status read_strip(step *s, const json_t *value, tfm__json_location lo
     return status;
 }
 
-/* "longest_match" is in what a SentencePiece model alone comes to, and in no file. */
+/* "longest_match" is set by conversions of SentencePiece models only, never in files. */
 static tfm_status read_charsmap(step *s, const json_t *value, tfm__json_location location) {
     const char *text;
     bool longest;

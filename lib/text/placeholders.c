@@ -5,20 +5,19 @@
 #include "text/regex.h"
 #include "text/utf8.h"
 
-/* Extended_Pictographic and Emoji_Modifier, about, with arrows and geometric shapes: PCRE2 before 10.40 does not know
- * them by name. */
+/* Extended_Pictographic and Emoji_Modifier, approximately, with arrows and geometric shapes: PCRE2 before 10.40 lacks
+ * these properties. */
 #define EMOJI                                                                                                          \
     "[\\x{A9}\\x{AE}\\x{203C}\\x{2049}\\x{2122}\\x{2139}\\x{2190}-\\x{21FF}\\x{231A}-\\x{23FF}\\x{25A0}-\\x{25FF}"     \
     "\\x{2600}-\\x{27BF}\\x{2934}\\x{2935}\\x{2B05}-\\x{2B55}\\x{3030}\\x{303D}\\x{3297}\\x{3299}\\x{1F000}-\\x{"      \
     "1FAFF}]"
 #define TONE "[\\x{1F3FB}-\\x{1F3FF}]"
 
-/* Of an address: closing brackets belong to it that close what it opens, but no stop at its end. */
+/* An address includes balanced closing brackets, but no final stop. */
 #define ADDRESS                                                                                                        \
     "(?:[^\\s<>\"“”„«»‹›()]|\\([^\\s<>\"()]*\\))*(?:[^\\s<>\"“”„«»‹›.,;:!?'’()\\[\\]{}…。，]|\\([^\\s<>\"()]*\\))"
 
-/* By kind. A conversion of printf is none after a digit, as in "100%ig", and has no blank as a flag, as in "5 % der".
- */
+/* By kind. A printf conversion does not follow a digit, as in "100%ig", and has no blank as a flag, as in "5 % der". */
 static const char KNOWN[] =
     "(?x)"
     "(?:https?|ftps?|sftp|file|wss?|git|ssh)://" ADDRESS "|\\b(?:mailto|tel):[\\w.+@-]*\\w"
@@ -57,11 +56,11 @@ static const char KNOWN[] =
     "|" EMOJI "(?:[\\x{FE0E}\\x{FE0F}]|" TONE ")?(?:\\x{200D}" EMOJI "(?:\\x{FE0F}|" TONE ")?)*[\\x{E0020}-\\x{E007F}]*"
     "|[0-9\\#*]\\x{FE0F}?\\x{20E3}";
 
-/* The bytes that something of KNOWN begins with or has near its beginning: a text without them has nothing of it. */
+/* Bytes at or near the beginning of every match of KNOWN: a text without them has no match. */
 static const char HINTS[] = "%{[$@_:&<wW#/\\`*>";
 
 struct tfm_placeholders {
-    tfm__regex **regexes; /* the known ones first */
+    tfm__regex **regexes; /* the built-in ones first */
     size_t count;
 };
 
@@ -171,7 +170,7 @@ static int by_begin(const void *a, const void *b) {
     return left->begin != right->begin ? (left->begin < right->begin ? -1 : 1) : left->end > right->end ? -1 : 1;
 }
 
-/* Whether something opens before `begin` that closes at `end`: their bytes, or 0. */
+/* Whether a bracket or quote opens before `begin` and closes at `end`: their bytes, or 0. */
 static size_t pair_around(size_t *closing, const char *text, size_t begin, size_t end, size_t bytes) {
     static const char *const PAIRS[][2] = {{"(", ")"}, {"[", "]"}, {"\"", "\""}, {"'", "'"}, {"`", "`"}, {"„", "“"},
                                            {"“", "”"}, {"‚", "‘"}, {"‘", "’"},   {"«", "»"}, {"»", "«"}, {"‹", "›"}};
@@ -186,7 +185,7 @@ static size_t pair_around(size_t *closing, const char *text, size_t begin, size_
     return 0;
 }
 
-/* Whether there is no word and no end of a sentence between two placeholders. */
+/* Whether there is no word and no sentence end between two placeholders. */
 static bool are_adjacent(const char *text, size_t end, size_t begin) {
     for (size_t i = end; i + 1 < begin; i++)
         if (strchr(".!?", text[i]) && text[i + 1] == ' ')
@@ -194,7 +193,7 @@ static bool are_adjacent(const char *text, size_t end, size_t begin) {
     return begin <= end || (begin - end <= 4 && !tfm__has_alnum(text + end, begin - end));
 }
 
-/* Joins what overlaps or has no word between, and takes in what is around it. */
+/* Joins placeholders that overlap or have no word between them, with surrounding quotes or brackets. */
 static void join(found *f, const char *text, size_t bytes) {
     size_t kept = 0, closing;
     for (size_t i = 0; i < f->count; i++) {
@@ -214,7 +213,7 @@ static void join(found *f, const char *text, size_t bytes) {
     f->count = kept;
 }
 
-/* Whether anything may be there: most texts have nothing, and are not looked at closely. */
+/* Quick check for possible placeholders: most texts have none. */
 static bool may_have(const tfm_placeholders *p, const char *text, size_t bytes) {
     if (p->count > 1)
         return true;

@@ -8,7 +8,7 @@ struct tfm__pretokenizer {
     size_t count;
 };
 
-/* What byte-level vocabularies since GPT-2 cut by. */
+/* GPT-2's pattern, the default of byte-level vocabularies. */
 static const char GPT2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 static tfm_status add(tfm__pretokenizer *p, tfm__split_step step, tfm__json_location location) {
@@ -80,7 +80,7 @@ tfm_status tfm__metaspace_read(int32_t *replacement, tfm__prepend_scheme *prepen
     bool older;
     int found = -1;
     tfm_status status = read_character(replacement, value, "replacement", "\xe2\x96\x81", location);
-    if (status == TFM_OK) /* which said it before there was a scheme */
+    if (status == TFM_OK) /* the key used before `prepend_scheme` */
         status = tfm__hf_bool(&older, value, "add_prefix_space", true, location);
     if (status == TFM_OK)
         status = tfm__hf_bool(split, value, "split", true, location);
@@ -122,7 +122,7 @@ static tfm_status read_split(tfm__pretokenizer *p, const json_t *value, tfm__jso
         status = tfm__hf_bool(&step.invert, value, "invert", false, location);
     if (status != TFM_OK)
         return status;
-    if (*pattern == '\0') /* cuts nowhere */
+    if (*pattern == '\0') /* never splits */
         return TFM_OK;
     status = (regex ? tfm__regex_new : tfm__regex_new_literal)(&step.regex, pattern, strlen(pattern), location.path);
     return status == TFM_OK ? add(p, step, location) : status;

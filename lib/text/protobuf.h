@@ -1,4 +1,4 @@
-/* Protobuf messages, a field at a time. */
+/* Protobuf messages, field by field. */
 #ifndef TFM_LIB_PROTOBUF_H
 #define TFM_LIB_PROTOBUF_H
 
@@ -10,13 +10,12 @@ typedef struct tfm__proto_message {
 
 typedef struct tfm__proto_field {
     uint64_t number;
-    unsigned wire_type; /* 0 varint, 1 eight bytes, 2 counted bytes, 5 four bytes */
+    unsigned wire_type; /* 0 varint, 1 eight bytes, 2 length-delimited, 5 four bytes */
     uint64_t value;
     tfm__proto_message bytes;
 } tfm__proto_field;
 
-/* Takes the next field of a message that is not at its end; false if what stands there is none. Groups, which nobody
- * writes any more, are none. */
+/* Reads the next field; the message is not at its end. False if it is invalid or a group (obsolete). */
 bool tfm__proto_next_field(tfm__proto_message *from, tfm__proto_field *out);
 
 #endif

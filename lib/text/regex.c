@@ -2,7 +2,7 @@
 #include <pcre2.h>
 #include "text/regex.h"
 
-/* What an expression may take: memory of its code, steps at one place of a text, and memory for the way back. */
+/* Limits of an expression: code size, steps per position, and backtracking memory. */
 enum { MAX_PATTERN = 1 << 16, MAX_CODE = 16 << 20, MAX_MATCH_DEPTH = 1 << 20, HEAP_KIB = 64 << 10 };
 enum { STEPS = 1000000, STACK = 32 << 10, MAX_JIT_STACK = 8 << 20 };
 
@@ -14,7 +14,7 @@ struct tfm__regex {
 static tfm_status compile(tfm__regex *regex, const char *pattern, size_t bytes, uint32_t options, const char *where) {
     int error = 0;
     PCRE2_SIZE place = 0;
-    PCRE2_UCHAR said[256];
+    PCRE2_UCHAR reason[256];
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     if (!context)
         return tfm__fail(TFM_ERROR_MEMORY, "%s: out of host memory for a regular expression", where);
@@ -30,9 +30,9 @@ static tfm_status compile(tfm__regex *regex, const char *pattern, size_t bytes, 
         regex->jit = pcre2_jit_compile(regex->code, PCRE2_JIT_COMPLETE) == 0;
         return TFM_OK;
     }
-    pcre2_get_error_message(error, said, sizeof(said));
-    return tfm__fail(TFM_ERROR_FORMAT, "%s: the regular expression \"%.200s\" is wrong at byte %zu: %s", where, pattern,
-                     (size_t)place + 1, (const char *)said);
+    pcre2_get_error_message(error, reason, sizeof(reason));
+    return tfm__fail(TFM_ERROR_FORMAT, "%s: the regular expression \"%.200s\" is invalid at byte %zu: %s", where,
+                     pattern, (size_t)place + 1, (const char *)reason);
 }
 
 static tfm_status make(tfm__regex **out, const char *pattern, size_t bytes, uint32_t options, const char *where) {
@@ -104,7 +104,7 @@ static tfm_status prepare(tfm__regex_memory *memory) {
     return TFM_OK;
 }
 
-/* A first match from `at` on, with only the start of the match in doubt. */
+/* The first match from `at` on; only its start may be inconsistent. */
 static tfm_status search(const tfm__regex *regex, tfm__regex_memory *memory, bool *found, tfm__regex_iter *iter,
                          const char *text, size_t bytes) {
     const PCRE2_SPTR subject = (PCRE2_SPTR)text;
@@ -116,17 +116,17 @@ static tfm_status search(const tfm__regex *regex, tfm__regex_memory *memory, boo
                             memory->context);
     *found = count >= 0;
     if (count < 0 && count != PCRE2_ERROR_NOMATCH) {
-        PCRE2_UCHAR said[256];
-        pcre2_get_error_message(count, said, sizeof(said));
+        PCRE2_UCHAR reason[256];
+        pcre2_get_error_message(count, reason, sizeof(reason));
         return tfm__fail(TFM_ERROR_INPUT,
                          "the tokenizer's regular expression cannot be matched with a text of %zu bytes: %s", bytes,
-                         (const char *)said);
+                         (const char *)reason);
     }
     if (*found) {
         const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(memory->data);
         iter->begin = ends[0];
         iter->end = ends[1];
-        if (iter->end < iter->begin || iter->begin < iter->at) /* \K, and what looks behind, may say so */
+        if (iter->end < iter->begin || iter->begin < iter->at) /* \K and lookbehind can cause it */
             iter->begin = iter->end = iter->at;
     }
     return TFM_OK;
@@ -147,7 +147,7 @@ tfm_status tfm__regex_next(const tfm__regex *regex, tfm__regex_memory *memory, b
             iter->at = iter->end;
             return TFM_OK;
         }
-        *found = false; /* empty, right after the last */
+        *found = false; /* empty, right after the last match */
         iter->at += iter->at < bytes ? tfm__char_bytes(text + iter->at) : 1;
     }
     *found = false;

@@ -4,13 +4,13 @@
 #include <unicode/uchar.h>
 #include "text/regex.h"
 
-/* Oniguruma's syntax beside PCRE2's with UTF and UCP. Most is the same. What is not: `\s`, `\w`, `\h` and POSIX classes
- * have other members; `(?m)` is PCRE2's `(?s)`; `x{2,3}+` repeats, it does not hold fast; `\u00e9` is a character; in a
- * class, `[` begins a class inside and `&&` an intersection. */
+/* Oniguruma's syntax compared with PCRE2's with UTF and UCP. Differences: members of `\s`, `\w`, `\h` and POSIX
+ * classes; `(?m)` is PCRE2's `(?s)`; `x{2,3}+` is a repetition, not possessive; `\u00e9` is a character; in a class,
+ * `[` begins a nested class and `&&` an intersection. */
 
 #define SPACE "\\p{White_Space}"
 #define WORD_IN_CLASS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
-#define WORD WORD_IN_CLASS "\\xb2\\xb3\\xb9\\xbc-\\xbe" /* by another table than in a class */
+#define WORD WORD_IN_CLASS "\\xb2\\xb3\\xb9\\xbc-\\xbe" /* from another table than in a class */
 #define PUNCTUATION "\\p{P}\\p{S}"
 
 #define PCRE2_SCRIPTS_EXTENDED (PCRE2_MAJOR > 10 || PCRE2_MINOR >= 40)
@@ -21,8 +21,8 @@ typedef struct translation {
     tfm__bytes *out;
     const char *at, *end;
     const char *where;
-    size_t atom;            /* where in `out` the last atom began */
-    size_t groups[NESTING]; /* where the open groups began */
+    size_t atom;            /* the last atom's position in `out` */
+    size_t groups[NESTING]; /* positions of the open groups */
     int depth;
 } translation;
 
@@ -45,7 +45,7 @@ static bool begins(const translation *t, const char *text) {
     return (size_t)(t->end - t->at) >= bytes && memcmp(t->at, text, bytes) == 0;
 }
 
-/* Whether the `bytes` at `name` are a script's name, such as Han. */
+/* Whether the name is a script's, such as Han. */
 static bool is_script(const char *name, size_t bytes) {
     char whole[32];
     if (bytes >= sizeof(whole))
@@ -56,8 +56,8 @@ static bool is_script(const char *name, size_t bytes) {
            u_getPropertyValueEnum(UCHAR_GENERAL_CATEGORY_MASK, whole) == UCHAR_INVALID_CODE;
 }
 
-/* `\u00e9`, `\x{e9}`; `\p{Han}`, which in PCRE2 from 10.40 on are the characters that Han uses, its own or not, and in
- * Oniguruma its own; the rest is PCRE2's. */
+/* `\u00e9`, `\x{e9}`; `\p{Han}`: PCRE2 from 10.40 on uses script extensions, Oniguruma the script property; others are
+ * as in PCRE2. */
 static void escape_other(translation *t) {
     if (t->at[1] == 'u' && t->end - t->at >= 6) {
         put(t, "\\x{");
@@ -136,7 +136,7 @@ static tfm_status escape(translation *t, bool in_class) {
     case 'E':
     case 'O':
     case 'C':
-    case 'X': /* of other versions of Unicode */
+    case 'X': /* depends on the Unicode version */
     case 'y':
     case 'Y':
         return refuse(t, (char[]){'\\', t->at[1], '\0'});
@@ -165,7 +165,7 @@ static tfm_status posix(translation *t) {
             t->at += strlen(NAMES[i][0]);
             return TFM_OK;
         }
-    return refuse(t, "a class inside a class");
+    return refuse(t, "a nested class");
 }
 
 /* From `[` to `]`. */
@@ -196,17 +196,17 @@ static tfm_status class_of(translation *t) {
     return TFM_OK;
 }
 
-/* After `(`: what kind of group it is. */
+/* After `(`: the kind of group. */
 static tfm_status group(translation *t) {
     if (t->depth == NESTING)
-        return refuse(t, "too many groups inside each other");
+        return refuse(t, "groups nested too deep");
     t->groups[t->depth++] = t->out->count;
     copy(t, 1);
     if (!begins(t, "?"))
         return TFM_OK;
     copy(t, 1);
     if (t->at < t->end && strchr("~@{(&RP0123456789+|", *t->at))
-        return refuse(t, "a group that begins with (? and an unusual sign");
+        return refuse(t, "a group that begins with (? and an unsupported character");
     for (; t->at < t->end && strchr("imsxa-", *t->at); t->at++) {
         if (*t->at == 's' || *t->at == 'a')
             return refuse(t, "the option s or a");
@@ -215,12 +215,12 @@ static tfm_status group(translation *t) {
     return TFM_OK;
 }
 
-/* `{2,3}` after an atom, and a `+` after that, or after `{2}` a `?`, which means: or not. */
+/* `{2,3}` after an atom; a following `+`, or after `{2}` a `?` that makes it optional. */
 static void interval(translation *t) {
     const char *close = memchr(t->at, '}', (size_t)(t->end - t->at));
     const bool counted = close && close > t->at + 1 &&
                          strspn(t->at + 1, "0123456789,") == (size_t)(close - t->at - 1) &&
-                         strcspn(t->at + 1, "0123456789") < (size_t)(close - t->at - 1); /* `{,}` is text */
+                         strcspn(t->at + 1, "0123456789") < (size_t)(close - t->at - 1); /* `{,}` is literal text */
     if (!counted) {
         t->atom = t->out->count;
         put(t, "\\{");
@@ -228,7 +228,7 @@ static void interval(translation *t) {
         return;
     }
     const bool exact = !memchr(t->at, ',', (size_t)(close - t->at));
-    if (t->at[1] == ',') { /* from nought */
+    if (t->at[1] == ',') { /* from 0 */
         put(t, "{0");
         t->at++;
     }

@@ -1,4 +1,4 @@
-/* Sentences by the rules of Unicode (UAX #29), which ICU has, and what those rules cannot know: abbreviations. */
+/* Sentence splitting by UAX #29 with ICU, plus abbreviations, which those rules cannot know. */
 #include "text/sentences.h"
 #include <string.h>
 #include <unicode/ubrk.h>
@@ -9,9 +9,8 @@
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 
-/* Abbreviations that hardly ever end a sentence, in small letters, without their last stop. Those that often do, such
- * as "etc.", are not here, and neither are those that are also words or names, such as "Jan.": a sentence too many does
- * less harm than two in one. */
+/* Abbreviations that rarely end a sentence, in lower case, without the last stop. Excludes ones that often do, such as
+ * "etc.", and ones that are also words or names, such as "Jan.": splitting too often does less harm than too rarely. */
 static const struct {
     const char *language, *words; /* a space before and after each word */
 } ABBREVIATIONS[] = {
@@ -35,14 +34,14 @@ static const struct {
     {"sv", " t.ex bl.a d.v.s s.k ca nr kl "},
 };
 
-/* Languages that write "3." for the third. */
+/* Languages that write "3." for "third". */
 static const char ORDINALS[] = " cs da de et fi hr hu lv nb pl sk sl sr tr ";
 
 struct tfm__sentence_splitter {
     UBreakIterator *breaks;
-    const char *common, *own; /* abbreviations; the second may be NULL */
+    const char *common, *own; /* abbreviations; `own` may be NULL */
     bool ordinals, english;
-    tfm_status status; /* of the line at hand */
+    tfm_status status; /* of the current line */
 };
 
 static const char *abbreviations_of(const char *language) {
@@ -52,7 +51,7 @@ static const char *abbreviations_of(const char *language) {
     return NULL;
 }
 
-/* Whether a list of words with spaces around them has this one. */
+/* Whether a list of words, each between spaces, contains this one. */
 static bool has_word(const char *list, const char *word, size_t bytes) {
     for (const char *at = list; at && (at = strchr(at, ' ')); at++)
         if (strncmp(at + 1, word, bytes) == 0 && at[1 + bytes] == ' ')
@@ -67,7 +66,7 @@ tfm_status tfm__sentence_splitter_open(tfm__sentence_splitter **out, const char 
         uloc_getLanguage(language, code, sizeof(code), &error); /* "deu" becomes "de" */
     if (U_FAILURE(error) || error == U_STRING_NOT_TERMINATED_WARNING)
         code[0] = 0;
-    if (strcmp(code, "no") == 0 || strcmp(code, "nn") == 0) /* one list for all of Norwegian */
+    if (strcmp(code, "no") == 0 || strcmp(code, "nn") == 0) /* one list for both forms of Norwegian */
         memcpy(code, "nb", 3);
     error = U_ZERO_ERROR;
     *out = tfm__alloc(1, sizeof(**out));
@@ -92,7 +91,7 @@ void tfm__sentence_splitter_free(tfm__sentence_splitter **splitter) {
     *splitter = NULL;
 }
 
-/* How many single letters with stops between them these are, "J" or "J.R", and the first of them; 0 if they are not. */
+/* The number of single letters separated by stops, "J" or "J.R", and the first of them; 0 otherwise. */
 static int count_initials(UChar32 *first, const char *word, size_t bytes) {
     const uint8_t *at = (const uint8_t *)word;
     int count = 0;
@@ -109,14 +108,14 @@ static int count_initials(UChar32 *first, const char *word, size_t bytes) {
     return letter ? count : 0;
 }
 
-/* Whether a single letter and a stop come next in a text: "B" of "z. B.". */
+/* Whether the text begins with a letter and a stop: "B" of "z. B.". */
 static bool initial_after(const char *text, size_t bytes) {
     const char *stop = bytes ? memchr(text, '.', bytes < 5 ? bytes : 5) : NULL;
     UChar32 letter;
     return stop && count_initials(&letter, text, (size_t)(stop - text)) == 1;
 }
 
-/* Whether a single letter and a stop come last in a text, but for blanks: "z." before "B". */
+/* Whether the text ends with a letter and a stop, ignoring blanks: "z." before "B". */
 static bool initial_before(const char *text, size_t bytes) {
     const uint8_t *at = (const uint8_t *)text;
     int32_t end = (int32_t)tfm__unicode_trim(text, bytes);
@@ -130,8 +129,7 @@ static bool initial_before(const char *text, size_t bytes) {
     return !u_isalnum(c);
 }
 
-/* Whether the word that begins at byte `first` is what follows the mark of a longer one: "t" of "can't", "y" of
- * "Vas-y". */
+/* Whether the word at byte `first` follows an apostrophe or hyphen of a longer one: "t" of "can't", "y" of "Vas-y". */
 static bool is_tail(const char *text, size_t first) {
     const uint8_t *at = (const uint8_t *)text;
     int32_t before = (int32_t)first;
@@ -143,8 +141,8 @@ static bool is_tail(const char *text, size_t first) {
     return (mark == '\'' || mark == 0x2019 || mark == '-' || mark == 0x2010) && u_isalpha(letter);
 }
 
-/* Whether the word from byte `first` on, of `bytes` bytes, is an initial, or several. A small letter alone is one only
- * beside another, as in "z. B.": most are words, such as Russian "я". "I" ends English sentences. */
+/* Whether the word of `bytes` bytes at `first` is one or several initials. A lower-case letter counts only next to
+ * another one, as in "z. B.": most are words, such as Russian "я". "I" ends English sentences. */
 static bool is_initials(const tfm__sentence_splitter *s, const char *text, size_t first, size_t bytes,
                         bool another_follows) {
     const char *word = text + first;
@@ -157,8 +155,8 @@ static bool is_initials(const tfm__sentence_splitter *s, const char *text, size_
     return !(s->english && letter == 'I');
 }
 
-/* Whether the stop that the text ends in is of an abbreviation, an initial or an ordinal; `another_follows` tells
- * whether an initial comes next. */
+/* Whether the final stop belongs to an abbreviation, an initial or an ordinal; `another_follows`: an initial
+ * follows. */
 static bool ends_with_abbreviation(tfm__sentence_splitter *s, const char *text, size_t bytes, bool another_follows) {
     if (bytes < 2 || text[bytes - 1] != '.')
         return false;
@@ -193,7 +191,7 @@ static bool ends_with_abbreviation(tfm__sentence_splitter *s, const char *text, 
     return known;
 }
 
-/* Whether the first letter or digit is a small letter: then what precedes was no sentence ("Halt!" rief er.). */
+/* Whether the first letter or digit is lower case: then the text before was not a sentence ("Halt!" rief er.). */
 static bool begins_lowercase(const char *text, size_t bytes) {
     const uint8_t *at = (const uint8_t *)text;
     for (int32_t i = 0, end = (int32_t)bytes; i < end;) {
@@ -218,7 +216,7 @@ static size_t skip_blanks(const char *text, size_t from, size_t to) {
     return from;
 }
 
-/* One piece more, from `from` to `to` without its blanks: a sentence of its own, or more of the one before. */
+/* Adds the segment from `from` to `to` without its blanks, as a new sentence or as part of the last one. */
 static void add_segment(tfm__sentence_splitter *s, tfm_sentence *list, size_t *count, const char *line, size_t from,
                         size_t to) {
     from = skip_blanks(line, from, to);

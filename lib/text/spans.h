@@ -1,18 +1,18 @@
-/* A text and where it is cut, while it is on its way to a model's pieces. */
+/* A text and its spans during pre-tokenization. */
 #ifndef TFM_LIB_SPANS_H
 #define TFM_LIB_SPANS_H
 
 #include "base/base.h"
 #include "text/bytes.h"
 
-/* A part of a text, which is never empty. */
+/* A non-empty part of a text. */
 typedef struct tfm__text_span {
     size_t begin, end;
     int32_t id; /* of an added token, or -1 for text */
-    bool start; /* it begins where the line begins */
+    bool start; /* it begins at the line's start */
 } tfm__text_span;
 
-/* Starts as {0}. */
+/* Initially {0}. */
 typedef struct tfm__spans {
     tfm__bytes text;
     tfm__text_span *items;
@@ -25,7 +25,7 @@ static inline void tfm__spans_free(tfm__spans *spans) {
     *spans = (tfm__spans){0};
 }
 
-/* Adds a cut unless it is empty. Where memory is wanting, `text` has failed. */
+/* Adds a span unless it is empty. Out of memory, `text` has failed. */
 static inline void tfm__spans_add(tfm__spans *spans, size_t begin, size_t end, int32_t id, bool start) {
     if (begin == end)
         return;

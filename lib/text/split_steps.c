@@ -5,7 +5,7 @@
 #define STEP(name) tfm_status name(const tfm__split_step *s, tfm__spans *out, tfm__spans *in, tfm__regex_memory *memory)
 #define UNUSED (void)s, (void)memory
 
-/* Steps that only cut leave the text as it is. */
+/* Steps that only split do not change the text. */
 static void keep_text(tfm__spans *out, tfm__spans *in) {
     const tfm__bytes text = out->text;
     out->text = in->text;
@@ -20,16 +20,16 @@ static tfm_status finish(const tfm__spans *out) {
     return out->text.failed ? TFM_ERROR_MEMORY : TFM_OK;
 }
 
-/* ---- Splitting at what separates ---------------------------------------------------------------------- */
+/* ---- Splitting at separators -------------------------------------------------------------------------- */
 
-/* Puts parts together as the behaviour says, while they come from left to right. */
+/* Joins parts by the behaviour, from left to right. */
 typedef struct span_merger {
     const tfm__split_step *step;
     const tfm__text_span *span;
     tfm__spans *out;
     size_t begin, end; /* the part that may still grow */
     bool open;         /* there is one */
-    bool match;        /* the last part was a separator */
+    bool match;        /* the last part was a delimiter */
 } span_merger;
 
 static void flush(span_merger *j) {
@@ -49,13 +49,13 @@ static void add_part(span_merger *j, size_t begin, size_t end, bool match) {
     case TFM__SPLIT_ISOLATED:
         keep_span(j->out, j->span, begin, end);
         return;
-    case TFM__SPLIT_CONTIGUOUS: /* what comes first counts as if text were before it */
+    case TFM__SPLIT_CONTIGUOUS: /* the beginning counts as following text */
         join = match == j->match;
         break;
     case TFM__SPLIT_MERGED_WITH_PREVIOUS:
         join = match && !j->match;
         break;
-    case TFM__SPLIT_MERGED_WITH_NEXT: /* a separator takes the text after it, not another separator */
+    case TFM__SPLIT_MERGED_WITH_NEXT: /* a delimiter is joined with the following text, not with another delimiter */
         join = j->match && !match;
         break;
     }
@@ -117,7 +117,7 @@ STEP(tfm__split_at_delimiter) {
     return status == TFM_OK ? finish(out) : status;
 }
 
-/* ---- Cutting by kinds of characters ------------------------------------------------------------------- */
+/* ---- Splitting by character class --------------------------------------------------------------------- */
 
 #define EACH_TEXT(span, out, in)                                                                                       \
     for (const tfm__text_span *span = (in)->items; span < (in)->items + (in)->count; span++)                           \
@@ -154,7 +154,7 @@ STEP(tfm__split_scripts) {
     UNUSED;
     keep_text(out, in);
     EACH_TEXT(span, out, in) {
-        size_t begin = span->end; /* what comes before the first script is in no part */
+        size_t begin = span->end; /* text before the first script is dropped */
         int32_t last = -1;
         for (size_t at = span->begin, next = at; at < span->end; at = next) {
             const int32_t script = tfm__char_script(tfm__char_next(out->text.data, &next));
@@ -187,7 +187,7 @@ STEP(tfm__split_fixed_length) {
     return finish(out);
 }
 
-/* ---- Writing the text anew ---------------------------------------------------------------------------- */
+/* ---- Rewriting the text ------------------------------------------------------------------------------- */
 
 STEP(tfm__split_metaspace) {
     UNUSED;
@@ -227,7 +227,7 @@ STEP(tfm__split_prefix_space) {
 
 STEP(tfm__split_byte_level) {
     UNUSED;
-    if (!tfm__bytes_reserve(&out->text, 2 * in->text.count + 1)) /* all of the characters have two bytes at most */
+    if (!tfm__bytes_reserve(&out->text, 2 * in->text.count + 1)) /* all of the characters have at most two bytes */
         return TFM_ERROR_MEMORY;
     char *to = out->text.data;
     for (size_t i = 0; i < in->count; i++) {

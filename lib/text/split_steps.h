@@ -1,50 +1,50 @@
-/* One step of a pre-tokenizer. pretokenize.c reads and chains them; split_steps.c does them. */
+/* Steps of a pre-tokenizer: pretokenize.c reads and chains them; split_steps.c runs them. */
 #ifndef TFM_LIB_SPLIT_STEPS_H
 #define TFM_LIB_SPLIT_STEPS_H
 
 #include "text/spans.h"
 #include "text/regex.h"
 
-/* What becomes of what separates. */
+/* Handling of delimiters. */
 typedef enum tfm__split_behavior {
-    TFM__SPLIT_ISOLATED,             /* a part of its own */
-    TFM__SPLIT_REMOVED,              /* nothing */
-    TFM__SPLIT_CONTIGUOUS,           /* a part of its own, with others of its kind */
-    TFM__SPLIT_MERGED_WITH_PREVIOUS, /* the end of the part before */
-    TFM__SPLIT_MERGED_WITH_NEXT,     /* the beginning of the part after it */
+    TFM__SPLIT_ISOLATED,             /* a separate part */
+    TFM__SPLIT_REMOVED,              /* dropped */
+    TFM__SPLIT_CONTIGUOUS,           /* a separate part, joined with adjacent ones */
+    TFM__SPLIT_MERGED_WITH_PREVIOUS, /* joined with the previous part */
+    TFM__SPLIT_MERGED_WITH_NEXT,     /* joined with the next part */
 } tfm__split_behavior;
 
 typedef enum tfm__prepend_scheme { TFM__PREPEND_ALWAYS, TFM__PREPEND_FIRST, TFM__PREPEND_NEVER } tfm__prepend_scheme;
 
 typedef struct tfm__split_step {
     tfm_status (*run)(const struct tfm__split_step *step, tfm__spans *out, tfm__spans *in, tfm__regex_memory *memory);
-    tfm__regex *regex;               /* what separates: this, */
-    bool (*is_delimiter)(int32_t c); /* or characters of a kind, */
+    tfm__regex *regex;               /* the delimiter: this, */
+    bool (*is_delimiter)(int32_t c); /* or characters of a class, */
     int32_t character;               /* or one character */
     tfm__split_behavior behavior;
-    bool invert;                 /* what matches is what stays */
-    int32_t replacement;         /* what Metaspace writes for a blank */
-    tfm__prepend_scheme prepend; /* where it writes one more */
+    bool invert;                 /* matches are the parts to keep */
+    int32_t replacement;         /* Metaspace's sign for a blank */
+    tfm__prepend_scheme prepend; /* where it prepends one */
     size_t characters;           /* of FixedLength */
 } tfm__split_step;
 
-/* Cuts at what separates. */
+/* Splits at delimiters. */
 tfm_status tfm__split_at_delimiter(const tfm__split_step *step, tfm__spans *out, tfm__spans *in,
                                    tfm__regex_memory *memory);
-/* Cuts into runs of word characters and of others, without blanks. */
+/* Splits into runs of word characters and of others, without blanks. */
 tfm_status tfm__split_words(const tfm__split_step *step, tfm__spans *out, tfm__spans *in, tfm__regex_memory *memory);
-/* Cuts where the script changes. */
+/* Splits where the script changes. */
 tfm_status tfm__split_scripts(const tfm__split_step *step, tfm__spans *out, tfm__spans *in, tfm__regex_memory *memory);
-/* Cuts after every so many characters. */
+/* Splits into parts of `characters` characters. */
 tfm_status tfm__split_fixed_length(const tfm__split_step *step, tfm__spans *out, tfm__spans *in,
                                    tfm__regex_memory *memory);
-/* Writes the replacement for blanks, and one in front. */
+/* Replaces blanks, and prepends the replacement. */
 tfm_status tfm__split_metaspace(const tfm__split_step *step, tfm__spans *out, tfm__spans *in,
                                 tfm__regex_memory *memory);
-/* Writes a blank in front of parts that have none there. */
+/* Prepends a blank to parts without one. */
 tfm_status tfm__split_prefix_space(const tfm__split_step *step, tfm__spans *out, tfm__spans *in,
                                    tfm__regex_memory *memory);
-/* Writes a character for each byte. */
+/* Maps each byte to a character. */
 tfm_status tfm__split_byte_level(const tfm__split_step *step, tfm__spans *out, tfm__spans *in,
                                  tfm__regex_memory *memory);
 

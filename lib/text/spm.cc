@@ -14,8 +14,8 @@
 #include <vector>
 #include "text/spm.h"
 
-/* SentencePiece's own switch for what it prints to stderr. Not in its installed headers, and not in every
- * build of it: weak, so that a library without it still links. */
+/* SentencePiece's log level for stderr. It is not in the installed headers, nor in every build: weak, so that the
+ * library links without it. */
 namespace sentencepiece {
 namespace logging {
 int GetMinLogLevel() __attribute__((weak));
@@ -29,9 +29,9 @@ struct tfm__spm {
 
 namespace {
 
-/* A library must not write to its host's stderr: what goes wrong comes back as a status. Above the level of
- * errors. The level is one for all threads: the first who comes notes it, the last who leaves puts it back. Nobody else
- * in this library changes it; SentencePiece itself reads it without a lock, as it does whoever sets it. */
+/* Silences SentencePiece, since a library must not write to stderr: errors are returned as a status. The level is
+ * global for all threads: the first user saves it, the last one restores it. SentencePiece reads it without a lock, as
+ * it does for any writer. */
 class Quiet {
   public:
     Quiet() {
@@ -91,7 +91,7 @@ tfm_status store_pieces(tfm__pieces *out, const std::vector<std::string> &pieces
     return TFM_OK;
 }
 
-/* What SentencePiece learns from. */
+/* The training text of SentencePiece. */
 class Sentences : public sentencepiece::SentenceIterator {
   public:
     Sentences(tfm__spm_next_fn next, void *user) : next_(next), user_(user) {
@@ -128,7 +128,7 @@ class Sentences : public sentencepiece::SentenceIterator {
 };
 
 std::unordered_map<std::string, std::string> arguments(const tfm__spm_train_options &options) {
-    /* Millionths, written without the host's decimal comma. */
+    /* Millionths, written independently of the locale's decimal comma. */
     const long millionths = std::lround(options.coverage * 1e6);
     char coverage[64];
     std::snprintf(coverage, sizeof(coverage), "%ld.%06ld", millionths / 1000000, millionths % 1000000);
@@ -144,35 +144,34 @@ std::unordered_map<std::string, std::string> arguments(const tfm__spm_train_opti
         {"unk_id", options.has_bos ? "0" : "1"},
         {"bos_id", options.has_bos ? "1" : "-1"},
         {"pad_id", "-1"},
-        /* Sums are by thread, so their number is one of the things that the bytes depend on. */
+        /* The result depends on the number of threads: sums are per thread. */
         {"num_threads", "4"},
     };
-    if (!Quiet::known()) /* it would set the level of all threads without Quiet's lock */
+    if (!Quiet::known()) /* it would set the global log level without Quiet's lock */
         all["minloglevel"] = "4";
     return all;
 }
 
-/* SentencePiece's sentence in words that say what to do. */
+/* Translates SentencePiece's error to one with advice. */
 tfm_status training_error(const char *said, const tfm__spm_train_options &options, const char *name) {
     int asked, there;
     const char *high = std::strstr(said, "Vocabulary size too high"), *low = std::strstr(said, "required_chars. ");
     if (high && std::sscanf(high, "Vocabulary size too high (%d). Please set it to a value <= %d", &asked, &there) == 2)
-        return tfm__fail(
-            TFM_ERROR_INPUT,
-            "%s: %d pieces are more than the text gives, which is %d; ask for %d at most, or take more text", name,
-            options.size, there, there);
+        return tfm__fail(TFM_ERROR_INPUT,
+                         "%s: %d pieces are more than the text yields, which is %d; use at most %d, or more text", name,
+                         options.size, there, there);
     if (low && std::sscanf(low, "required_chars. %d vs %d", &asked, &there) == 2) {
         if (options.characters)
             *options.characters = there;
         return tfm__fail(TFM_ERROR_INPUT,
-                         "%s: %d pieces are too few, its characters alone need %d; ask for more, or for a "
+                         "%s: %d pieces are too few, its characters alone need %d; use more, or a "
                          "coverage below %g",
                          name, options.size, there, options.coverage);
     }
     std::string line = said;
     for (char &c : line)
         c = c == '\n' ? ' ' : c;
-    return tfm__fail(TFM_ERROR_INPUT, "%s: SentencePiece cannot learn pieces from it: %s", name, line.c_str());
+    return tfm__fail(TFM_ERROR_INPUT, "%s: SentencePiece training failed: %s", name, line.c_str());
 }
 
 } // namespace
@@ -220,11 +219,11 @@ pthread_mutex_t sampling_lock_ = PTHREAD_MUTEX_INITIALIZER; /* std::mutex may th
 } // namespace
 
 tfm_status tfm__spm_sample(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes, float alpha) {
-    const int any = -1; /* of all segmentations, not of the n best */
+    const int any = -1; /* all segmentations, not only the n best */
     out->count = 0;
     try {
         std::vector<std::string> pieces;
-        /* Words and characters are cut in one way only: SampleEncode refuses to draw. */
+        /* Word and character models have one segmentation: SampleEncode rejects them. */
         if (alpha > 0 && spm->processor.SampleEncode({text, bytes}, any, alpha, &pieces).ok())
             return store_pieces(out, pieces);
         const auto done = spm->processor.Encode({text, bytes}, &pieces);
@@ -245,7 +244,7 @@ tfm_status tfm__spm_encode(const tfm__spm *spm, tfm__pieces *out, const char *te
 void tfm__spm_sampling_begin(uint64_t seed) {
     pthread_mutex_lock(&sampling_lock_);
     const unsigned int folded = static_cast<unsigned int>(seed ^ seed >> 32);
-    sentencepiece::SetRandomGeneratorSeed(folded == UINT_MAX ? 0 : folded); /* which would mean: any */
+    sentencepiece::SetRandomGeneratorSeed(folded == UINT_MAX ? 0 : folded); /* UINT_MAX means a random seed */
 }
 
 void tfm__spm_sampling_end() {
@@ -302,8 +301,8 @@ tfm_status tfm__spm_train(char **out, size_t *out_bytes, const tfm__spm_train_op
     } catch (const std::bad_alloc &) {
         return out_of_memory();
     } catch (const std::exception &e) {
-        return tfm__fail(TFM_ERROR_INPUT, "%s: SentencePiece cannot learn pieces from it: %s", name, e.what());
+        return tfm__fail(TFM_ERROR_INPUT, "%s: SentencePiece training failed: %s", name, e.what());
     } catch (...) {
-        return tfm__fail(TFM_ERROR_INPUT, "%s: SentencePiece cannot learn pieces from it", name);
+        return tfm__fail(TFM_ERROR_INPUT, "%s: SentencePiece training failed", name);
     }
 }

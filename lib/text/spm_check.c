@@ -4,15 +4,14 @@
 #include "text/spm.h"
 #include "text/utf8.h"
 
-/* A SentencePiece model is a protobuf message: pieces = 1, trainer_spec = 2, normalizer_spec = 3,
- * self_test_data = 4, denormalizer_spec = 5. A specification's field 2 is its table of normalisations: four
- * bytes of size, a double array of that size, then the replacements, each with a NUL at its end. */
+/* A SentencePiece model is a protobuf message: pieces = 1, trainer_spec = 2, normalizer_spec = 3, self_test_data = 4,
+ * denormalizer_spec = 5. Field 2 of a normalizer specification is its normalisation table: four bytes of size, a double
+ * array of that size, then the replacements, each with a terminating NUL. */
 
-/* SentencePiece has room for this many rules that are prefixes of one another, and for as many user-defined
- * pieces. */
+/* SentencePiece's buffer limit for rules that are prefixes of one another, and for user-defined pieces. */
 #define MAX_RULES 32
 #define MAX_USER_DEFINED 64
-/* Rules are a few characters long on both sides; the longest of Unicode's make 33 bytes of one character. */
+/* Rules are a few characters long on both sides; the longest of Unicode's expands one character to 33 bytes. */
 #define MAX_RULE_BYTES 256
 #define MAX_REPLACEMENT 64
 
@@ -22,14 +21,13 @@ static uint32_t little32(const unsigned char *at) {
 
 /* ---- The table of normalisations ---------------------------------------------------------------------- */
 
-/* A double array ("An Efficient Implementation of Trie Structures", Aoe et al. 1992) as darts-clone packs it.
- * Node n has its children in the block at n ^ offset(n): child c of byte c at that ^ c, where the unit's
- * label says c too. */
+/* A double array ("An Efficient Implementation of Trie Structures", Aoe et al. 1992) as packed by darts-clone. The
+ * children of node n are in the block at n ^ offset(n): the child of byte c is at that ^ c, if its label is c. */
 typedef struct table {
     uint32_t *units;
     uint32_t count;
     uint32_t *first, *next; /* children by block: first[block], next[child]; `count` ends a list */
-    unsigned char *state;   /* NEW, OPEN, or the most rules on a way down from here, plus DONE */
+    unsigned char *state;   /* NEW, OPEN, or the most rules on a path from here, plus DONE */
     const unsigned char *replacements;
     size_t replacement_bytes;
 } table;
@@ -44,12 +42,12 @@ static uint32_t block_of(const table *t, uint32_t node) {
 static const char *enter(const table *t, uint32_t node) {
     uint32_t block = block_of(t, node);
     if ((block | 0xff) >= t->count)
-        return "its normalisation table leads outside itself";
+        return "its normalisation table has an offset out of range";
     if (node && t->units[node] >> 8 & 1) {
         size_t value = t->units[block] & 0x7fffffffu;
         size_t left = value < t->replacement_bytes ? t->replacement_bytes - value : 0;
         if (!left || !memchr(t->replacements + value, '\0', left < MAX_REPLACEMENT ? left : MAX_REPLACEMENT))
-            return "its normalisation table names a replacement that is not there";
+            return "its normalisation table has a replacement offset out of range";
     }
     return NULL;
 }
@@ -57,12 +55,12 @@ static const char *enter(const table *t, uint32_t node) {
 static const char *leave(table *t, uint32_t node, unsigned rules_below) {
     unsigned rules = rules_below + (t->units[node] >> 8 & 1);
     if (rules > MAX_RULES)
-        return "its normalisation table has too many rules that begin alike";
+        return "its normalisation table has too many rules with a common prefix";
     t->state[node] = (unsigned char)(DONE + rules);
     return NULL;
 }
 
-/* Walks all that can be reached from the root: NULL, or what is wrong. */
+/* Visits all nodes reachable from the root: NULL, or the error. */
 static const char *walk(table *t) {
     struct {
         uint32_t node, child;
@@ -72,7 +70,7 @@ static const char *walk(table *t) {
     uint32_t node = 0;
     for (;;) {
         if (depth == MAX_RULE_BYTES)
-            return "its normalisation table has an endless rule";
+            return "its normalisation table has a rule without an end";
         const char *wrong = enter(t, node);
         if (wrong)
             return wrong;
@@ -80,7 +78,7 @@ static const char *walk(table *t) {
         stack[depth].node = node;
         stack[depth].child = t->first[block_of(t, node)];
         stack[depth++].rules = 0;
-        /* Finds the next node to enter: the first child that is new, going up where there is none. */
+        /* Finds the next node: the first new child, or one of an ancestor. */
         for (;;) {
             uint32_t child = stack[depth - 1].child;
             if (child != t->count && t->state[child] == NEW) {
@@ -91,7 +89,7 @@ static const char *walk(table *t) {
             unsigned rules = 0;
             if (child != t->count) {
                 if (t->state[child] == OPEN)
-                    return "its normalisation table runs in a circle";
+                    return "its normalisation table has a cycle";
                 rules = t->state[child] - DONE;
                 stack[depth - 1].child = t->next[child];
             } else {
@@ -131,7 +129,7 @@ static tfm_status check_table(const char **wrong, tfm__proto_message bytes) {
     }
     for (uint32_t i = 0; i < t.count; i++) {
         uint32_t block = i ^ (t.units[i] & 0xff);
-        /* A set top bit marks a value, which is no child. */
+        /* The top bit marks a value, not a child. */
         if (t.units[i] >> 31 || block >= t.count)
             continue;
         t.next[i] = t.first[block];
@@ -163,7 +161,7 @@ static tfm_status check_normalizer(const char **wrong, tfm__proto_message messag
 
 static const char *check_piece(tfm__proto_message message) {
     size_t length = 0;
-    bool user_defined = false; /* as protobuf reads a kind: 32 bits of it, and none that it does not know */
+    bool user_defined = false; /* as protobuf reads an enum: 32 bits, unknown values ignored */
     tfm__proto_field f;
     while (message.at < message.end) {
         if (!tfm__proto_next_field(&message, &f))
@@ -194,11 +192,11 @@ tfm_status tfm__spm_check(const void *bytes, size_t size, const char *path) {
     tfm__proto_field f;
     while (message.at < message.end && !wrong) {
         if (!tfm__proto_next_field(&message, &f)) {
-            wrong = "it ends within a field, or is something else";
+            wrong = "it ends within a field, or has another format";
             break;
         }
         if (f.number <= 5 && f.wire_type != 2)
-            wrong = "it is something else";
+            wrong = "it has another format";
         else if (f.number == 1)
             wrong = check_piece(f.bytes);
         else if (f.number == 3 || f.number == 5) {
@@ -209,7 +207,7 @@ tfm_status tfm__spm_check(const void *bytes, size_t size, const char *path) {
         if (f.number <= 5)
             seen |= 1u << f.number;
     }
-    /* Pieces come first in the file, so a cut one may lack nothing but these. */
+    /* Pieces come first in the file, so a truncated file may lack only the rest. */
     if (!wrong && (seen & 0xe) != 0xe)
         wrong = "pieces, trainer or normalisation are missing";
     return wrong ? tfm__fail(TFM_ERROR_FORMAT, "%s is not a SentencePiece model, or is damaged: %s; copy it again",
@@ -219,7 +217,7 @@ tfm_status tfm__spm_check(const void *bytes, size_t size, const char *path) {
 
 /* ---- The table itself --------------------------------------------------------------------------------- */
 
-/* The bytes of a field of a message, the last that there is; empty where there is none. */
+/* The bytes of the last occurrence of a field; empty if there is none. */
 static tfm__proto_message find_bytes(tfm__proto_message message, uint64_t number) {
     tfm__proto_message found = {NULL, NULL};
     tfm__proto_field f;

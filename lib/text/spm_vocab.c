@@ -1,4 +1,4 @@
-/* A model whose words SentencePiece cuts, with the ids of a vocab.json. */
+/* A model segmented by SentencePiece, with the ids of a vocab.json. */
 #include "base/file.h"
 #include "text/hf_convert.h"
 #include "text/spm.h"

@@ -1,4 +1,4 @@
-/* What the kinds of models share: vocabularies from JSON, unknown and byte pieces. */
+/* Shared by all kinds of models: vocabularies from JSON, unknown and byte pieces. */
 #include <stdio.h>
 #include "text/subword_model.h"
 

@@ -3,21 +3,21 @@
 #include "text/token_map.h"
 
 typedef struct entry {
-    size_t at;      /* of the text, in `texts` */
+    size_t at;      /* offset of the text in `texts` */
     uint32_t bytes; /* of the text */
     int32_t id;
     uint32_t hash;
 } entry;
 
 struct tfm__token_map {
-    tfm__bytes texts; /* with a NUL after each */
+    tfm__bytes texts; /* each with a terminating NUL */
     entry *entries;
     size_t count, capacity;
-    size_t base_count; /* how many of them are the model's own, once it is closed */
+    size_t base_count; /* entries of the model itself, once it is sealed */
     int32_t *by_id;    /* entries, or -1 */
     size_t size, id_capacity;
     int32_t *slots; /* entries by hash, or -1 */
-    size_t mask;    /* the number of slots, a power of two, less one */
+    size_t mask;    /* number of slots (a power of two) - 1 */
 };
 
 tfm_status tfm__token_map_new(tfm__token_map **out) {
@@ -46,7 +46,7 @@ void tfm__token_map_free(tfm__token_map **token_map) {
     *token_map = NULL;
 }
 
-/* Pieces are short: FNV-1a, eight bytes at a time, is quick and good enough. */
+/* Pieces are short: FNV-1a on eight bytes at a time is fast and good enough. */
 static uint32_t hash_of(const char *text, size_t bytes) {
     uint64_t hash = 0xcbf29ce484222325u ^ bytes, word;
     for (; bytes >= sizeof(word); text += sizeof(word), bytes -= sizeof(word)) {

@@ -4,7 +4,7 @@
 
 #include "base/base.h"
 
-/* Ids are below this: more rows no embedding has. */
+/* Ids are below this: no embedding has more rows. */
 #define TFM__MAX_IDS (1 << 24)
 
 typedef struct tfm__token_map tfm__token_map;
@@ -12,20 +12,20 @@ typedef struct tfm__token_map tfm__token_map;
 tfm_status tfm__token_map_new(tfm__token_map **out);
 void tfm__token_map_free(tfm__token_map **token_map);
 
-/* Gives a piece an id, which is from 0 to TFM__MAX_IDS - 1. A text that has an id already gets the new one; an id that
- * has a text already keeps that for tfm__token_map_piece, unless `instead` is set. */
+/* Gives a piece an id below TFM__MAX_IDS. A known text gets the new id; a known id keeps its text for
+ * tfm__token_map_piece, unless `instead` is set. */
 tfm_status tfm__token_map_add(tfm__token_map *token_map, const char *text, size_t bytes, int32_t id, bool instead);
 
 /* The id of a text, or -1. */
 int32_t tfm__token_map_find(const tfm__token_map *token_map, const char *text, size_t bytes);
-/* Ends the pieces of the model: what is added afterwards is found by tfm__token_map_find only. */
+/* Ends the model's own pieces: later ones are found by tfm__token_map_find only. */
 void tfm__token_map_seal(tfm__token_map *token_map);
 /* The id of one of the model's own pieces, or -1. */
 int32_t tfm__token_map_find_base(const tfm__token_map *token_map, const char *text, size_t bytes);
-/* The text of an id, with a NUL after it, or NULL if it has none. `bytes` may be NULL. It belongs to the token_map and
- * stays until something is added. */
+/* The text of an id, NUL-terminated, or NULL. `bytes` may be NULL. Owned by the token_map, valid until the next
+ * addition. */
 const char *tfm__token_map_piece(const tfm__token_map *token_map, int32_t id, size_t *bytes);
-/* The largest id plus one, and how many different texts have ids. */
+/* The largest id plus one, and the number of distinct texts. */
 int32_t tfm__token_map_size(const tfm__token_map *token_map);
 int32_t tfm__token_map_count(const tfm__token_map *token_map);
 

@@ -1,6 +1,6 @@
-/* The rules of mteval-v13a.pl (NIST 2009), one after the other, as sacreBLEU (Post 2018) fixes them: some only
- * have their effect by what earlier ones left. They are written for characters. Bytes do as well, since whatever a
- * rule looks for is ASCII, and "no digit" is true of any byte of a longer character. */
+/* The rules of mteval-v13a.pl (NIST 2009), in order, as fixed by sacreBLEU (Post 2018): some depend on the results of
+ * earlier ones. They are defined on characters. Bytes work as well: all searched characters are ASCII, and "not a
+ * digit" holds for every byte of a longer character. */
 #include <stdbool.h>
 #include <string.h>
 #include "text/tokenize_13a.h"
@@ -13,7 +13,7 @@ typedef struct text {
 
 typedef bool (*kind)(char c);
 
-/* Punctuation and symbols of ASCII that stand apart always; not ' - . and the comma. The space is among them. */
+/* ASCII punctuation and symbols that always separate; not ' - . and the comma. Includes the space. */
 static bool is_symbol(char c) {
     return (c >= '{' && c <= '~') || (c >= '[' && c <= '`') || (c >= ' ' && c <= '&') || (c >= '(' && c <= '+') ||
            (c >= ':' && c <= '@') || c == '/';
@@ -35,7 +35,7 @@ static bool is_dash(char c) {
     return c == '-';
 }
 
-/* Every `from` becomes `to`, which is no longer, in place. */
+/* Replaces every `from` by `to`, which is not longer, in place. */
 static void replace(text *t, const char *from, const char *to) {
     const size_t from_bytes = strlen(from), to_bytes = strlen(to);
     size_t read = 0, written = 0;
@@ -54,7 +54,7 @@ static void put(text *t, char c) {
     t->data[t->bytes++] = c;
 }
 
-/* A space before and after every symbol. */
+/* Adds a space before and after every symbol. */
 static tfm_status space_symbols(text *t) {
     text out = {tfm__alloc(t->bytes, 3), 0};
     if (!out.data)
@@ -72,8 +72,8 @@ static tfm_status space_symbols(text *t) {
     return TFM_OK;
 }
 
-/* Of every pair of a first and a second: a space between, and another after them (or, with `before`, before them).
- * Pairs do not overlap; the leftmost one counts. */
+/* Adds a space between every pair of a first and a second, and another after it (or, with `before`, before it). Pairs
+ * do not overlap; the leftmost one counts. */
 static tfm_status space_pairs(text *t, kind first, kind second, bool before) {
     text out = {tfm__alloc(t->bytes, 2), 0};
     if (!out.data)
@@ -108,7 +108,7 @@ tfm_status tfm__tokenize_13a(char **out, size_t *out_bytes, const char *line, si
     replace(&t, "-\n", "");
     replace(&t, "\n", " ");
     replace(&t, "&quot;", "\"");
-    replace(&t, "&amp;", "&"); /* what this makes, "&lt;" of "&amp;lt;", is read by the next ones */
+    replace(&t, "&amp;", "&"); /* the result, "&lt;" of "&amp;lt;", is replaced by the next rules */
     replace(&t, "&lt;", "<");
     replace(&t, "&gt;", ">");
     tfm_status status = space_symbols(&t);

@@ -6,14 +6,14 @@
 #include "text/tokenizer_kind.h"
 
 struct tfm_tokenizer {
-    atomic_int owners; /* who opened it, its model, readers of data */
+    atomic_int owners; /* the opener, its model, data readers */
     tfm__tokenizer_parts parts;
-    int32_t limits[2]; /* by side: ids from this one on are not taken; 0 for none */
+    int32_t limits[2]; /* by side: ids from this one on are rejected; 0 for no limit */
 };
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
 
-/* Whether Marian itself keeps its model there: such folders may have a tokenizer.json besides, for others. */
+/* Whether it is a Marian model directory, which may also have a tokenizer.json for other programs. */
 static tfm_status find_marian_folder(bool *there, const char *config, const char *dir) {
     tfm__marian_folder own = {0};
     *there = false;
@@ -25,7 +25,7 @@ static tfm_status find_marian_folder(bool *there, const char *config, const char
     return status;
 }
 
-/* Marian's directories may have a vocab.json as others do, but nobody else has their SentencePiece files. */
+/* Marian's directories may have a vocab.json like others, but only they have these SentencePiece files. */
 static tfm_status open_kind(tfm__tokenizer_parts *out, const char *dir) {
     char *source = tfm__path_join(dir, "source.spm"), *target = source ? tfm__path_join(dir, "target.spm") : NULL;
     char *config = target ? tfm__path_join(dir, "config.json") : NULL;
@@ -73,7 +73,7 @@ void tfm_tokenizer_free(tfm_tokenizer **pointer) {
 }
 
 tfm_tokenizer *tfm__tokenizer_retain(const tfm_tokenizer *tokenizer) {
-    tfm_tokenizer *owned = (tfm_tokenizer *)tokenizer; /* the count of owners is no part of what it is */
+    tfm_tokenizer *owned = (tfm_tokenizer *)tokenizer; /* the reference count is mutable */
     atomic_fetch_add(&owned->owners, 1);
     return owned;
 }

@@ -1,33 +1,31 @@
-/* What the library needs of a tokenizer besides its public functions. */
+/* Internal functions of tokenizers. */
 #ifndef TFM_LIB_TOKENIZER_H
 #define TFM_LIB_TOKENIZER_H
 
 #include "base/base.h"
 #include "tfm/text.h"
 
-/* The most bytes of a line that is encoded or cut into sentences. */
+/* The longest line that is encoded or split into sentences. */
 enum { TFM__MAX_LINE = 64 << 20 };
 
-/* Adds an owner, who calls tfm_tokenizer_free in the end. Returns the tokenizer. */
+/* Adds a reference, released by tfm_tokenizer_free. Returns the tokenizer. */
 tfm_tokenizer *tfm__tokenizer_retain(const tfm_tokenizer *tokenizer);
 
-/* Does what tfm_tokenizer_encode does. If `alpha` is above 0, each call draws a new segmentation, as tfm__spm_sample
- * describes. */
+/* tfm_tokenizer_encode; with `alpha` > 0 each call samples a segmentation, as described at tfm__spm_sample. */
 tfm_status tfm__tokenizer_encode_sampled(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
                                          const char *line, size_t bytes, float alpha);
 
-/* Has encoding refuse ids from these numbers on, by side, as a model's embeddings have no rows for them. */
+/* Encoding rejects ids from these on, by side: a model's embeddings have no rows for them. */
 void tfm__tokenizer_set_vocab_limit(tfm_tokenizer *tokenizer, int32_t source, int32_t target);
 
-/* Whether it is one of Marian's. */
+/* Whether it is a Marian tokenizer. */
 bool tfm__tokenizer_is_marian(const tfm_tokenizer *tokenizer);
 
-/* Returns how many of `count` ids at the end do not have their text for certain until others follow: bytes, of which
- * only a whole run is a text or none. */
+/* How many of `count` ids at the end have no final text until others follow: byte pieces, which only decode as a whole
+ * run. */
 size_t tfm__tokenizer_incomplete(const tfm_tokenizer *tokenizer, const int32_t *ids, size_t count);
 
-/* Returns the length in bytes of the `>>xxx<<` that a line begins with, which is a language's code in Marian's models.
- * 0 if the line has none. */
+/* The length in bytes of a leading `>>xxx<<`, the language code of Marian's models; 0 if there is none. */
 size_t tfm__language_code_bytes(const char *line, size_t bytes);
 
 #endif

@@ -18,7 +18,7 @@ static tfm_status read_scored(tfm__token_map *token_map, const json_t *vocab, tf
     return status;
 }
 
-/* Older files do not say the type. */
+/* Older files lack the type. */
 static const char *type_of(const json_t *value) {
     const json_t *type = json_object_get(value, "type");
     if (type)

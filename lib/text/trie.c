@@ -1,7 +1,7 @@
 #include <string.h>
 #include "text/trie.h"
 
-/* From so many children on, a table is quicker than looking through them. */
+/* From this many children on, a table is faster than a search. */
 enum { WIDE = 16 };
 
 static int compare(const void *left, const void *right) {
@@ -15,12 +15,12 @@ static int compare(const void *left, const void *right) {
     return (a->value > b->value) - (a->value < b->value);
 }
 
-/* The keys of a node and how many of their bytes lead to it, while its children wait to be made. */
+/* A node's keys and their common prefix length, until its children are added. */
 typedef struct range {
     size_t begin, end, depth;
 } range;
 
-/* Adds the children of `node`, whose keys are sorted, and notes their ranges. */
+/* Adds the children of `node`, whose keys are sorted, and stores their ranges. */
 static tfm_status add_children(tfm__trie *t, range **ranges, size_t *range_capacity, const tfm__trie_key *keys,
                                uint32_t node) {
     range r = (*ranges)[node];

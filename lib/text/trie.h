@@ -1,4 +1,4 @@
-/* A set of byte strings with a value each, by their beginnings: what of it begins here, and how long is the longest? */
+/* A trie of byte strings with values, for longest prefix matches. */
 #ifndef TFM_LIB_TRIE_H
 #define TFM_LIB_TRIE_H
 
@@ -14,24 +14,23 @@ typedef struct tfm__trie_node {
     uint32_t first; /* child; or with `wide`, the table in `wide` */
     int32_t value;  /* of the string that ends here, or -1 */
     uint16_t count; /* of children */
-    uint8_t label;  /* the byte that leads here */
+    uint8_t label;  /* the byte of the edge to this node */
     uint8_t wide;   /* the children are in a table of 256 */
 } tfm__trie_node;
 
-/* Children of a node lie side by side, in the order of their bytes; those with many have a table besides. */
+/* Children of a node are adjacent, sorted by byte; nodes with many also have a table. */
 typedef struct tfm__trie {
     tfm__trie_node *nodes;
     uint32_t (*wide)[256];
     size_t count, capacity, wide_count, wide_capacity;
 } tfm__trie;
 
-/* Sorts the keys, and makes the trie, which starts as {0} and does not need them afterwards. Empty keys are left out;
- * of equal keys the one with the largest value counts. */
+/* Sorts the keys, and builds the trie, which is initially {0} and does not keep them. Empty keys are skipped; of equal
+ * keys the largest value counts. */
 tfm_status tfm__trie_make(tfm__trie *trie, tfm__trie_key *keys, size_t count);
 void tfm__trie_free(tfm__trie *trie);
 
-/* The child of a node by a byte, or 0 if there is none. Node 0 is the root, which is no child. An empty trie has none.
- */
+/* The child of a node by a byte, or 0 if there is none. Node 0 is the root. */
 static inline uint32_t tfm__trie_step(const tfm__trie *trie, uint32_t node, unsigned char byte) {
     const tfm__trie_node *n = &trie->nodes[node];
     if (n->wide)
@@ -44,7 +43,7 @@ static inline uint32_t tfm__trie_step(const tfm__trie *trie, uint32_t node, unsi
     return 0;
 }
 
-/* The value of the longest key that `text` begins with, and how long that is; -1 if none. */
+/* The value of the longest key that is a prefix of `text`, and its length; -1 if none. */
 int32_t tfm__trie_longest(const tfm__trie *trie, const char *text, size_t bytes, size_t *length);
 
 #endif

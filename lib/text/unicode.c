@@ -3,17 +3,16 @@
 #include <unicode/utf8.h>
 #include "text/unicode.h"
 
-/* Of ICU's notions of white space this is the one that has the separators from U+001C to U+001F, as Python's, and so
- * sacreBLEU's, has. */
+/* ICU's definition of white space that includes the separators U+001C to U+001F, like Python's and so sacreBLEU's. */
 static bool is_space(UChar32 c) {
     return u_isspace(c) != 0;
 }
 
 tfm_status tfm__unicode_lower(char **out, size_t *out_bytes, const char *text, size_t bytes) {
     UErrorCode error = U_ZERO_ERROR;
-    UCaseMap *map = ucasemap_open("", U_FOLD_CASE_DEFAULT, &error); /* "": the rules of no language in particular */
+    UCaseMap *map = ucasemap_open("", U_FOLD_CASE_DEFAULT, &error); /* "": language-independent rules */
     const int32_t size = ucasemap_utf8ToLower(map, NULL, 0, text, (int32_t)bytes, &error);
-    if (error == U_BUFFER_OVERFLOW_ERROR) /* as it says of no room at all */
+    if (error == U_BUFFER_OVERFLOW_ERROR) /* reported for an empty buffer */
         error = U_ZERO_ERROR;
     *out = U_SUCCESS(error) ? tfm__alloc((size_t)size + 1, 1) : NULL;
     *out_bytes = (size_t)size;
@@ -24,7 +23,7 @@ tfm_status tfm__unicode_lower(char **out, size_t *out_bytes, const char *text, s
     if (U_FAILURE(error)) {
         free(*out);
         *out = NULL;
-        status = tfm__fail(TFM_ERROR_MEMORY, "ICU cannot make the letters of a line of %zu bytes small: %s", bytes,
+        status = tfm__fail(TFM_ERROR_MEMORY, "ICU cannot convert a line of %zu bytes to lower case: %s", bytes,
                            u_errorName(error));
     }
     return status;

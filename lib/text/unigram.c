@@ -1,9 +1,9 @@
-/* A unigram model (Kudo 2018): of all ways to cut a word, the one whose pieces have the largest sum of scores. */
+/* A unigram model (Kudo 2018): the segmentation of a word with the largest sum of scores. */
 #include "text/bytes.h"
 #include "text/subword_model.h"
 #include "text/trie.h"
 
-/* How much worse than the worst piece an unknown character is. */
+/* Score of an unknown character below the worst piece. */
 #define UNKNOWN_PENALTY 10.0
 
 typedef struct unigram {
@@ -14,10 +14,10 @@ typedef struct unigram {
     int32_t bytes[256];
 } unigram;
 
-/* The best way to a place. */
+/* The best path to a position. */
 typedef struct lattice_node {
     double score;
-    uint32_t from; /* NO_PATH if no way leads here yet */
+    uint32_t from; /* NO_PATH if there is none yet */
     int32_t id;
 } lattice_node;
 
@@ -28,7 +28,7 @@ static void relax(lattice_node *node, double score, size_t from, int32_t id) {
         *node = (lattice_node){score, (uint32_t)from, id};
 }
 
-/* The best way to each place of the word. */
+/* Viterbi search of the best path to each position. */
 static bool viterbi(const tfm__subword_model *model, lattice_node *best, const char *word, size_t bytes) {
     const unigram *u = model->self;
     for (size_t i = 0; i <= bytes; i++)
@@ -53,7 +53,7 @@ static bool viterbi(const tfm__subword_model *model, lattice_node *best, const c
     return true;
 }
 
-/* The ids of a part that the search left as it is; several unknown characters are one part. */
+/* The ids of an unknown part; adjacent unknown characters are one part. */
 static void add_unknown(const tfm__subword_model *model, tfm__id_buffer *out, const char *text, size_t bytes) {
     const unigram *u = model->self;
     const int32_t id = tfm__token_map_find_base(model->token_map, text, bytes);
@@ -67,7 +67,7 @@ static void add_unknown(const tfm__subword_model *model, tfm__id_buffer *out, co
         out->ids[out->count++] = id < 0 ? model->unk : id;
 }
 
-/* Turns the best way round: each place on it gets the next one instead of the one before. */
+/* Reverses the best path: each position gets its successor instead of its predecessor. */
 static void backtrack(lattice_node *best, size_t bytes) {
     uint32_t next = NO_PATH;
     for (size_t at = bytes; at > 0;) {

@@ -3,8 +3,8 @@
 #include "text/utf8.h"
 #include "tfm/text.h"
 
-/* Bytes of the character at `at`, or 0 if none is well-formed there; *good is how many could begin one. The second byte
- * has the narrow ranges that keep out overlong forms, surrogates and what is beyond U+10FFFF (RFC 3629, section 4). */
+/* Bytes of the character at `at`, or 0 if it is malformed; *good is how many could begin one. The narrow ranges of the
+ * second byte exclude overlong forms, surrogates and code points beyond U+10FFFF (RFC 3629, section 4). */
 static size_t character(const unsigned char *at, size_t left, size_t *good) {
     unsigned char first = at[0], low = 0x80, high = 0xbf;
     size_t length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;

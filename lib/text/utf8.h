@@ -4,12 +4,11 @@
 
 #include "text/bytes.h"
 
-/* How many of the bytes, from the first on, are whole well-formed characters: `bytes` if all are. NUL counts
- * as one. */
+/* Length of the longest well-formed prefix: `bytes` if all is well-formed. NUL is valid. */
 size_t tfm__utf8_valid(const char *text, size_t bytes);
 
-/* Adds bytes as UTF-8, with U+FFFD for what is none: one for the longest beginning of a character that is there
- * (Unicode, section 3.9), as Rust's from_utf8_lossy does it. */
+/* Adds bytes as UTF-8, with U+FFFD for malformed parts: one per maximal subpart of a character (Unicode, section 3.9),
+ * like Rust's from_utf8_lossy. */
 void tfm__utf8_lossy(tfm__bytes *out, const char *text, size_t bytes);
 
 #endif

@@ -5,8 +5,8 @@
 #define MAX_IDS (1 << 24)
 
 struct tfm__vocab {
-    json_t *ids;         /* the file's object: it is a hash table already, and owns the pieces */
-    const char **pieces; /* by id; NULL where no piece has it */
+    json_t *ids;         /* the file's object serves as hash table, and owns the pieces */
+    const char **pieces; /* by id; NULL if unused */
     int32_t size;
 };
 
@@ -112,7 +112,7 @@ tfm_status tfm__vocab_add(tfm__vocab *vocab, const char *piece, const json_t *va
         pieces[vocab->size] = NULL;
     if (json_object_set_new(vocab->ids, piece, json_integer(id)) != 0)
         return tfm__fail(TFM_ERROR_MEMORY, "out of host memory while reading %s", path);
-    const char *key = json_object_iter_key(json_object_iter_at(vocab->ids, piece)); /* lasts as the object does */
+    const char *key = json_object_iter_key(json_object_iter_at(vocab->ids, piece)); /* lives as long as the object */
     return put(vocab, key, id, path);
 }
 

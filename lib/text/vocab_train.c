@@ -1,4 +1,4 @@
-/* Learning the pieces of a corpus, and the files that hold them. */
+/* Trains the vocabulary of a corpus, and writes its files. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,34 +13,34 @@
 #include "text/utf8.h"
 #include "text/vocab_train.h"
 
-/* SentencePiece's stands-for-unknown, U+2585: it leaves out lines that have it. */
+/* SentencePiece's mark of unknown pieces, U+2585: it ignores lines with it. */
 #define RESERVED "\xe2\x96\x85"
 #define MAX_SIZE ((1 << 24) - 1)
-/* Pieces where nobody says how many: one for so many bytes of text, so that a small corpus shows each piece some dozens
- * of times, between two limits. */
+/* Default vocabulary size: one piece per BYTES_PER_PIECE of text, so that a small corpus has some dozens of occurrences
+ * per piece, within limits. */
 enum { DEFAULT_SIZE = 8000, MIN_SIZE = 500, BYTES_PER_PIECE = 250 };
 
-/* ---- The lines that count ---- */
+/* ---- Lines used ---- */
 
 /* Files one after the other, or columns of one. */
 typedef struct corpus {
     const char *const *files; /* [count] */
     size_t count;
-    bool tsv, columns[2];           /* which columns of them */
-    bool codes;                     /* lines may begin with the code of a language */
-    tfm_document_options documents; /* how texts lie in the files, of which lines are learned */
-    char *name;                     /* for sentences */
+    bool tsv, columns[2];           /* the columns to read */
+    bool codes;                     /* lines may begin with a language code */
+    tfm_document_options documents; /* the text format of the files; their lines are used */
+    char *name;                     /* for error messages */
 } corpus;
 
 /* Iterates over all of a corpus. */
 typedef struct corpus_iter {
     const corpus *from;
-    size_t file; /* that is open, or was last */
+    size_t file; /* the open file, or the last one */
     tfm__line_reader lines;
-    tfm__string_view rest;     /* lines of the document at hand that are still to come */
+    tfm__string_view rest;     /* remaining lines of the current document */
     tfm__string_view spans[2]; /* of the line */
-    int span;                  /* the next of them */
-    tfm__string_view code;     /* what the tokenizer cuts off the text before it is in pieces */
+    int span;                  /* index of the next one */
+    tfm__string_view code;     /* removed by the tokenizer before segmentation */
 } corpus_iter;
 
 static tfm_status corpus_iter_begin(corpus_iter *w, const corpus *from) {
@@ -56,7 +56,7 @@ static bool is_usable(tfm__string_view s) {
            tfm__utf8_valid(s.text, s.bytes) == s.bytes && !memmem(s.text, s.bytes, RESERVED, strlen(RESERVED));
 }
 
-/* The next line or document of the files; one that is none counts as empty. */
+/* The next line or document of the files; an invalid one counts as empty. */
 static tfm_status corpus_iter_document(corpus_iter *w, bool *more) {
     tfm_status status = tfm__document_next(&w->lines, &w->from->documents, more);
     while (status == TFM_OK && !*more && w->file + 1 < w->from->count) {
@@ -72,7 +72,7 @@ static tfm_status corpus_iter_document(corpus_iter *w, bool *more) {
     return status;
 }
 
-/* The next line, whatever it holds, as spans. */
+/* The next line, unchecked, as spans. */
 static tfm_status corpus_iter_line(corpus_iter *w, bool *more) {
     *more = true;
     if (w->rest.bytes > 0) {
@@ -102,7 +102,7 @@ static tfm_status corpus_iter_line(corpus_iter *w, bool *more) {
     return TFM_OK;
 }
 
-/* The next text that counts; *more is false after the last. */
+/* The next usable text; *more is false after the last. */
 static tfm_status corpus_iter_next(corpus_iter *w, tfm__string_view *out, bool *more) {
     for (*more = true; *more;) {
         while (w->span < 2) {
@@ -123,16 +123,16 @@ static void corpus_iter_end(corpus_iter *w) {
     tfm__line_reader_close(&w->lines);
 }
 
-/* ---- What SentencePiece is shown ---- */
+/* ---- Input of SentencePiece ---- */
 
-/* So many of all, each set of them equally likely and in their order: selection sampling, Algorithm S of "The
- * Art of Computer Programming" 3.4.2, which holds nothing. */
+/* A uniform sample in file order: selection sampling, Algorithm S of "The Art of Computer Programming" 3.4.2, without
+ * buffering. */
 typedef struct sampler {
     corpus_iter w;
-    uint64_t left; /* texts to come */
-    uint64_t want; /* of them */
+    uint64_t left; /* remaining texts */
+    uint64_t want; /* texts still to select */
     tfm__random random;
-    bool has_alnum; /* there was one with a letter */
+    bool has_alnum; /* one had a letter */
 } sampler;
 
 static tfm_status sampler_next(void *user, const char **text, size_t *bytes) {
@@ -153,17 +153,17 @@ static tfm_status sampler_next(void *user, const char **text, size_t *bytes) {
         }
         more = more && d->left > 0;
     }
-    /* SentencePiece would end the program over text that is nothing once it is normalised. */
+    /* SentencePiece would abort if the normalised text is empty. */
     return d->has_alnum
                ? TFM_OK
-               : tfm__fail(TFM_ERROR_INPUT, "%s: no line has a letter or a digit, so there is nothing to learn from",
+               : tfm__fail(TFM_ERROR_INPUT, "%s: no line has a letter or a digit, so there is nothing to train on",
                            d->w.from->name);
 }
 
-/* Languages are few; what is more is text that looks like them. */
+/* Languages are few; more are ordinary text of that form. */
 enum { MAX_CODES = 1000 };
 
-/* A code that is one word goes among those that are to have ids. */
+/* Adds a code that is one word to the codes with ids. */
 static tfm_status keep_code(json_t *codes, bool *full, tfm__string_view code) {
     char name[256] = "";
     bool word = code.bytes > 0 && code.bytes < sizeof(name) && tfm__utf8_valid(code.text, code.bytes) == code.bytes;
@@ -174,7 +174,7 @@ static tfm_status keep_code(json_t *codes, bool *full, tfm__string_view code) {
         return TFM_OK;
     if (json_object_size(codes) == MAX_CODES) {
         if (!*full)
-            tfm__log(TFM_LOG_WARNING, "lines begin with more than %d words like %s: from there on new ones are unknown",
+            tfm__log(TFM_LOG_WARNING, "lines begin with more than %d words like %s: later ones are unknown tokens",
                      MAX_CODES, name);
         *full = true;
         return TFM_OK;
@@ -200,7 +200,7 @@ static tfm_status count_texts(const corpus *c, json_t *codes, uint64_t *count, u
     corpus_iter_end(&w);
     if (status == TFM_OK && *count == 0)
         return tfm__fail(TFM_ERROR_INPUT,
-                         "%s: there is no line to learn from: each is empty, longer than %d bytes, or no UTF-8 text%s",
+                         "%s: there is no usable line: each is empty, longer than %d bytes, or not UTF-8 text%s",
                          c->name, TFM__SPM_MAX_SENTENCE,
                          c->tsv                    ? " with a tab"
                          : c->documents.json_lines ? " of a JSON object's \"text\""
@@ -208,7 +208,7 @@ static tfm_status count_texts(const corpus *c, json_t *codes, uint64_t *count, u
     return status;
 }
 
-/* A SentencePiece file's bytes, and the languages' codes in the order of the text. */
+/* A SentencePiece file's bytes, and the language codes in text order. */
 typedef struct trained_spm {
     char *bytes;
     size_t size;
@@ -251,8 +251,8 @@ static tfm_status train_vocab(trained_spm *out, const corpus *c, const tfm_vocab
     status = train_spm(out, c, &options, d);
     if (status != TFM_ERROR_INPUT || o->vocab_size != 0 || characters == 0)
         return status;
-    /* Nobody asked for so few: a text of thousands of characters, such as Chinese, gets them and as many
-     * pieces more. */
+    /* The size was a default: a text with thousands of characters, such as Chinese, gets them and as many pieces more.
+     */
     options.size += characters;
     return train_spm(out, c, &options, d);
 }
@@ -266,8 +266,8 @@ static tfm_status write_model(const char *dir, const char *name, const trained_s
     return status;
 }
 
-/* Writes the ids of the pieces and, after them, of the codes. The padding comes last, as in Marian's models. But two
- * vocabularies may differ in size, so there it has one id in both, the one after </s> and <unk>. */
+/* Writes the ids of the pieces and then of the codes. Padding comes last, as in Marian's models. Two vocabularies may
+ * differ in size, so there it has one id in both, the one after </s> and <unk>. */
 static tfm_status write_vocab(const char *dir, const char *name, const trained_spm *model, bool separate) {
     tfm__spm *spm;
     tfm_status status = tfm__spm_open(&spm, model->bytes, model->size, name);
@@ -320,9 +320,9 @@ static tfm_status write_all(const char *dir, const trained_spm models[2], const 
     return status == TFM_OK ? write_vocab(dir, "vocab.json", &models[0], o->separate_vocabs) : status;
 }
 
-/* ---- The door ---- */
+/* ---- Public functions ---- */
 
-/* The options as they are meant, or what is wrong with them. */
+/* The options with defaults, or the error. */
 tfm_status tfm__vocab_train_check_options(tfm_vocabulary_options *o, const char *dir) {
     static const char *const RULES[] = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
     o->character_coverage = o->character_coverage != 0 ? o->character_coverage : 1;
@@ -334,7 +334,7 @@ tfm_status tfm__vocab_train_check_options(tfm_vocabulary_options *o, const char 
     if (rule == TFM__COUNT(RULES))
         return tfm__fail(
             TFM_ERROR_ARGUMENT,
-            "tokenizer_train: normalization \"%s\" is none of nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf, identity",
+            "tokenizer_train: normalization \"%s\" is not one of nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf, identity",
             o->normalization);
     if (o->vocab_size != 0 && (o->vocab_size < 3 || o->vocab_size > MAX_SIZE))
         return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: vocab_size %lld; 3 to %d pieces are allowed",
@@ -343,14 +343,14 @@ tfm_status tfm__vocab_train_check_options(tfm_vocabulary_options *o, const char 
         return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: character_coverage %g; 0.98 to 1 is allowed",
                          o->character_coverage);
     if (o->max_sentences < 0)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: max_sentences %lld; a negative number is none",
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: max_sentences %lld; it must not be negative",
                          (long long)o->max_sentences);
     for (int i = 0; i < 2; i++) {
         const char *language = i ? o->target_language : o->source_language;
         if (language && tfm_text_check(language, strlen(language)) != TFM_OK)
             return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: a language's name is not UTF-8");
     }
-    /* Before the work, not after it. */
+    /* Checked before training, not after it. */
     char *inside = tfm__path_join(dir, ".");
     tfm_status status = inside ? TFM_OK : TFM_ERROR_MEMORY;
     if (inside && access(inside, W_OK | X_OK) != 0)
@@ -359,15 +359,14 @@ tfm_status tfm__vocab_train_check_options(tfm_vocabulary_options *o, const char 
     return status;
 }
 
-/* Files, for sentences. */
+/* File names, for error messages. */
 static char *name_of(const char *const *files, size_t count) {
     if (count > 2)
         return tfm__format("%s and %zu more", files[0], count - 1);
     return count == 2 ? tfm__format("%s and %s", files[0], files[1]) : tfm__strdup(files[0]);
 }
 
-/* What a side learns from, or with one vocabulary for both, all: `count` files of sources, then as many of targets, or
- * TSV files. */
+/* The text of a side, or for a shared vocabulary all: `count` source files, then as many target files, or TSV files. */
 static tfm_status select_corpus(corpus *out, const char *const *files, size_t count, bool tsv, bool separate,
                                 int side) {
     *out = (corpus){.files = files + (separate && !tsv && side ? count : 0),
@@ -397,7 +396,7 @@ tfm_status tfm__vocab_train_pieces(char **out, size_t *bytes, const char *const 
     return status;
 }
 
-/* Learns from `count` files of sources, then as many of targets, or TSV files, by settled options. */
+/* Trains on `count` source files, then as many target files, or TSV files, with checked options. */
 static tfm_status train(const char *dir, const char *const *files, size_t count, bool tsv,
                         const tfm_vocabulary_options *options) {
     tfm_vocabulary_options o = options ? *options : (tfm_vocabulary_options){0};

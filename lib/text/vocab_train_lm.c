@@ -1,4 +1,4 @@
-/* The vocabulary of a language model: pieces that SentencePiece has learned, as a tokenizer.json. */
+/* The vocabulary of a language model: pieces trained by SentencePiece, as a tokenizer.json. */
 #include <string.h>
 #include "base/file.h"
 #include "base/json.h"
@@ -7,7 +7,7 @@
 #include "text/utf8.h"
 #include "text/vocab_train.h"
 
-/* The blank's sign in pieces, U+2581. */
+/* The sign of a blank in pieces, U+2581. */
 #define BLANK "\xe2\x96\x81"
 
 enum { UNKNOWN, BEGIN, END, SPECIALS };
@@ -25,7 +25,7 @@ static json_t *vocab_json(const tfm__spm *spm) {
     return ids;
 }
 
-/* Two pieces that become another. */
+/* Two pieces that merge. */
 typedef struct merge {
     json_int_t left, right;
 } merge;
@@ -36,9 +36,9 @@ static int by_ids(const void *a, const void *b) {
     return before < 0 ? -1 : before > 0;
 }
 
-/* Adds the merges that make one piece: SentencePiece joins whatever two neighbours are a piece together. */
+/* Adds the merges of a piece: SentencePiece merges any two neighbours that form a piece. */
 static bool add_merges(json_t *list, const json_t *ids, const tfm__spm *spm, const char *piece) {
-    enum { MAX_MERGES = 256 }; /* a piece is 16 characters long at most */
+    enum { MAX_MERGES = 256 }; /* a piece has at most 16 characters */
     merge found[MAX_MERGES];
     size_t count = 0;
     const size_t length = strlen(piece);
@@ -60,7 +60,7 @@ static bool add_merges(json_t *list, const json_t *ids, const tfm__spm *spm, con
     return good;
 }
 
-/* Pieces are in the order in which they are merged. */
+/* Pieces are in merge order. */
 static json_t *bpe_json(const tfm__spm *spm) {
     json_t *ids = vocab_json(spm), *merges = json_array();
     bool good = ids && merges;
@@ -109,7 +109,7 @@ static char *base64(const unsigned char *bytes, size_t count) {
     return text;
 }
 
-/* SentencePiece's table, and then its rule for blanks: none at the ends, and never two. */
+/* SentencePiece's table, then its blank rule: none at the ends, and never two in a row. */
 static json_t *normalizer_json(const void *bytes, size_t size) {
     size_t table_bytes = 0;
     const void *table = tfm__spm_charsmap(&table_bytes, bytes, size);
@@ -169,7 +169,7 @@ static json_t *tokenizer_json(const tfm__spm *spm, const void *bytes, size_t siz
                  {"pre_tokenizer", metaspace_json()}, {"post_processor", template_json()},
                  {"decoder", metaspace_json()},       {"model", unigram ? unigram_json(spm) : bpe_json(spm)}};
     bool good = root != NULL;
-    for (size_t i = 0; i < TFM__COUNT(parts); i++) /* each is taken, whatever became of the others */
+    for (size_t i = 0; i < TFM__COUNT(parts); i++) /* each takes ownership, also after a failure */
         good = json_object_set_new(root, parts[i].name, parts[i].value) == 0 && good;
     if (good)
         return root;
@@ -183,9 +183,9 @@ static json_t *config_json(void) {
                      0);
 }
 
-/* ---- The door ----------------------------------------------------------------------------------------- */
+/* ---- Public functions --------------------------------------------------------------------------------- */
 
-/* tokenizer.json is the last: where it is, the others are. */
+/* tokenizer.json is written last: if it exists, all files do. */
 static tfm_status write_files(const char *dir, const void *bytes, size_t size, bool unigram) {
     static const char CALL[] = "tokenizer_train_texts";
     tfm__spm *spm = NULL;

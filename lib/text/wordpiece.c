@@ -1,14 +1,14 @@
-/* WordPiece, which takes the longest piece that a word begins with, then the longest that goes on; and WordLevel, which
- * knows whole words only. */
+/* WordPiece: the longest piece that is a prefix of the word, then the longest continuations; and WordLevel: whole words
+ * only. */
 #include "text/bytes.h"
 #include "text/subword_model.h"
 #include "text/trie.h"
 
 typedef struct wordpiece {
     tfm__trie trie;
-    uint32_t continuation; /* the node of the prefix of pieces within words; 0 with `prefixed` where no piece has it */
+    uint32_t continuation; /* the trie node of the continuation prefix; 0 with `prefixed` if no piece has it */
     bool prefixed;
-    int64_t max_chars; /* words with more characters are unknown */
+    int64_t max_chars; /* longer words are unknown */
 } wordpiece;
 
 static tfm_status add_unk(const tfm__subword_model *model, tfm__id_buffer *out) {

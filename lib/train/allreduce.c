@@ -1,9 +1,8 @@
-/* Gradients on their way from rank to rank.
+/* The all-reduce of gradients.
  *
- * A block on the wire is its numbers, and before those, where they have 16 bits, 8 bytes with the F32 number that they
- * are to be multiplied by: a half has few exponents, and gradients many. The device divides by a 2^14th of the bucket's
- * norm, above which no number is, so that none overflows and those 2^28 times smaller than the norm still have all
- * their digits. A bfloat16 has the exponents of a float, and is multiplied by 1. */
+ * A block is sent as its elements; a 16-bit block begins with 8 bytes that hold an F32 scale. FP16 has a small exponent
+ * range: the device divides by 2^-14 times the bucket's norm, which no element exceeds, so nothing overflows, and
+ * elements 2^28 times smaller than the norm keep full precision. BF16 has the exponents of F32; its scale is 1. */
 #include <math.h>
 #include <string.h>
 #include "model/core/quantized_params.h"
@@ -22,19 +21,20 @@ static size_t payload_bytes(const tfm_trainer *t, int64_t count) {
     return (size_t)count * tfm_dtype_size(t->comm_dtype);
 }
 
-/* ---- Room ---- */
+/* ---- Buffers ---- */
 
 tfm_status tfm__allreduce_open(tfm_trainer *t) {
     const int64_t buckets = tfm__bucket_count(&t->bucket_layout);
-    int64_t room = 0;
+    int64_t longest = 0;
     for (int64_t k = 0; k < buckets; k++)
-        room = tfm__bucket_shard_max(&t->bucket_layout, k) > room ? tfm__bucket_shard_max(&t->bucket_layout, k) : room;
-    const size_t blocks = (size_t)t->bucket_layout.world * ((size_t)room * sizeof(float) + HEADER);
+        longest = tfm__bucket_shard_max(&t->bucket_layout, k) > longest ? tfm__bucket_shard_max(&t->bucket_layout, k)
+                                                                        : longest;
+    const size_t blocks = (size_t)t->bucket_layout.world * ((size_t)longest * sizeof(float) + HEADER);
     tfm__allreduce_close(t);
     t->host_buffer = tfm__pinned_memory_new(t->ctx, &t->pinned_memory, (size_t)t->count * sizeof(*t->host_buffer));
     t->send_buffer = tfm__alloc(blocks, 1);
     t->recv_buffer = tfm__alloc(blocks, 1);
-    t->reduce_buffer = tfm__alloc(2 * (size_t)room, sizeof(*t->reduce_buffer));
+    t->reduce_buffer = tfm__alloc(2 * (size_t)longest, sizeof(*t->reduce_buffer));
     t->bucket_reads = tfm__alloc((size_t)buckets, sizeof(*t->bucket_reads));
     t->bucket_parts = tfm__alloc((size_t)buckets, sizeof(*t->bucket_parts));
     for (int64_t k = 0; t->bucket_parts && k < buckets; k++) {
@@ -58,11 +58,11 @@ void tfm__allreduce_close(tfm_trainer *t) {
     t->bucket_parts = NULL;
 }
 
-/* ---- From the device ---- */
+/* ---- Reads from the device ---- */
 
-/* Makes the bucket's numbers ones of 16 bits. */
+/* Converts the bucket to the 16-bit communication dtype. */
 static void cast_bucket(tfm_trainer *t, tfm_tensor *out, tfm_tensor *scale, tfm_tensor x) {
-    const float least = 1e-30f, part = 0x1p-14f; /* a bucket of zeros is divided by something */
+    const float least = 1e-30f, part = 0x1p-14f; /* avoids a division by zero for a zero bucket */
     tfm_tensor norm = {0}, constants = {0}, one = {0}, other = {0}, most = {0}, divided = {0};
     if (t->comm_dtype == TFM_F16) {
         tfm_tensor_new(t->ctx, &constants, TFM_F32, 1, &(int64_t){2});
@@ -79,8 +79,8 @@ static void cast_bucket(tfm_trainer *t, tfm_tensor *out, tfm_tensor *scale, tfm_
     tfm_cast(t->ctx, out, x, t->comm_dtype);
 }
 
-/* Starts to read a bucket of the gradient, as the tape tells. The queue is in order: what is freed here is not written
- * before it is read. */
+/* Starts to read a gradient bucket; a callback of the tape. The queue is in order, so memory freed here is not
+ * overwritten before it is read. */
 static void read_bucket(void *user, size_t k) {
     tfm_trainer *t = user;
     tfm__bucket_read *b = &t->bucket_reads[k];
@@ -126,21 +126,21 @@ static tfm_status wait_for_bucket(tfm_trainer *t, int64_t k) {
 
 /* ---- Between ranks ---- */
 
-/* Sends, and counts. */
+/* Runs a collective and updates the statistics. */
 static bool communicate(tfm_trainer *t, bool all_to_all, void *in, const void *out, size_t bytes) {
     const tfm_process_group *r = &t->group;
     const bool early = t->last_read && !tfm__async_read_done(t->last_read);
     const double begun = tfm__seconds();
     const bool good = all_to_all ? r->all_to_all(r->user, in, out, bytes) : r->all_gather(r->user, in, out, bytes);
     const double ended = tfm__seconds(), seconds = ended - begun;
-    tfm__context_span(t->ctx, all_to_all ? "wire: blocks to each rank" : "wire: sums to all ranks", begun, ended);
+    tfm__context_span(t->ctx, all_to_all ? "all-reduce: reduce-scatter" : "all-reduce: all-gather", begun, ended);
     t->comm_stats.bytes += (uint64_t)bytes * (uint64_t)(r->world_size - 1);
     t->comm_stats.seconds += seconds;
     t->comm_stats.overlapped_seconds += early ? seconds : 0;
     return good;
 }
 
-/* Puts a bucket into blocks for all ranks; zeros where there is nothing to add. */
+/* Packs a bucket into a block per rank; zeros if this rank has nothing to add. */
 static void pack_bucket(tfm_trainer *t, int64_t k, size_t block, bool nothing) {
     const unsigned char *from = (const unsigned char *)(t->host_buffer + t->bucket_parts[k].at);
     const size_t header = header_bytes(t);
@@ -169,7 +169,7 @@ static void unpack_block(const tfm_trainer *t, float *out, const unsigned char *
         out[i] *= scale;
 }
 
-/* Writes a sum as a block to be sent; `sum` becomes what others will read there, so that all have the same. */
+/* Packs a sum as a block; `sum` gets the rounded values that the others read, so that all ranks agree. */
 static void pack_reduced(const tfm_trainer *t, unsigned char *block, float *sum, int64_t count) {
     float most = 0, scale = 1;
     if (t->comm_dtype == TFM_F32) {
@@ -181,7 +181,7 @@ static void pack_reduced(const tfm_trainer *t, unsigned char *block, float *sum,
     if (most > 0 && isfinite(most))
         scale = fmaxf(ldexpf(1, ilogbf(most) - 14), 0x1p-126f);
     memcpy(block, &scale, sizeof(scale));
-    const float inverse = 1 / scale; /* of a power of 2, so nothing is lost */
+    const float inverse = 1 / scale; /* of a power of 2, so exact */
     for (int64_t i = 0; i < count; i++) {
         const uint16_t half = tfm__float_to_half(sum[i] * inverse, t->comm_dtype);
         memcpy(block + HEADER + 2 * i, &half, sizeof(half));
@@ -189,7 +189,7 @@ static void pack_reduced(const tfm_trainer *t, unsigned char *block, float *sum,
     unpack_block(t, sum, block, count);
 }
 
-/* In a few sums side by side, which a compiler can make of vectors: always the same ones. */
+/* In several accumulators, which compilers vectorise: a fixed order. */
 static double sum_of_squares(const float *x, int64_t count) {
     enum { SIDE = 8 };
     double sums[SIDE] = {0}, all = 0;
@@ -200,24 +200,24 @@ static double sum_of_squares(const float *x, int64_t count) {
     return all;
 }
 
-/* Each rank adds up one block of the bucket, and all get all blocks: twice the bucket goes over the wire, however many
- * ranks there are, and the order of a sum is always that of the ranks. */
+/* Reduce-scatter and all-gather: each rank sums one block, then all get all blocks. Twice the bucket is sent, for any
+ * number of ranks, and sums always run in rank order. */
 static bool reduce_bucket(tfm_trainer *t, double *squares, int64_t k, bool nothing) {
     const int world = t->bucket_layout.world;
-    const int64_t room = tfm__bucket_shard_max(&t->bucket_layout, k);
-    const size_t block = header_bytes(t) + payload_bytes(t, room);
+    const int64_t longest = tfm__bucket_shard_max(&t->bucket_layout, k);
+    const size_t block = header_bytes(t) + payload_bytes(t, longest);
     const tfm__flat_range own = tfm__bucket_shard(&t->bucket_layout, k, t->group.rank);
-    float *sum = t->reduce_buffer, *other = t->reduce_buffer + room;
+    float *sum = t->reduce_buffer, *other = t->reduce_buffer + longest;
     pack_bucket(t, k, block, nothing);
     if (!communicate(t, true, t->recv_buffer, t->send_buffer, block))
         return false;
-    unpack_block(t, sum, t->recv_buffer, room);
+    unpack_block(t, sum, t->recv_buffer, longest);
     for (int i = 1; i < world; i++) {
-        unpack_block(t, other, t->recv_buffer + (size_t)i * block, room);
-        for (int64_t j = 0; j < room; j++)
+        unpack_block(t, other, t->recv_buffer + (size_t)i * block, longest);
+        for (int64_t j = 0; j < longest; j++)
             sum[j] += other[j];
     }
-    pack_reduced(t, t->send_buffer, sum, room);
+    pack_reduced(t, t->send_buffer, sum, longest);
     *squares += sum_of_squares(sum, own.count);
     if (t->sharded) {
         memcpy(t->host_buffer + own.at, sum, (size_t)own.count * sizeof(*sum));

@@ -1,5 +1,5 @@
-/* Load balancing of data-parallel training by a fixed ratio. Checkpoints have the ratio: the order in which gradients
- * are added up depends on it, and with it the last bits. */
+/* Load balancing of data-parallel training by a fixed ratio. Checkpoints store the ratio, because it determines the
+ * order of gradient sums and so their last bits. */
 #include "train/batch_split.h"
 #include <math.h>
 #include <stdio.h>
@@ -7,16 +7,16 @@
 #include <string.h>
 #include "train/local_process_group.h"
 
-/* What the largest of the shares that a caller gives becomes. */
+/* The largest share is scaled to this value. */
 enum { MAX_SHARE = 1 << 16 };
 
 static int world_size(const tfm_trainer *t) {
     return t->group.world_size > 1 ? t->group.world_size : 1;
 }
 
-/* ---- Rows for each ---- */
+/* ---- Splitting ---- */
 
-/* How many tokens of a batch a row has, with padding. */
+/* Tokens per row of a batch, with padding. */
 static double row_tokens(const tfm_batch *b) {
     return (double)b->source_width + (double)b->target_width;
 }
@@ -25,7 +25,7 @@ static double batch_tokens(const tfm_batch *b) {
     return (double)b->count * row_tokens(b);
 }
 
-/* What batches must be so that they can be cut; all else is seen where they are learned. */
+/* Checks what splitting needs; the trainer checks the rest. */
 static tfm_status check_batches(const tfm_batch *batches, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const tfm_batch *b = &batches[i];
@@ -41,7 +41,7 @@ static tfm_status check_batches(const tfm_batch *batches, size_t count) {
     return TFM_OK;
 }
 
-/* Some rows of a batch. */
+/* A range of rows of a batch. */
 static tfm_batch slice_rows(const tfm_batch *b, int64_t first, int64_t end) {
     tfm_batch part = *b;
     part.count = end - first;
@@ -54,7 +54,7 @@ static tfm_batch slice_rows(const tfm_batch *b, int64_t first, int64_t end) {
     return part;
 }
 
-/* The first row of a batch whose middle is at `place` or after it, counted in tokens from the batch's first. */
+/* The first row whose midpoint is at or after `place`, in tokens from the start of the batch. */
 static int64_t row_at(const tfm_batch *b, double place) {
     const double row = ceil(place / row_tokens(b) - 0.5);
     return row <= 0 ? 0 : row >= (double)b->count ? b->count : (int64_t)row;
@@ -69,8 +69,7 @@ static tfm_status check_shares(const char *call, const double *shares, size_t co
     }
     if (good && sum > 0 && isfinite(sum))
         return TFM_OK;
-    return tfm__fail(TFM_ERROR_ARGUMENT,
-                     "%s: the shares are not numbers from 0 on, one of them above 0, whose sum is finite", call);
+    return tfm__fail(TFM_ERROR_ARGUMENT, "%s: shares must be finite, >= 0, and not all 0", call);
 }
 
 tfm_status tfm_batches_split(tfm_batch *own, size_t *own_count, const tfm_batch *batches, size_t count,
@@ -93,7 +92,7 @@ tfm_status tfm_batches_split(tfm_batch *own, size_t *own_count, const tfm_batch 
     }
     for (size_t i = 0; i < count; i++)
         total += batch_tokens(&batches[i]);
-    /* Where the next rank begins is this sum there, too, so that no row is in two parts, or in none. */
+    /* The same sum on the next rank, so that each row is in exactly one part. */
     const double begin = rank == 0 ? 0 : total * (before / all),
                  end = rank + 1 == world_size ? total : total * ((before + ratio[rank]) / all);
     for (size_t i = 0; i < count; i++) {
@@ -107,7 +106,7 @@ tfm_status tfm_batches_split(tfm_batch *own, size_t *own_count, const tfm_batch 
     return TFM_OK;
 }
 
-/* ---- The ratio of a trainer ---- */
+/* ---- Shares ---- */
 
 tfm_status tfm__balance_init(tfm_trainer *t, int world) {
     tfm__balance_free(t);
@@ -122,7 +121,7 @@ void tfm__balance_free(tfm_trainer *t) {
     t->balance = (tfm__balance){0};
 }
 
-/* Notes whether the shares differ. */
+/* Sets whether the shares differ. */
 static void update_uneven(tfm_trainer *t) {
     t->balance.uneven = false;
     for (int i = 1; i < world_size(t); i++)
@@ -133,7 +132,7 @@ const double *tfm_trainer_balance(const tfm_trainer *t) {
     return t && t->balance.uneven ? t->balance.shares : NULL;
 }
 
-/* Shares are kept as whole numbers, which are text in checkpoints and come back from it as they were. */
+/* Shares are integers, which checkpoints store exactly as text. */
 static void set_balance(tfm_trainer *t, const double *shares) {
     double most = 0;
     for (int i = 0; i < world_size(t) && shares; i++)
@@ -148,7 +147,7 @@ tfm_status tfm_trainer_set_balance(tfm_trainer *t, const double *ratio, size_t c
         return TFM_ERROR_ARGUMENT;
     const int world = world_size(t);
     if (ratio && count != (size_t)world)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_set_balance: %zu shares for %d: each %s has one", count, world,
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_set_balance: %zu shares for %d: pass one per %s", count, world,
                          t->local_group ? "device" : "rank");
     if (ratio && check_shares("trainer_set_balance", ratio, count) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
@@ -157,7 +156,7 @@ tfm_status tfm_trainer_set_balance(tfm_trainer *t, const double *ratio, size_t c
     return TFM_OK;
 }
 
-/* ---- In checkpoints ---- */
+/* ---- Checkpoints ---- */
 
 void tfm__balance_format(char *text, const tfm_trainer *t) {
     size_t at = 0;

@@ -1,4 +1,4 @@
-/* Texts for language models: lines to ids, and those to blocks of one length. */
+/* Language model data: lines to ids, and ids to blocks of fixed length. */
 #include <stdio.h>
 #include <string.h>
 #include "text/documents.h"
@@ -27,7 +27,7 @@ static tfm_status next_text(const tfm__corpus *c, tfm__corpus_reader *reader, bo
     return status;
 }
 
-/* Adds the ids of a good text and what ends it. */
+/* Adds the ids of a valid text and its end token. */
 static tfm_status add_text(const tfm__corpus *c, tfm__shuffle_buffer *b, const int32_t *ids, size_t count) {
     const bool ends = c->end >= 0 && ids[count - 1] != c->end;
     const tfm__example text = {.at = b->id_count, .target = (int32_t)(count + ends)};
@@ -45,17 +45,17 @@ static tfm_status add_text(const tfm__corpus *c, tfm__shuffle_buffer *b, const i
     return TFM_OK;
 }
 
-/* Counts a bad line, of which the library's last sentence says what is wrong, or refuses it. */
+/* Counts a bad line, or with `strict` rejects it; the library's error message has the reason. */
 static tfm_status reject_text(const tfm__corpus *c, const tfm__shuffle_buffer *b, uint64_t *count,
                               tfm__corpus_reader *reader) {
-    char sentence[512];
+    char message[512];
     (*count)++;
     if (!c->options.strict)
         return TFM_OK;
-    snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
+    snprintf(message, sizeof(message), "%s", tfm_error_message());
     return tfm__fail(TFM_ERROR_INPUT, "%s, %s %lld: %s", reader->files[0].name,
                      tfm__document_name(&c->options.documents),
-                     (long long)tfm__corpus_reader_line(c, reader, 0, b->next.line), sentence);
+                     (long long)tfm__corpus_reader_line(c, reader, 0, b->next.line), message);
 }
 
 tfm_status tfm__lm_read_text(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *reader, bool *end) {
@@ -72,12 +72,12 @@ tfm_status tfm__lm_read_text(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__
         tfm__shuffle_buffer_skips_line(b))
         return TFM_OK;
     b->tokenized_lines++;
-    if (status == TFM_OK) /* else it is a line of JSON without a text */
+    if (status == TFM_OK) /* else it is a JSON line without a text */
         status = tfm__tokenizer_encode_sampled(c->tokenizer, &ids, &count, TFM_TARGET, line->text, line->bytes,
                                                c->options.subword_alpha);
     if (status == TFM_ERROR_INPUT) {
         status = reject_text(c, b, &b->counts.invalid, reader);
-    } else if (status == TFM_OK && count <= c->special_tokens[1]) { /* lines between paragraphs are no mistake */
+    } else if (status == TFM_OK && count <= c->special_tokens[1]) { /* empty lines between paragraphs are not errors */
         b->counts.empty++;
     } else if (status == TFM_OK) {
         status = add_text(c, b, ids, count);
@@ -87,14 +87,14 @@ tfm_status tfm__lm_read_text(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__
 }
 
 tfm_status tfm__lm_no_text_error(const tfm__corpus *c, const tfm_data_counts *counts) {
-    return tfm__fail(TFM_ERROR_INPUT, "%s%s: there is no %s of text to learn from: %llu are empty, %llu are no text",
+    return tfm__fail(TFM_ERROR_INPUT, "%s%s: there is no %s of text to train on: %llu are empty, %llu are not text",
                      c->paths[0], tfm__corpus_other_files(c), tfm__document_name(&c->options.documents),
                      (unsigned long long)counts->empty, (unsigned long long)counts->invalid);
 }
 
 /* ---- Packing ---- */
 
-/* The texts one after another: shuffled, unless they are to stay in order. */
+/* Concatenates the texts, shuffled unless the order is kept. */
 static tfm_status concatenate_texts(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__random *random) {
     const tfm__example **order = tfm__alloc(b->example_count, sizeof(*order));
     if (!b->packed)
@@ -120,14 +120,14 @@ static tfm_status concatenate_texts(const tfm__corpus *c, tfm__shuffle_buffer *b
     return TFM_OK;
 }
 
-/* Each block begins with the last token of the one before, so that each token but the first is learned once. */
+/* Each block begins with the last token of the previous one, so that every token but the first is a target once. */
 tfm_status tfm__lm_pack_blocks(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__random *random) {
     const size_t block = c->options.seq_len ? (size_t)c->options.seq_len : 256;
     b->row_count = b->id_count < 2 ? 0 : (b->id_count - 2) / block + 1;
-    if (b->row_count == 0 && b->begin.line > 0) /* a last piece; those before it have more */
+    if (b->row_count == 0 && b->begin.line > 0) /* the last block may be shorter */
         return TFM_OK;
     if (b->row_count == 0)
-        return tfm__fail(TFM_ERROR_INPUT, "%s: the text is a single token, from which nothing can be learned",
+        return tfm__fail(TFM_ERROR_INPUT, "%s: the text is a single token, and training needs at least two",
                          c->paths[0]);
     if (!b->blocks)
         b->blocks = tfm__alloc(b->row_count, sizeof(*b->blocks));

@@ -1,6 +1,6 @@
-/* A trainer's state as one safetensors file: the flat tensors, the moments of which may lie in shards, and in its
- * __metadata__ the number of updates, the kind of device and the table of `tfm tune` that it had, how large a batch it
- * has room for, where the data is, how batches are dealt, and the caller's note. Sealed with a checksum. */
+/* Checkpoints: a trainer's state as one safetensors file. It has the flat tensors (moments may be in shards).
+ * __metadata__ has the update count, the device kind, the hash of the `tfm tune` table, the fitting micro-batch size,
+ * the data position, the balance of batches, and the caller's note. Protected by a checksum. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -17,10 +17,10 @@
 
 enum { KIND_BYTES = 128, NUMBERS_BYTES = 128 };
 
-/* What comes before a device's ways of multiplying numbers of bf16, of a run that does. */
+/* Prefix of the bf16 GEMM instructions of the device, for runs in bf16. */
 #define BF16_TAG " bf16: "
 
-/* Describes the tuning, which decides in what order numbers are added, and so their last bits. */
+/* Describes the tuning, which determines the order of sums and so their last bits. */
 static const char *device_kind(const tfm_trainer *t, char *text) {
     const tfm__tuning *tuning = tfm__context_tuning(t->ctx);
     const int used = snprintf(text, KIND_BYTES, "%s width %d group %d chunk %d fma %d gemm %dx%d clblast %d",
@@ -32,7 +32,7 @@ static const char *device_kind(const tfm_trainer *t, char *text) {
     return text;
 }
 
-/* Whether two of them are the same. Where one is of a run in another precision, that says nothing of the device. */
+/* Whether two kinds are equal. The bf16 part counts only if both runs use bf16. */
 static bool same_kind(const char *a, const char *b) {
     const char *a_bf16 = strstr(a, BF16_TAG), *b_bf16 = strstr(b, BF16_TAG);
     const size_t a_bytes = a_bf16 ? (size_t)(a_bf16 - a) : strlen(a);
@@ -40,8 +40,8 @@ static bool same_kind(const char *a, const char *b) {
     return a_bytes == b_bytes && memcmp(a, b, a_bytes) == 0 && (!a_bf16 || !b_bf16 || strcmp(a_bf16, b_bf16) == 0);
 }
 
-/* Which table of `tfm tune` the device had: it decides that order too. "0" is none, as checkpoints of early versions
- * mean it, which do not say. */
+/* The hash of the device's `tfm tune` table, which also determines the order of sums. "0" is none, as in early
+ * checkpoints without this entry. */
 static const char *tuning_hash(const tfm_trainer *t, char *text) {
     snprintf(text, NUMBERS_BYTES, "%" PRIx64, tfm__tuning_db_hash(t->ctx));
     return text;
@@ -49,8 +49,8 @@ static const char *tuning_hash(const tfm_trainer *t, char *text) {
 
 /* ---- The caller's note ---- */
 
-/* The note is a string of the header's JSON, where some characters take more bytes. What a header has besides is less
- * than the rest. */
+/* The note is a JSON string of the header, where some characters take more bytes. The rest of the header takes less
+ * than the difference. */
 enum { MAX_NOTE = 50000000, MAX_NOTE_JSON = (int)TFM__SAFETENSORS_HEADER - 1000000 };
 
 /* The bytes of a text in JSON, as jansson writes it. */
@@ -90,13 +90,13 @@ const char *tfm_trainer_note(const tfm_trainer *t) {
     return t->note;
 }
 
-/* ---- Out ---- */
+/* ---- Saving ---- */
 
 static tfm_status check_context(const tfm_trainer *t, const char *path) {
     return tfm__context_ready(t->ctx, path);
 }
 
-/* The file itself: all of the state, or where the moments lie in shards, the rest. */
+/* The file: the whole state, or without the moments if they are sharded. */
 static tfm_status write_file(tfm_trainer *t, const tfm_data *data, const char *path) {
     char kind[KIND_BYTES], update[NUMBERS_BYTES], room[NUMBERS_BYTES], position[NUMBERS_BYTES], table[NUMBERS_BYTES];
     char shards[TFM__SHARDS_TEXT], shares[TFM__BALANCE_TEXT];
@@ -129,13 +129,13 @@ static tfm_status write_file(tfm_trainer *t, const tfm_data *data, const char *p
                               true);
 }
 
-/* All ranks write their shards, and then the first one the file that speaks of them. */
+/* All ranks write their shards, then rank 0 the file that refers to them. */
 static tfm_status save_sharded(tfm_trainer *t, const tfm_data *data, const char *path) {
     const tfm__rank_report mine = {.update = t->update};
     tfm__rank_report all;
     tfm_status status = check_context(t, path) == TFM_OK ? tfm__shard_write(t, path) : tfm_context_status(t->ctx);
     status = tfm__process_group_agree(t, &all, mine, status, path);
-    if (status != TFM_OK) /* on all: nobody waits */
+    if (status != TFM_OK) /* on all ranks: nobody waits */
         return status;
     if (t->group.rank == 0)
         status = write_file(t, data, path);
@@ -164,12 +164,12 @@ tfm_status tfm_trainer_snapshot(tfm_trainer *t, const char *path) {
                                             : tfm_context_status(t->ctx);
 }
 
-/* ---- In ---- */
+/* ---- Loading ---- */
 
-/* What a file says. It is checked before anything of the trainer changes. */
+/* The content of a file, validated before the trainer changes. */
 typedef struct checkpoint {
     tfm__weights *file;
-    const tfm__stored_tensor *parameters, *moments[TFM__MOMENTS]; /* the latter NULL where they lie in shards */
+    const tfm__stored_tensor *parameters, *moments[TFM__MOMENTS]; /* moments are NULL if sharded */
     tfm__shards shards;
     int64_t update, micro_batch_tokens;
     tfm_data_position position;
@@ -181,8 +181,7 @@ static tfm_status open_verified(tfm__weights **file, const char *path) {
     return status == TFM_OK ? tfm__weights_verify(*file) : status;
 }
 
-/* Reads a text that must be just so many numbers, none negative and none so large that counting on from it overflows.
- */
+/* Parses exactly `count` numbers, not negative and small enough that counting on does not overflow. */
 static bool read_numbers(int64_t *out, size_t count, const char *text) {
     for (size_t i = 0; i < count; i++) {
         char *end = NULL;
@@ -195,7 +194,7 @@ static bool read_numbers(int64_t *out, size_t count, const char *text) {
     return true;
 }
 
-/* Returns one of the flat tensors, or NULL if the file does not have it as it must be. */
+/* A flat tensor, or NULL if it is missing or has another shape. */
 static const tfm__stored_tensor *find_flat(const tfm_trainer *t, const tfm__weights *file, const char *name) {
     const tfm__stored_tensor *p = tfm__weights_find(file, name);
     return p && p->usable && p->dtype == TFM_F32 && p->rank == 1 && p->dims[0] == t->count ? p : NULL;
@@ -216,17 +215,17 @@ static tfm_status read_checkpoint(checkpoint *c, const tfm_trainer *t, const cha
     for (int i = 0; i < TFM__MOMENTS && !shards; i++)
         whole &= (c->moments[i] = find_flat(t, c->file, tfm__moment_names[i])) != NULL;
     if (!whole)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s is no checkpoint of this model, which has %" PRId64 " numbers", path,
+        return tfm__fail(TFM_ERROR_FORMAT, "%s is not a checkpoint of this model, which has %" PRId64 " numbers", path,
                          t->count);
     if (shards && (status = tfm__shards_open(&c->shards, t, shards, path, c->update)) != TFM_OK)
         return status;
     if (!read_numbers(&c->micro_batch_tokens, 1, tfm__weights_metadata(c->file, "room")))
-        c->micro_batch_tokens = 0; /* Checkpoints of early versions do not have it. */
+        c->micro_batch_tokens = 0; /* Early checkpoints lack it. */
     const char *position = tfm__weights_metadata(c->file, "data");
     int64_t n[6] = {0};
     c->has_position = position != NULL;
-    if (position && !read_numbers(n, 6, position) && !read_numbers(n, 5, position)) /* as written before `cut` */
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: its place in the data is \"%.100s\", not six numbers", path, position);
+    if (position && !read_numbers(n, 6, position) && !read_numbers(n, 5, position)) /* a format without `cut` */
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: its data position is \"%.100s\", not six numbers", path, position);
     if (position)
         c->position = (tfm_data_position){n[0], n[1], n[2], n[3], n[4], n[5]};
     return TFM_OK;
@@ -247,12 +246,12 @@ static tfm_status restore(tfm_trainer *t, const checkpoint *c, const char *path)
     const bool other = retuned || !device || !same_kind(device_kind(t, kind), device);
     if (retuned && !t->is_replica)
         tfm__log(TFM_LOG_WARNING,
-                 "%s was written with another table of `tfm tune`, or none: the run goes on, but not to the bit", path);
-    else if (other && !t->is_replica)
-        tfm__log(TFM_LOG_WARNING, "%s was written on another kind of device: the run goes on, but not to the bit",
+                 "%s was written with another table of `tfm tune`, or none: the run continues, but not bit-identically",
                  path);
-    t->micro_batch_tokens =
-        other ? 0 : c->micro_batch_tokens; /* What was run in pieces must be so again, or bits differ. */
+    else if (other && !t->is_replica)
+        tfm__log(TFM_LOG_WARNING,
+                 "%s was written on another kind of device: the run continues, but not bit-identically", path);
+    t->micro_batch_tokens = other ? 0 : c->micro_batch_tokens; /* Micro-batches must stay the same, or bits differ. */
     t->update = c->update;
     tfm__balance_parse(t, tfm__weights_metadata(c->file, "dealt"));
     invalidate_packed(t);
@@ -264,8 +263,8 @@ static tfm_status load(tfm_trainer *t, tfm_data *data, const char *path) {
     tfm_status status = read_checkpoint(&c, t, path);
     if (status == TFM_OK && data && !c.has_position)
         status = tfm__fail(TFM_ERROR_FORMAT,
-                           "%s does not say where its run was in the data: it was written without; begin the "
-                           "data anew, or take another checkpoint",
+                           "%s has no data position: restart the data from its beginning, or use another "
+                           "checkpoint",
                            path);
     if (status == TFM_OK && data)
         status = tfm_data_seek(data, c.position);
@@ -287,10 +286,10 @@ tfm_status tfm_trainer_load(tfm_trainer *t, tfm_data *data, const char *path) {
 
 /* ---- Averages ---- */
 
-/* How many numbers are summed at a time. */
+/* Elements averaged at a time. */
 enum { CHUNK = 1 << 20 };
 
-/* Puts the mean over the files on the device, a piece at a time. sum and mean have room for CHUNK numbers. */
+/* Writes the mean over the files to the device, in chunks. sum and mean have space for CHUNK elements. */
 static tfm_status write_means(tfm_trainer *t, const tfm__stored_tensor *const *stored, size_t count, double *sum,
                               float *mean) {
     tfm_status status = TFM_OK;
@@ -327,8 +326,8 @@ tfm_status tfm_trainer_average(tfm_trainer *t, const char *const *paths, size_t 
         status = open_verified(&files[i], paths[i]);
         if (status == TFM_OK && !(stored[i] = find_flat(t, files[i], "parameters")))
             status = tfm__fail(TFM_ERROR_FORMAT,
-                               "%s is no snapshot or checkpoint of this model, which has %" PRId64 " numbers", paths[i],
-                               t->count);
+                               "%s is not a snapshot or checkpoint of this model, which has %" PRId64 " numbers",
+                               paths[i], t->count);
     }
     for (size_t i = 0; i < tfm__trainer_replica_count(t) && status == TFM_OK; i++)
         status = write_means(tfm__trainer_replica(t, i), stored, count, sum, mean);

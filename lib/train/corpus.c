@@ -1,4 +1,4 @@
-/* From lines of text to buffers of pairs, or of texts, and from those to batches. */
+/* From lines of text to buffers of pairs or texts, and from buffers to batches. */
 #include "train/corpus.h"
 #include <stdio.h>
 #include <string.h>
@@ -7,24 +7,24 @@
 
 /* ---- Reading ---- */
 
-/* What a line's two texts come to. */
+/* The result of checking a pair of lines. */
 typedef enum line_check { LINE_VALID, LINE_EMPTY, LINE_TOO_LONG, LINE_INVALID } line_check;
 
-/* What is wrong with a side of so many tokens; of an invalid one the tokenizer has said it. */
+/* Sets the error of a side with `tokens` tokens; for invalid text the tokenizer has set it. */
 static void set_line_error(line_check v, const char *side, size_t count, size_t most) {
-    char sentence[512];
+    char message[512];
     if (v == LINE_EMPTY)
         tfm__fail(TFM_ERROR_INPUT, "the %s is empty", side);
     if (v == LINE_TOO_LONG)
         tfm__fail(TFM_ERROR_INPUT, "the %s has %zu tokens, and max_length is %zu", side, count, most);
     if (v == LINE_INVALID) {
-        snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
-        tfm__fail(TFM_ERROR_INPUT, "the %s: %s", side, sentence);
+        snprintf(message, sizeof(message), "%s", tfm_error_message());
+        tfm__fail(TFM_ERROR_INPUT, "the %s: %s", side, message);
     }
 }
 
-/* Puts a drawn segmentation in the place of the best one, by which pairs are judged, so that each pass has
- * the same: where it is too long, the best one stays. */
+/* Replaces the best segmentation by a sampled one. Pairs are checked with the best one, so that all passes have the
+ * same pairs; a sampled one that is too long is dropped. */
 static tfm_status sample_segmentation(const tfm__corpus *c, int32_t **ids, size_t *count, tfm_side side,
                                       const tfm__string_view *text, size_t most) {
     int32_t *sampled;
@@ -41,7 +41,7 @@ static tfm_status sample_segmentation(const tfm__corpus *c, int32_t **ids, size_
     return status;
 }
 
-/* Adds the pair's ids, if it is good; if not, a sentence says why. */
+/* Adds the ids of a valid pair; else sets the error message. */
 static tfm_status add_pair(const tfm__corpus *c, tfm__shuffle_buffer *b, const tfm__string_view *sides,
                            line_check *check) {
     const size_t most = (size_t)(c->options.max_length ? c->options.max_length : 256), at = b->id_count;
@@ -90,17 +90,17 @@ static tfm_status add_pair(const tfm__corpus *c, tfm__shuffle_buffer *b, const t
 
 static tfm_status count_line(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *from, line_check v) {
     uint64_t *const counts[] = {&b->counts.pairs, &b->counts.empty, &b->counts.too_long, &b->counts.invalid};
-    char sentence[512];
+    char message[512];
     (*counts[v])++;
     if (v == LINE_VALID || !c->options.strict)
         return TFM_OK;
-    snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
+    snprintf(message, sizeof(message), "%s", tfm_error_message());
     return tfm__fail(TFM_ERROR_INPUT, "%s%s%s, line %lld: %s", from->files[0].name, c->sides > 1 ? " and " : "",
                      c->sides > 1 ? from->files[1].name : "",
-                     (long long)tfm__corpus_reader_line(c, from, 0, b->next.line), sentence);
+                     (long long)tfm__corpus_reader_line(c, from, 0, b->next.line), message);
 }
 
-/* Lines that the file of one side has and the other, which has ended, has not. */
+/* Counts the remaining lines of one side after the other side has ended. */
 static tfm_status count_unpaired(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *from, int side,
                                  bool more) {
     tfm__line_reader *longer = &from->files[side];
@@ -114,8 +114,8 @@ static tfm_status count_unpaired(const tfm__corpus *c, tfm__shuffle_buffer *b, t
     return status;
 }
 
-/* The next line of each side; *more is false after the last. What one file of a pair has more than the other is
- * passed over, so that the next pair begins in step. */
+/* The next line of each side; *more is false after the last. Surplus lines of one file are skipped, so that the next
+ * files begin aligned. */
 static tfm_status next_lines(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *from, bool *more) {
     for (;;) {
         bool has[2];
@@ -134,7 +134,7 @@ static tfm_status next_lines(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__
     }
 }
 
-/* The next pair, if it is good; *end: the files are over. */
+/* The next pair, if valid; *end: no more lines. */
 static tfm_status read_pair(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *from, bool *end) {
     const tfm__line_reader *reader = from->files;
     bool more;
@@ -162,9 +162,9 @@ tfm_status tfm__corpus_read_example(const tfm__corpus *c, tfm__shuffle_buffer *b
     return c->monolingual ? tfm__lm_read_text(c, b, reader, end) : read_pair(c, b, reader, end);
 }
 
-/* Looks at what follows a full buffer. If no good pair follows, it sets *end, and the bad pairs there are counted. If
- * one does, all that was read here belongs to the next buffer, and `b` is as it was. The same holds for a pair that
- * `strict` refuses, since the pairs before it are good. */
+/* Looks past a full buffer. If no valid pair follows, sets *end and counts the bad pairs there. Otherwise everything
+ * read here belongs to the next buffer and `b` is unchanged; likewise for a pair that `strict` rejects, since the pairs
+ * before it are valid. */
 static tfm_status look_ahead(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *reader, bool *end) {
     const size_t pairs = b->example_count, ids = b->id_count;
     const tfm_data_counts counts = b->counts;
@@ -189,7 +189,7 @@ size_t tfm__corpus_buffer_size(const tfm__corpus *c) {
     return c->options.buffer_size ? (size_t)c->options.buffer_size : 200000;
 }
 
-/* Up to so many pairs or texts, and where the next buffer begins. */
+/* Reads up to a buffer of pairs or texts, and sets where the next buffer begins. */
 static tfm_status fill_buffer(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *reader) {
     const size_t most = tfm__corpus_buffer_size(c);
     tfm_status status = TFM_OK;
@@ -208,14 +208,14 @@ static tfm_status fill_buffer(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm_
     return status;
 }
 
-/* ---- Order ---- */
+/* ---- Batches ---- */
 
-/* A random stream of the buffer's own, for `purpose`. */
+/* The buffer's random stream for `purpose`. */
 static tfm__random buffer_random(const tfm__corpus *c, const tfm__shuffle_buffer *b, uint64_t purpose) {
     return tfm__random_new(c->options.seed ^ purpose << 32, (uint64_t)b->begin.epoch << 40 ^ (uint64_t)b->begin.line);
 }
 
-/* How many tokens of a row are read: of a block all but the last. */
+/* Input tokens of a row: of a block all but the last. */
 static int32_t row_length(const tfm__example *p) {
     return p->source == 0 ? p->target - 1 : p->source > p->target ? p->source : p->target;
 }
@@ -248,7 +248,7 @@ static void make_batches(const tfm__corpus *c, tfm__shuffle_buffer *b) {
     }
 }
 
-/* The pairs are the rows, by length. */
+/* The rows are the pairs, sorted by length. */
 static tfm_status sort_by_length(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__random *random) {
     b->row_count = b->example_count;
     b->row_ids = b->ids;
@@ -268,8 +268,8 @@ static tfm_status sort_by_length(const tfm__corpus *c, tfm__shuffle_buffer *b, t
 /* A pass whose first buffer has no pair has none at all. */
 static tfm_status no_pair_error(const tfm__corpus *c, const tfm_data_counts *counts) {
     return tfm__fail(TFM_ERROR_INPUT,
-                     "%s%s%s%s: there is no good pair of lines: %llu have an empty side, %llu are too long, %llu are "
-                     "no text, %llu have no partner",
+                     "%s%s%s%s: there is no valid pair of lines: %llu have an empty side, %llu are too long, %llu are "
+                     "not text, %llu have no counterpart",
                      c->paths[0], c->sides > 1 ? " and " : "", c->sides > 1 ? c->paths[c->count] : "",
                      tfm__corpus_other_files(c), (unsigned long long)counts->empty,
                      (unsigned long long)counts->too_long, (unsigned long long)counts->invalid,
@@ -297,7 +297,7 @@ tfm_status tfm__shuffle_buffer_make_batches(const tfm__corpus *c, tfm__shuffle_b
     return TFM_OK;
 }
 
-/* ---- A buffer ---- */
+/* ---- Buffers ---- */
 
 void tfm__shuffle_buffer_free(tfm__shuffle_buffer *b) {
     if (!b)
@@ -329,7 +329,7 @@ tfm_status tfm__shuffle_buffer_read(const tfm__corpus *c, tfm__shuffle_buffer *b
 
 /* ---- Open and close ---- */
 
-/* Counts the tokens around a text, and notes what the files are like. */
+/* Counts the special tokens around a text, and stamps the files. */
 static tfm_status inspect_corpus(tfm__corpus *c) {
     tfm_status status = TFM_OK;
     for (int side = 0; !c->monolingual && side < 2 && status == TFM_OK; side++) {

@@ -1,8 +1,8 @@
-/* The files of a corpus: what they were like, places in them, and reading them one after the other.
+/* The files of a corpus: stamps, positions, and sequential reading.
  *
- * A place in files of pairs is a byte of each side, counted from the beginning of its first file. Both sides go on to
- * their next files together, so a place is in the last files that neither side is before. Where a file ends is where
- * the next one begins, but while the other side has a rest, the place is before that. */
+ * A position in pairs is a byte offset per side, counted from the beginning of its first file. Both sides advance to
+ * their next files together, so a position is in the last files that neither side is before. The end of a file is the
+ * beginning of the next, but while the other side has lines left, the position is before that. */
 #include <sys/stat.h>
 #include <unistd.h>
 #include "text/documents.h"
@@ -43,12 +43,12 @@ tfm_status tfm__corpus_stamp_files(tfm__corpus *c) {
     return status;
 }
 
-/* What was read during a change, or after it, belongs to neither text. */
+/* What was read during or after a change belongs to neither version of the text. */
 static tfm_status check_unchanged(const tfm__corpus *c, size_t i, FILE *file) {
     const tfm__file_stamp was = c->stamps[i], is = stamp_of(file);
     const bool later = is.seconds != was.seconds || is.nanoseconds != was.nanoseconds;
     if (is.bytes != was.bytes || (later && hash_file(file, is.bytes) != was.hash))
-        return tfm__fail(TFM_ERROR_IO, "%s has changed while it was trained on: a run needs one text to its end",
+        return tfm__fail(TFM_ERROR_IO, "%s has changed during training: keep the files unchanged during a run",
                          c->paths[i]);
     return TFM_OK;
 }
@@ -62,19 +62,19 @@ tfm_status tfm__corpus_check_unchanged(const tfm__corpus *c, const tfm__corpus_r
     return status;
 }
 
-/* ---- Places ---- */
+/* ---- Positions ---- */
 
 const char *tfm__corpus_other_files(const tfm__corpus *c) {
     return c->count > 1 ? " and the other files" : "";
 }
 
-/* The size of a file, 0 where nobody knows it. */
+/* The size of a file, 0 if unknown. */
 static int64_t file_size(const tfm__corpus *c, size_t side, size_t file) {
     const int64_t bytes = c->stamps[side * c->count + file].bytes;
     return bytes > 0 ? bytes : 0;
 }
 
-/* Finds the files that a place in pairs is in. */
+/* Finds the files of a position in pairs. */
 static void find_files(const tfm__corpus *c, tfm__corpus_reader *reader, const int64_t at[2]) {
     int64_t begin[2] = {0, 0};
     for (size_t file = 0; file < c->count; file++) {
@@ -139,7 +139,7 @@ void tfm__corpus_reader_close(tfm__corpus_reader *reader) {
     tfm__line_reader_close(&reader->files[1]);
 }
 
-/* How far a side has come in all its files. */
+/* A side's offset over all its files. */
 static int64_t side_offset(const tfm__corpus_reader *reader, size_t side) {
     return reader->files[side].file ? reader->base_bytes[side] + ftello(reader->files[side].file) : 0;
 }
@@ -150,7 +150,7 @@ tfm_data_position tfm__corpus_reader_tell(const tfm__corpus *c, const tfm__corpu
                                .target_offset = c->monolingual ? (int64_t)reader->file_index : side_offset(reader, 1)};
 }
 
-/* A place says only how many lines come before it in all files, so those of a later file are counted. */
+/* A position counts lines over all files, so the lines of a later file are counted here. */
 int64_t tfm__corpus_reader_line(const tfm__corpus *c, tfm__corpus_reader *reader, int side, int64_t line) {
     tfm__line_reader *lines = &reader->files[side];
     const off_t end = ftello(lines->file);

@@ -1,5 +1,5 @@
-/* Text as batches: while one buffer of pairs, or of texts, is used up, a thread makes the next. Of several ranks the
- * thread makes a portion of it, and the buffer is put together by the caller's thread, which alone talks. */
+/* Text as batches: a thread prepares the next buffer while the current one is used. With several ranks the thread
+ * prepares a shard, and the caller's thread, which alone communicates, merges the shards. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,19 +12,19 @@
 struct tfm_data {
     tfm__corpus corpus;
     tfm__reader_exchange exchange;
-    tfm__shuffle_buffer *current; /* The buffer that batches come from, or NULL before the first. */
+    tfm__shuffle_buffer *current; /* The source of batches, or NULL before the first. */
     int64_t next_batch;
     tfm_data_counts last_epoch_counts, epoch_counts;
-    bool resumed_mid_epoch; /* `epoch_counts` lacks the lines before the place that a seek went to. */
-    int32_t *padded;        /* The arrays of the batch that was given out last. */
+    bool resumed_mid_epoch; /* `epoch_counts` lacks the lines before the position of a seek. */
+    int32_t *padded;        /* The arrays of the last batch returned. */
     size_t padded_capacity;
-    /* The thread and what it makes, which nobody else touches until the thread is joined. */
+    /* The thread and its results, which only it accesses until it is joined. */
     pthread_t thread;
-    bool thread_running, started; /* Without a thread a buffer may be begun that is to fail where all ranks hear it. */
+    bool thread_running, started; /* `started` alone: the thread failed to start, to be reported on all ranks. */
     bool failed;                  /* All ranks have failed at d->start_position. */
     tfm__shuffle_buffer *pending;
     tfm__buffer_shard *shard;
-    uint64_t tokenized_lines; /* Lines that were tokenized; for tests. */
+    uint64_t tokenized_lines; /* For tests. */
     tfm_data_position start_position;
     tfm_status status;
     char message[1024];
@@ -45,7 +45,7 @@ static tfm_status new_buffer(tfm_data *d) {
     return TFM_OK;
 }
 
-/* Makes the buffer, or this rank's portion of it, that begins at d->start_position. */
+/* Reads the buffer at d->start_position, or this rank's shard of it. */
 static tfm_status make_buffer(tfm_data *d) {
     tfm_status status = new_buffer(d);
     if (status == TFM_OK && is_distributed(d))
@@ -55,7 +55,7 @@ static tfm_status make_buffer(tfm_data *d) {
     return status == TFM_OK ? tfm__shuffle_buffer_make_batches(&d->corpus, d->pending) : status;
 }
 
-/* Another pass over a buffer that serves all. */
+/* Another pass over a buffer that has all pairs. */
 static tfm_status next_epoch(tfm_data *d) {
     tfm__shuffle_buffer *b = d->current;
     d->start_position = b->begin = b->next;
@@ -65,7 +65,7 @@ static tfm_status next_epoch(tfm_data *d) {
     return tfm__shuffle_buffer_make_batches(&d->corpus, b);
 }
 
-/* The sentence is this thread's. */
+/* Stores the result and this thread's error message. */
 static void store_result(tfm_data *d, tfm_status status) {
     d->status = status;
     if (status != TFM_OK)
@@ -77,7 +77,7 @@ static void *reader_thread(void *user) {
     return NULL;
 }
 
-/* Of several ranks a failure to start waits until all hear of it. */
+/* With several ranks, a failure to start is reported when all can learn of it. */
 static tfm_status start_reading(tfm_data *d, tfm_data_position from) {
     d->start_position = from;
     d->pending = NULL;
@@ -91,7 +91,7 @@ static tfm_status start_reading(tfm_data *d, tfm_data_position from) {
     return d->started ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
-/* Waits for the thread and returns the buffer that it made, or NULL. */
+/* Waits for the thread and returns its buffer, or NULL. */
 static tfm__shuffle_buffer *join_reader(tfm_data *d) {
     if (d->thread_running)
         pthread_join(d->thread, NULL);
@@ -102,18 +102,17 @@ static tfm__shuffle_buffer *join_reader(tfm_data *d) {
 }
 
 static tfm_status no_batch_error(const tfm_data *d, tfm_data_position at) {
-    return tfm__fail(TFM_ERROR_INPUT, "%s%s: there is no batch %lld there: the text is not what it was",
-                     d->corpus.paths[0], tfm__corpus_other_files(&d->corpus), (long long)at.batch);
+    return tfm__fail(TFM_ERROR_INPUT, "%s%s: batch %lld does not exist: the text has changed", d->corpus.paths[0],
+                     tfm__corpus_other_files(&d->corpus), (long long)at.batch);
 }
 
-/* Waits for the thread and does without what it made. */
+/* Waits for the thread and discards its result. */
 static void discard_pending(tfm_data *d) {
     tfm__shuffle_buffer_free(join_reader(d));
     tfm__buffer_shard_free(&d->shard);
 }
 
-/* All ranks tell each other what they have made, and more until it fills d->current; `status` is what this one's work
- * came to. */
+/* All ranks exchange their records, and read more until d->current is full; `status` is this rank's result. */
 static tfm_status fill_distributed(tfm_data *d, tfm_status status) {
     bool full = false;
     tfm__shuffle_buffer *b = d->current;
@@ -147,7 +146,7 @@ static void add_counts(tfm_data *d, const tfm__shuffle_buffer *b) {
     d->epoch_counts.too_long += b->counts.too_long;
     d->epoch_counts.invalid += b->counts.invalid;
     d->epoch_counts.unpaired += b->counts.unpaired;
-    if (b->next.line == 0) { /* the files were over */
+    if (b->next.line == 0) { /* the files have ended */
         if (!d->resumed_mid_epoch) {
             d->last_epoch_counts = d->epoch_counts;
             d->last_epoch_counts.complete = true;
@@ -157,7 +156,7 @@ static void add_counts(tfm_data *d, const tfm__shuffle_buffer *b) {
     }
 }
 
-/* Puts the next buffer in the place of the one that is used up, and has the thread begin with the one after it. */
+/* Replaces the used-up buffer by the next, and starts the thread on the one after it. */
 static tfm_status next_buffer(tfm_data *d) {
     if (d->current && d->current->whole)
         return next_epoch(d);
@@ -187,7 +186,7 @@ uint64_t tfm__data_tokenized_lines(const tfm_data *d) {
     return d->tokenized_lines;
 }
 
-/* ---- The door ---- */
+/* ---- Public functions ---- */
 
 static tfm_status check_options(const tfm_data_options *options) {
     if (TFM__RESERVED_SET(options))
@@ -195,7 +194,7 @@ static tfm_status check_options(const tfm_data_options *options) {
     if (!options)
         return TFM_OK;
     if (!(options->subword_alpha >= 0 && options->subword_alpha < 1))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "data: subword_alpha is %g: give a number from 0 to below 1",
+        return tfm__fail(TFM_ERROR_ARGUMENT, "data: subword_alpha is %g: it must be in [0, 1)",
                          (double)options->subword_alpha);
     if (options->batch_tokens < 0 || options->max_length < 0 || options->buffer_size < 0 || options->seq_len < 0)
         return tfm__fail(TFM_ERROR_ARGUMENT,
@@ -271,7 +270,7 @@ void tfm_data_free(tfm_data **pointer) {
     free(d);
 }
 
-/* Fills in a batch with copies of its ids, padded with zeros, and their lengths. */
+/* Copies a batch's ids, padded with zeros, and their lengths. */
 static tfm_status pad_batch(tfm_data *d, tfm_batch *out, const tfm__shuffle_buffer *b, const tfm__example_range *from) {
     int64_t widths[2] = {0, 0};
     for (size_t i = 0; i < from->count; i++) {
@@ -309,12 +308,11 @@ tfm_status tfm_data_next(tfm_data *d, tfm_batch *out) {
     if (status != TFM_OK)
         return status;
     status = pad_batch(d, out, d->current, &d->current->batches[d->next_batch]);
-    d->next_batch += status == TFM_OK || is_distributed(d); /* the other ranks go on */
+    d->next_batch += status == TFM_OK || is_distributed(d); /* the other ranks continue */
     return status;
 }
 
-/* Returns a number for the rule by which lines are cut into pieces. Only by the same rule does a buffer have the same
- * batches again. */
+/* Identifies the segmentation options. A buffer has the same batches only with the same options. */
 static int64_t segmentation_key(const tfm_data *d) {
     return llround(1e9 * (double)d->corpus.options.subword_alpha);
 }
@@ -330,21 +328,20 @@ tfm_data_position tfm_data_tell(const tfm_data *d) {
     return at;
 }
 
-/* Every pass adds 1 to the epoch: a number that none can come to keeps the sum from overflowing. */
+/* Limit of the epoch, so that adding 1 per pass does not overflow. */
 enum { MAX_EPOCHS = INT32_MAX };
 
-/* Checks that there can be such a place in the files as they are. */
+/* Checks that the position is possible in the files as they are. */
 static tfm_status check_position(const tfm_data *d, tfm_data_position to) {
     if (to.epoch >= 0 && to.epoch <= MAX_EPOCHS && to.batch >= 0 && tfm__corpus_has_position(&d->corpus, to))
         return TFM_OK;
-    return tfm__fail(
-        TFM_ERROR_INPUT,
-        "%s%s: there is no batch %lld of pass %lld after line %lld and byte %lld: the text is not what it was",
-        d->corpus.paths[0], tfm__corpus_other_files(&d->corpus), (long long)to.batch, (long long)to.epoch,
-        (long long)to.line, (long long)to.source_offset);
+    return tfm__fail(TFM_ERROR_INPUT,
+                     "%s%s: batch %lld of pass %lld after line %lld and byte %lld does not exist: the text has changed",
+                     d->corpus.paths[0], tfm__corpus_other_files(&d->corpus), (long long)to.batch, (long long)to.epoch,
+                     (long long)to.line, (long long)to.source_offset);
 }
 
-/* Reads the buffer at a place, and checks that it has the batch of that place. */
+/* Reads the buffer at a position, and checks that it has that batch. */
 static tfm_status read_at(tfm_data *d, tfm_data_position to) {
     tfm_status status = start_reading(d, to);
     if (status == TFM_OK)
@@ -358,7 +355,7 @@ tfm_status tfm_data_seek(tfm_data *d, tfm_data_position to) {
     if (check_position(d, to) != TFM_OK)
         return TFM_ERROR_INPUT;
     discard_pending(d);
-    tfm__shuffle_buffer *const now = d->current; /* It is kept until there is another. */
+    tfm__shuffle_buffer *const now = d->current; /* Kept until there is another. */
     const tfm_data_position from = d->start_position;
     const tfm_data_counts running = d->epoch_counts, last = d->last_epoch_counts;
     const int64_t next_batch = d->next_batch;
@@ -368,7 +365,7 @@ tfm_status tfm_data_seek(tfm_data *d, tfm_data_position to) {
     d->resumed_mid_epoch = to.line > 0;
     if (to.subword_alpha_e9 != segmentation_key(d))
         to.batch = 0;
-    if (is_distributed(d)) { /* the others may not be here yet */
+    if (is_distributed(d)) { /* other ranks may not be here yet */
         tfm__shuffle_buffer_free(now);
         d->next_batch = 0;
         d->failed = false;

@@ -1,6 +1,5 @@
-/* Data-parallel training on the devices of a fleet: a trainer for each, which are ranks to each other
- * (local_process_group.c). What callers use of a trainer on one device or several begins here: new, update, save, free.
- */
+/* Data-parallel training on a fleet: a trainer per device, which form an in-process group (local_process_group.c). The
+ * public calls of a trainer on one or several devices begin here: new, update, save, free. */
 #include <string.h>
 #include "model/multi_device/fleet.h"
 #include "model/tasks/batch.h"
@@ -10,8 +9,8 @@
 /* ---- Updates --------------------------------------------------------------------------------------------------- */
 
 typedef struct update_job {
-    tfm_batch *batches;         /* all, those of one rank after those of another */
-    size_t *counts;             /* [count]: how many each has */
+    tfm_batch *batches;         /* all, grouped by rank */
+    size_t *counts;             /* [count]: batches per rank */
     tfm_update_report *reports; /* [count] */
 } update_job;
 
@@ -23,7 +22,7 @@ static tfm_status update_rank(void *user, tfm_trainer *t, size_t rank) {
     return tfm__trainer_update_rank(t, &u->reports[rank], u->batches + at, u->counts[rank]);
 }
 
-/* Splits the batches: round-robin, or by the ratio of shares. */
+/* Splits the batches: round-robin, or by the shares. */
 static tfm_status split_batches(update_job *u, const struct tfm__local_group *group, const tfm_batch *batches,
                                 size_t count) {
     const size_t members = group->count;
@@ -45,12 +44,12 @@ static tfm_status split_batches(update_job *u, const struct tfm__local_group *gr
 static tfm_status update_local_group(tfm_trainer *t, tfm_update_report *report, const tfm_batch *batches,
                                      size_t count) {
     struct tfm__local_group *group = t->local_group;
-    update_job u = {.batches = tfm__alloc(count * group->count, sizeof(*u.batches)), /* each may have a part of each */
+    update_job u = {.batches = tfm__alloc(count * group->count, sizeof(*u.batches)), /* parts of each, per rank */
                     .counts = tfm__alloc(group->count, sizeof(*u.counts)),
                     .reports = tfm__alloc(group->count, sizeof(*u.reports))};
     tfm_status status = u.batches && u.counts && u.reports ? TFM_OK : TFM_ERROR_MEMORY;
     if (status == TFM_OK) {
-        const tfm__generation_rules *rules = &t->model->rules; /* what tfm_model_set_target_language may have changed */
+        const tfm__generation_rules *rules = &t->model->rules; /* tfm_model_set_target_language may have changed them */
         for (size_t i = 1; i < group->count; i++) {
             group->trainers[i]->model->rules.start_id = rules->start_id;
             group->trainers[i]->model->rules.forced_bos_id = rules->forced_bos_id;
@@ -58,7 +57,7 @@ static tfm_status update_local_group(tfm_trainer *t, tfm_update_report *report, 
         status = split_batches(&u, group, batches, count);
         if (status == TFM_OK)
             status = tfm__local_group_run(group, update_rank, &u);
-        if (report && u.reports[0].update > 0) /* it came to one */
+        if (report && u.reports[0].update > 0) /* an update was made */
             *report = u.reports[0];
     }
     free(u.batches);
@@ -77,10 +76,10 @@ tfm_status tfm_trainer_update(tfm_trainer *t, tfm_update_report *report, const t
     if (tfm__process_group_active(t))
         return tfm__trainer_update_rank(t, report, batches, count);
     if (t->sharded)
-        return tfm__fail(
-            TFM_ERROR_ARGUMENT,
-            "trainer_update: the trainer has moments of one rank of %d, by `shard_optimizer`, and no ranks are set",
-            t->bucket_layout.world);
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "trainer_update: the trainer has moments of one rank of %d, by `shard_optimizer`, but no "
+                         "process group is set",
+                         t->bucket_layout.world);
     return TFM__NEEDS("trainer_update", batches) == TFM_OK ? tfm__trainer_update_single(t, report, batches, count)
                                                            : TFM_ERROR_ARGUMENT;
 }
@@ -106,14 +105,14 @@ tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *pa
 
 /* ---- New and free ---------------------------------------------------------------------------------------------- */
 
-/* Whether two devices surely make the same step of the same numbers, to the bit. */
+/* Whether two devices certainly compute bit-identical steps. */
 static bool same_device(const tfm_context *a, const tfm_context *b) {
     const tfm_device_info *one = tfm_context_device(a), *other = tfm_context_device(b);
     return strcmp(one->platform, other->platform) == 0 && strcmp(one->driver, other->driver) == 0 &&
            strcmp(one->vendor, other->vendor) == 0 && strcmp(tfm_context_variant(a), tfm_context_variant(b)) == 0;
 }
 
-/* The models that train, the caller's first; then whether their devices are all the same. */
+/* Collects the models that train, the caller's first, and whether their devices are identical. */
 static bool collect_models(tfm_model **models, const struct tfm__replicas *replicas) {
     size_t count = 0;
     bool same = true;
@@ -139,15 +138,15 @@ static tfm_status make_trainers(struct tfm__local_group *group, tfm_model *const
     return status;
 }
 
-/* Makes trainers of the model and its replicas. The first one owns the others. Until it is freed the model is alone:
- * all other calls run on its own device. */
+/* Creates trainers of the model and its replicas; the first owns the others. Until it is freed, other calls of the
+ * model use only its own device. */
 static tfm_status new_on_fleet(tfm_trainer **first, tfm_model *model, const tfm_trainer_options *options) {
     struct tfm__replicas *replicas = model->replicas;
     struct tfm__local_group *group = NULL;
     *first = NULL;
     if (options->process_group)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: the model lies on several devices, which share updates by "
-                                             "themselves: a rank has one device");
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: the model lies on several devices, which form their own "
+                                             "group: a rank has one device");
     if (!tfm__replicas_has(replicas, replicas->lead))
         return tfm__fail(TFM_ERROR_DEVICE, "trainer_new: the first device of the model has failed: %s",
                          replicas->fleet->members[replicas->lead].reason);
@@ -156,7 +155,7 @@ static tfm_status new_on_fleet(tfm_trainer **first, tfm_model *model, const tfm_
     if (status == TFM_OK) {
         tfm_trainer_options o = *options;
         o.shard_optimizer =
-            !collect_models(models, replicas) || o.shard_optimizer; /* a step is made on one device, for all */
+            !collect_models(models, replicas) || o.shard_optimizer; /* one device makes the step for all */
         status = make_trainers(group, models, o);
     }
     free(models);
@@ -190,11 +189,11 @@ tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_traine
         return status;
     if (model->low_precision)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "trainer_new: the model's matrices are %s, which cannot learn: train the model that "
-                         "they were made of",
+                         "trainer_new: the model's matrices are %s, which cannot be trained: train the "
+                         "model before quantization",
                          model->low_precision);
     if (o.freeze && !*o.freeze)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is empty: name parameters, or leave it out");
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is empty: name parameters, or pass NULL");
     model->changed = true;
     return tfm__batches_are_parallel(model) ? new_on_fleet(out, model, &o) : tfm__trainer_make(out, model, &o);
 }

@@ -1,18 +1,18 @@
 /* A buffer whose lines are tokenized by several ranks.
  *
- * A record is what one line has become: of a pair the numbers of tokens of both sides and the ids, of a text the same
- * without a source, of a bad line a negative word that says which count it belongs to. The records of a rank stand one
- * after another, and line i is the next one of rank i modulo the number of ranks. */
+ * A record is the result of a line: for a pair the token counts of both sides and the ids, for a text the same without
+ * a source, for a bad line a negative word that tells which count it belongs to. A rank's records are contiguous; line
+ * i is the next record of rank i modulo the number of ranks. */
 #include "train/distributed_reader.h"
 #include <stdio.h>
 #include <string.h>
 
 enum { EMPTY = -1, LONG = -2, INVALID = -3 }; /* bad lines, in records */
-enum { READ_AHEAD = 64 /* lines, and a READ_AHEAD-th of a buffer, that are read beyond what is expected */ };
+enum { READ_AHEAD = 64 /* lines read beyond the estimate: this many, plus 1/READ_AHEAD of a buffer */ };
 
-/* ---- Life ------------------------------------------------------------------------------------------------------ */
+/* ---- Creation and release -------------------------------------------------------------------------------------- */
 
-/* What was told, and what was to be told. */
+/* Records received, and records to send. */
 static void free_records(tfm__buffer_shard *p) {
     for (int i = 0; p->records && i < p->world; i++)
         free(p->records[i].words);
@@ -38,7 +38,7 @@ void tfm__buffer_shard_free(tfm__buffer_shard **pointer) {
 
 /* ---- Reading --------------------------------------------------------------------------------------------------- */
 
-/* Adds a good line, of which the ids are given. */
+/* Adds the ids of a valid line. */
 static tfm_status append_example(tfm__buffer_shard *p, const tfm__example *pair, const int32_t *ids) {
     const size_t count = (size_t)(pair->source + pair->target);
     tfm_status status = tfm__grow(&p->words, &p->word_capacity, p->word_count + count + 2, sizeof(*p->words));
@@ -53,7 +53,7 @@ static tfm_status append_example(tfm__buffer_shard *p, const tfm__example *pair,
     return TFM_OK;
 }
 
-/* Adds what an own line has become: the only pair of p->scratch, or what was counted since `before`. */
+/* Adds the record of an own line: the only pair of p->scratch, or what was counted since `before`. */
 static tfm_status add_record(tfm__buffer_shard *p, const tfm_data_counts *before) {
     const tfm__shuffle_buffer *b = &p->scratch;
     if (b->example_count > 0)
@@ -71,7 +71,7 @@ static void note_rejected(tfm__buffer_shard *p) {
     snprintf(p->error, sizeof(p->error), "%s", tfm_error_message());
 }
 
-/* The next line of the files, whosever it is. */
+/* Reads the next line of the files, of any rank. */
 static tfm_status read_line(tfm__buffer_shard *p, const tfm__corpus *c) {
     tfm__shuffle_buffer *b = &p->scratch;
     const tfm_data_counts before = b->counts;
@@ -86,7 +86,7 @@ static tfm_status read_line(tfm__buffer_shard *p, const tfm__corpus *c) {
     }
     if (status == TFM_OK && end)
         p->read_state = TFM__READ_END;
-    if (status != TFM_OK || b->lines_seen == seen) /* the end, or a line that is held out */
+    if (status != TFM_OK || b->lines_seen == seen) /* the end, or a held-out line */
         return status;
     if (seen % b->world == b->rank)
         status = add_record(p, &before);
@@ -100,7 +100,7 @@ static tfm_status read_line(tfm__buffer_shard *p, const tfm__corpus *c) {
     return TFM_OK;
 }
 
-/* Reads until there are so many lines or, of texts, so many tokens. */
+/* Reads until a number of lines, or for texts of tokens. */
 static tfm_status read_until(tfm__buffer_shard *p, const tfm__corpus *c, int64_t lines, size_t ids) {
     tfm_status status = TFM_OK;
     while (status == TFM_OK && p->read_state == TFM__READ_MORE && p->lines_read < lines &&
@@ -109,7 +109,7 @@ static tfm_status read_until(tfm__buffer_shard *p, const tfm__corpus *c, int64_t
     return tfm__corpus_check_unchanged(c, &p->reader, status);
 }
 
-/* Makes the whole buffer, for all ranks. */
+/* Reads the whole buffer, for all ranks. */
 static tfm_status read_whole_buffer(tfm__buffer_shard *p, const tfm__corpus *c) {
     tfm__shuffle_buffer *b = &p->scratch;
     tfm_status status = tfm__shuffle_buffer_read(c, b);
@@ -125,7 +125,7 @@ static tfm_status read_whole_buffer(tfm__buffer_shard *p, const tfm__corpus *c) 
     return status;
 }
 
-/* Another rank makes it, and checks all files that it reads: here only those in which it begins are looked at. */
+/* The rank that reads the buffer checks all its files: here only the first ones are checked. */
 static tfm_status check_files_only(tfm__buffer_shard *p, const tfm__corpus *c) {
     tfm_status status = tfm__corpus_reader_open(c, &p->reader, p->scratch.begin);
     return tfm__corpus_check_unchanged(c, &p->reader, status);
@@ -154,20 +154,20 @@ tfm_status tfm__buffer_shard_start(tfm__buffer_shard **out, const tfm__reader_ex
                             : status;
 }
 
-/* As many as are lacking, if the lines go on as they were; each time some more of them. */
+/* Reads the estimated missing lines; the extra grows in each round. */
 tfm_status tfm__buffer_shard_read_more(tfm__buffer_shard *p, const tfm__corpus *c, const tfm__shuffle_buffer *b) {
     const double lack = p->lines_filled ? 0 : (double)(tfm__corpus_buffer_size(c) - b->example_count),
                  known = (double)p->lines_known;
-    const double each = known / ((double)b->example_count + known / 8 + 1); /* lines for a good one: up to eight */
+    const double each = known / ((double)b->example_count + known / 8 + 1); /* lines per valid one: at most eight */
     const double more = lack * each + known / 8 + READ_AHEAD, many = (double)(INT64_MAX / 4);
     const size_t ids = b->id_count < TFM__MAX_BUFFER_IDS ? TFM__MAX_BUFFER_IDS - b->id_count : 0;
     return read_until(p, c, p->lines_known + (int64_t)(more < many ? more : many),
                       p->ids + ids / (size_t)p->world + TFM__MAX_BUFFER_IDS / READ_AHEAD);
 }
 
-/* ---- Taking ---------------------------------------------------------------------------------------------------- */
+/* ---- Merging --------------------------------------------------------------------------------------------------- */
 
-/* The record of the next line: NULL with a sentence where a rank has told none. */
+/* The record of the next line: NULL with the error message set if a rank has sent none. */
 static const int32_t *peek_record(tfm__buffer_shard *p, tfm__rank_records **from, size_t *words) {
     const int rank = p->owner_rank >= 0 ? p->owner_rank : (int)(p->lines_taken % p->world);
     tfm__rank_records *s = *from = &p->records[rank];
@@ -179,7 +179,7 @@ static const int32_t *peek_record(tfm__buffer_shard *p, tfm__rank_records **from
         *words = left > 1 ? (size_t)at[0] + (size_t)at[1] + 2 : SIZE_MAX;
     if (*words <= left)
         return at;
-    tfm__fail(TFM_ERROR_ARGUMENT, "data_next: rank %d has not told what its lines are: all must have the same text",
+    tfm__fail(TFM_ERROR_ARGUMENT, "data_next: rank %d has not sent its records: all ranks must have the same text",
               rank);
     return NULL;
 }
@@ -204,8 +204,8 @@ static tfm_status add_example(tfm__shuffle_buffer *b, const int32_t *record, siz
     return TFM_OK;
 }
 
-/* Takes lines while they are known. After a full buffer they are only looked at: if a good one follows, or one that
- * `strict` refuses, they belong to the next buffer, and if none does, to this one. *full: that is decided. */
+/* Takes lines as long as they are known. After a full buffer it only inspects them: a following valid line, or one that
+ * `strict` rejects, belongs to the next buffer; if none is valid, they belong to this one. *full: that is decided. */
 static tfm_status merge_known(tfm__buffer_shard *p, const tfm__corpus *c, tfm__shuffle_buffer *b, bool *full) {
     const size_t most = tfm__corpus_buffer_size(c);
     for (; p->lines_taken < p->lines_known; p->lines_taken++) {
@@ -231,7 +231,7 @@ static tfm_status merge_known(tfm__buffer_shard *p, const tfm__corpus *c, tfm__s
     return TFM_OK;
 }
 
-/* What stands after all known lines. */
+/* The rank whose read state follows all known lines. */
 static const tfm__reader_header *find_end(const tfm__reader_exchange *s, const tfm__buffer_shard *p) {
     for (int i = 0; i < p->world; i++)
         if (s->headers[i].read_state != TFM__READ_MORE && s->headers[i].lines_read == p->lines_known)
@@ -239,7 +239,7 @@ static const tfm__reader_header *find_end(const tfm__reader_exchange *s, const t
     return NULL;
 }
 
-/* A buffer that one rank has made. */
+/* Takes a buffer that one rank has read. */
 static tfm_status merge_whole(const tfm__reader_header *header, tfm__buffer_shard *p, tfm__shuffle_buffer *b) {
     tfm__rank_records *from = &p->records[p->owner_rank];
     size_t words;
@@ -257,15 +257,15 @@ static tfm_status merge_whole(const tfm__reader_header *header, tfm__buffer_shar
     return TFM_OK;
 }
 
-/* A line that a rank has refused. Where it ends elsewhere in the text that is here, it is that rank's alone. */
+/* A line that a rank has rejected. If it ends at another position here, the ranks' texts differ. */
 static tfm_status rejected_error(const tfm__reader_exchange *s, const tfm__buffer_shard *p,
                                  const tfm__reader_header *header) {
     const tfm__line_position *mark = p->lines_read > header->lines_read ? &p->positions[header->lines_read] : NULL;
     if (mark && (mark->source_at != header->error_position.source_offset ||
                  mark->target_at != header->error_position.target_offset))
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "data_next: %.800s; so it is in the text of rank %d, and rank %d has another: all must have "
-                         "the same",
+                         "data_next: %.800s; this is rank %d's text, and rank %d's is different: all ranks must have "
+                         "the same text",
                          header->error, (int)(header - s->headers), s->group.rank);
     return tfm__fail(TFM_ERROR_INPUT, "%s", header->error);
 }
@@ -283,7 +283,7 @@ tfm_status tfm__buffer_shard_merge(tfm__reader_exchange *s, tfm__buffer_shard *p
     if (header && header->read_state == TFM__READ_REJECTED && !p->lines_filled)
         return rejected_error(s, p, header);
     if (header &&
-        header->read_state == TFM__READ_END) { /* this rank too was there, and has counted what has no partner */
+        header->read_state == TFM__READ_END) { /* this rank reached the end too, and has counted surplus lines */
         b->counts.unpaired = p->scratch.counts.unpaired;
         b->whole = b->begin.line == 0;
         b->next = (tfm_data_position){.epoch = b->begin.epoch + 1};
@@ -292,7 +292,7 @@ tfm_status tfm__buffer_shard_merge(tfm__reader_exchange *s, tfm__buffer_shard *p
         return TFM_OK;
     }
     *full = *full || header;
-    if (*full) { /* what was told of further lines is told again for the next buffer */
+    if (*full) { /* records of further lines are sent again for the next buffer */
         free_records(p);
         const tfm__line_position at = p->positions[p->lines_filled - 1];
         b->counts = p->counts;

@@ -1,13 +1,14 @@
-/* Forward and backward of batches. A batch that the device has no room for is run in pieces. */
+/* Forward and backward of batches with gradient accumulation. A batch that does not fit into memory is run in
+ * micro-batches. */
 #include <stdio.h>
 #include "train/grad_accumulate.h"
 #include "train/process_group.h"
 #include "train/allreduce.h"
 #include "ops/autograd/tape.h"
 
-/* ---- A piece of a batch ---- */
+/* ---- Micro-batches ---- */
 
-/* Runs the model over a piece. loss and nll are (1) each, sums over its targets. */
+/* Runs the model on a micro-batch. loss and nll are (1) each, sums over its targets. */
 static tfm_status forward(tfm_trainer *t, tfm_tensor *loss, tfm_tensor *nll, const tfm__device_batch *u,
                           float smoothing, float scale) {
     tfm_model *model = t->model;
@@ -51,14 +52,14 @@ static tfm_status run_micro_batch(tfm_trainer *t, tfm__loss_sums *s, const tfm__
     return accumulate(ctx, &s->nll, nll);
 }
 
-/* ---- Batches, in pieces that fit ---- */
+/* ---- Gradient accumulation ---- */
 
-/* The tokens of one row. What a row takes of the memory grows with them, since attention never holds its weights. */
+/* Tokens of a row. Memory is proportional to them, since attention weights are not stored. */
 static int64_t row_tokens(const tfm_batch *b) {
     return b->source_width + b->target_width;
 }
 
-/* Returns how many rows of the batch are run at a time. The pieces of a batch have one size. */
+/* Rows per micro-batch, equal for all micro-batches of a batch. */
 static int64_t micro_batch_rows(const tfm_trainer *t, const tfm_batch *b) {
     if (t->micro_batch_tokens == 0)
         return b->count;
@@ -67,14 +68,13 @@ static int64_t micro_batch_rows(const tfm_trainer *t, const tfm_batch *b) {
     return tfm__ceil_div(b->count, pieces);
 }
 
-/* Returns the first stream of an update's draws. No two updates share a stream. */
+/* The first random stream of an update. No two updates share a stream. */
 static uint64_t update_stream(int64_t update) {
     return (uint64_t)update << 24;
 }
 
-/* Sets the stream that a piece of a rank's batch draws from. It is the one that it would have if one rank ran the
- * batches of all, in pieces or not; the streams of later pieces come after all of those. How many draws a piece takes
- * is seen from one, once. */
+/* Sets the random stream of a micro-batch: the one it has when one rank runs all batches, split or not; the streams of
+ * later micro-batches follow. The streams per micro-batch are measured once. */
 static void set_rng_stream(tfm_trainer *t, const tfm__micro_batch *p, const tfm__pass_options *options, size_t batch,
                            uint64_t number) {
     const float *rates = t->dropout_state.rates;
@@ -95,8 +95,8 @@ static void set_rng_stream(tfm_trainer *t, const tfm__micro_batch *p, const tfm_
     t->dropout_state.stream = first + t->streams_per_micro_batch * (number * options->max_batches + place);
 }
 
-/* One attempt. *last is the piece that it came to, *largest the tokens of the largest. A size that has not
- * been run before is waited for: some drivers tell only then that there is no room. */
+/* One attempt. *last is the last micro-batch run, *largest the most tokens of one. Waits after each new largest size:
+ * some drivers report a lack of memory only then. */
 static tfm_status run_batches(tfm_trainer *t, tfm__loss_sums *s, const tfm_batch *batches, size_t count,
                               const tfm__pass_options *options, tfm__micro_batch *last, int64_t *largest) {
     tfm_context *ctx = t->ctx;
@@ -138,14 +138,14 @@ static tfm_status run_batches(tfm_trainer *t, tfm__loss_sums *s, const tfm_batch
 
 tfm_status tfm__trainer_recover(tfm_trainer *t, int depth, const char *what, const char *advice) {
     const tfm_status status = tfm_context_status(t->ctx);
-    char sentence[1024];
-    snprintf(sentence, sizeof(sentence), "%s", tfm_context_error(t->ctx));
+    char message[1024];
+    snprintf(message, sizeof(message), "%s", tfm_context_error(t->ctx));
     tfm_tape_stop(t->ctx);
     tfm__context_recover(t->ctx, depth);
-    return tfm__fail(status, "%s: %s%s", what, sentence, advice);
+    return tfm__fail(status, "%s: %s%s", what, message, advice);
 }
 
-/* Halves the pieces after one that did not fit. Returns false if that was a single pair. */
+/* Halves the micro-batches after one did not fit. False if that was a single row. */
 static bool halve_micro_batches(tfm_trainer *t, const tfm_batch *b, const char *what) {
     const int64_t rows = micro_batch_rows(t, b);
     if (rows < 2)
@@ -160,16 +160,16 @@ static bool halve_micro_batches(tfm_trainer *t, const tfm_batch *b, const char *
     return true;
 }
 
-/* What to do where not one row fits. */
+/* Advice if not even one row fits. */
 static void single_row_advice(char *advice, size_t size, const tfm__micro_batch *last) {
     const tfm_batch *b = last->batch;
     const int target = (int)b->target_lengths[last->first];
     if (b->source_width > 0)
         snprintf(advice, size,
-                 "; a pair of %d and %d tokens does not fit even alone: leave such pairs out, or take a smaller model",
+                 "; a pair of %d and %d tokens does not fit even alone: remove such pairs, or use a smaller model",
                  (int)b->source_lengths[last->first], target);
     else
-        snprintf(advice, size, "; a text of %d tokens does not fit even alone: take shorter ones, or a smaller model",
+        snprintf(advice, size, "; a text of %d tokens does not fit even alone: use shorter texts, or a smaller model",
                  target);
 }
 
@@ -177,7 +177,7 @@ tfm_status tfm__run_micro_batches(tfm_trainer *t, tfm__loss_sums *s, const tfm_b
                                   const tfm__pass_options *options, const char *what) {
     const int depth = tfm__scope_depth(t->ctx);
     const int64_t room = t->micro_batch_tokens;
-    char saved_message[TFM__MESSAGE_MAX]; /* the thread's sentence, which what is made again leaves as it was */
+    char saved_message[TFM__MESSAGE_MAX]; /* the caller's error message, restored after a successful retry */
     tfm__error_save(saved_message);
     tfm__allreduce_reset(t);
     if (tfm__context_ready(t->ctx, what) != TFM_OK)

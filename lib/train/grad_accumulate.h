@@ -1,28 +1,28 @@
-/* Forward and backward of batches, in pieces that fit into the device's memory. */
+/* Forward and backward of batches, in micro-batches that fit into the device's memory. */
 #ifndef TFM_LIB_GRAD_ACCUMULATE_H
 #define TFM_LIB_GRAD_ACCUMULATE_H
 
 #include "train/micro_batch.h"
 
-/* What is added up over pieces. */
+/* Sums over micro-batches. */
 typedef struct tfm__loss_sums {
     tfm_tensor loss, nll; /* (1) */
     tfm__token_counts tokens;
 } tfm__loss_sums;
 
-/* What is done with every piece: an update's forward and backward, or an evaluation's forward. */
+/* Per micro-batch: an update's forward and backward, or an evaluation's forward. */
 typedef struct tfm__pass_options {
     bool training;
-    int64_t update; /* The number of the update. */
+    int64_t update;
     float smoothing, scale;
-    uint64_t max_batches;  /* Where there are several ranks: the most that one has, times their number. */
-    bool last_micro_batch; /* No piece follows. */
+    uint64_t max_batches; /* With several ranks: the largest number of batches of a rank, times the number of ranks. */
+    bool last_micro_batch;
 } tfm__pass_options;
 
-/* Runs all batches, in pieces where they do not fit. If all goes well, a scope is left open that has the sums. */
+/* Runs all batches, split if they do not fit. On success a scope with the sums stays open. */
 tfm_status tfm__run_micro_batches(tfm_trainer *t, tfm__loss_sums *s, const tfm_batch *batches, size_t count,
                                   const tfm__pass_options *options, const char *what);
-/* Puts the context back to where it was before, with the tape stopped, and makes its error this thread's sentence. */
+/* Restores the context's earlier state, stops the tape, and makes the context's error this thread's message. */
 tfm_status tfm__trainer_recover(tfm_trainer *t, int depth, const char *what, const char *advice);
 
 #endif

@@ -1,4 +1,4 @@
-/* How flat tensors are cut, for the wire and for shards. */
+/* Layout of flat tensors as buckets and shards. */
 #include "train/gradient_buckets.h"
 #include "base/base.h"
 
@@ -24,9 +24,9 @@ int64_t tfm__bucket_shard_max(const tfm__bucket_layout *c, int64_t bucket) {
 
 tfm__flat_range tfm__bucket_shard(const tfm__bucket_layout *c, int64_t bucket, int rank) {
     const tfm__flat_range whole = tfm__bucket_range(c, bucket);
-    const int64_t room = tfm__bucket_shard_max(c, bucket), before = rank * room;
+    const int64_t longest = tfm__bucket_shard_max(c, bucket), before = rank * longest;
     const int64_t begin = before < whole.count ? before : whole.count, left = whole.count - begin;
-    return (tfm__flat_range){whole.at + begin, left < room ? left : room};
+    return (tfm__flat_range){whole.at + begin, left < longest ? left : longest};
 }
 
 int64_t tfm__shard_size(const tfm__bucket_layout *c, int rank) {

@@ -1,4 +1,4 @@
-/* In-process ranks: a thread for each trainer in each call that they make together. */
+/* In-process ranks: each trainer has a thread in each collective call. */
 #include "train/local_process_group.h"
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static bool exchange(void *user, void *in, const void *out, size_t bytes) {
     pthread_barrier_wait(&group->barrier);
     for (size_t i = 0; i < group->count; i++)
         memcpy((char *)in + i * bytes, (const char *)group->send_buffers[i] + (size_t)s->rank * bytes, bytes);
-    pthread_barrier_wait(&group->barrier); /* until then `out` stays as it is */
+    pthread_barrier_wait(&group->barrier); /* until then `out` stays valid */
     return true;
 }
 
@@ -39,7 +39,7 @@ void tfm__local_group_connect(tfm_process_group *ranks, struct tfm__local_group 
     *ranks = (tfm_process_group){(int)rank, (int)group->count, exchange, gather, &group->ranks[rank]};
 }
 
-/* ---- Calls that they make together ----------------------------------------------------------------------------- */
+/* ---- Collective calls ------------------------------------------------------------------------------------------ */
 
 static void run_call(tfm__local_rank *s) {
     struct tfm__local_group *group = s->local_group;
@@ -56,7 +56,7 @@ static void *rank_thread(void *user) {
     return NULL;
 }
 
-/* Of those that failed by themselves the first. Where others did not, it is told by its device. */
+/* The first independent error (not CANCELLED). If only some devices failed, the message names the device. */
 static tfm_status first_error(const struct tfm__local_group *group) {
     const tfm__local_rank *first = NULL;
     size_t failed = 0;
@@ -74,7 +74,7 @@ static tfm_status first_error(const struct tfm__local_group *group) {
     if (failed == group->count)
         tfm__error_restore(first->message);
     else
-        tfm__fail(first->status, "device %d of the %zu that train, %s: %s", first->rank + 1, group->count,
+        tfm__fail(first->status, "device %d of %zu in training, %s: %s", first->rank + 1, group->count,
                   tfm_context_device(group->trainers[first->rank]->ctx)->name, first->message);
     return first->status;
 }
@@ -103,7 +103,7 @@ tfm_status tfm__local_group_run(struct tfm__local_group *group,
     return first_error(group);
 }
 
-/* ---- Life ------------------------------------------------------------------------------------------------------ */
+/* ---- Creation and release -------------------------------------------------------------------------------------- */
 
 tfm_trainer *tfm__trainer_replica(tfm_trainer *t, size_t i) {
     return t->local_group ? t->local_group->trainers[i] : t;

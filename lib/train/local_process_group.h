@@ -1,5 +1,5 @@
 /* In-process ranks: the trainers of one model on several devices, which exchange data in host memory. Each has a thread
- * in the calls that they make together. */
+ * in collective calls. */
 #ifndef TFM_LIB_LOCAL_PROCESS_GROUP_H
 #define TFM_LIB_LOCAL_PROCESS_GROUP_H
 
@@ -17,28 +17,28 @@ typedef struct tfm__local_rank {
 struct tfm__local_group {
     size_t count;
     tfm_trainer **trainers;         /* [count]; the first is the caller's and owns this */
-    struct tfm__replicas *replicas; /* of the model, which is alone meanwhile */
+    struct tfm__replicas *replicas; /* of the model, which uses one device meanwhile */
     tfm__local_rank *ranks;         /* [count] */
-    const void **send_buffers;      /* [count]: what each rank sends at the moment */
+    const void **send_buffers;      /* [count]: the current send buffer of each rank */
     pthread_barrier_t barrier;
-    pthread_mutex_t start_lock; /* held while threads are started: none is to wait for one that never comes */
+    pthread_mutex_t start_lock; /* held while threads are started, so that none waits for one that fails to start */
     bool broken;                /* not all could be started: no rank can communicate */
     tfm_status (*call)(void *user, tfm_trainer *t, size_t rank);
     void *user;
 };
 
-/* Makes a group without trainers; frees one, but not its trainers. */
+/* Creates a group without trainers; frees one, but not its trainers. */
 tfm_status tfm__local_group_new(struct tfm__local_group **out, size_t count);
 void tfm__local_group_free(struct tfm__local_group *group);
-/* Sets how rank `rank` communicates. */
+/* Sets the collectives of rank `rank`. */
 void tfm__local_group_connect(tfm_process_group *ranks, struct tfm__local_group *group, size_t rank);
 
-/* The trainers, and how many they are; itself alone for a trainer of one device. */
+/* The trainers and their number; a trainer on one device is its only replica. */
 tfm_trainer *tfm__trainer_replica(tfm_trainer *t, size_t i);
 size_t tfm__trainer_replica_count(const tfm_trainer *t);
 
-/* Has each trainer make the call: the first on this thread, the others on threads of their own. The error of one that
- * failed by itself names its device. */
+/* Calls each trainer: the first on this thread, the others on separate threads. If one fails independently, the message
+ * names its device. */
 tfm_status tfm__local_group_run(struct tfm__local_group *group,
                                 tfm_status (*call)(void *user, tfm_trainer *t, size_t rank), void *user);
 

@@ -1,10 +1,10 @@
-/* What training takes, counted before anything is made: which tensors an update holds at its widest moment. A
- * test compares it with what the pool came to. */
+/* Estimates training memory before allocation: the tensors of an update at its peak. A test compares it with the pool's
+ * peak. */
 #include "ops/gemm/gemm.h"
 #include "train/trainer.h"
 #include "ops/ops.h"
 
-/* The estimate so far, in blocks as the pool cuts them. */
+/* The estimate so far, in pool block sizes. */
 typedef struct estimate {
     uint64_t bytes;
     uint64_t width, rows; /* E; tokens of a side */
@@ -14,35 +14,35 @@ static void add(estimate *s, uint64_t times, uint64_t floats) {
     s->bytes += times * tfm__pool_block_bytes(4 * floats);
 }
 
-/* Tensors (rows, width) each. */
+/* `times` tensors of (rows, width). */
 static void add_rows(estimate *s, uint64_t times, uint64_t width) {
     add(s, times, s->rows * width);
 }
 
-/* All heads of the queries, side by side. */
+/* Total width of the query heads. */
 static uint64_t heads_width(const tfm__stack_arch *a) {
     return (uint64_t)a->heads * (uint64_t)a->head_width;
 }
 
-/* A bias of scores by distance: as it is gathered and as it is added, once for each of so many tables, and with
- * gradients. Its size goes by the width of a batch, which nobody knows here: a sixteenth of the tokens at most. */
+/* Relative position bias: gathered and added, per table, with gradients. Its size depends on the batch width, which is
+ * unknown here: at most a sixteenth of the tokens. */
 static void add_relative(estimate *s, const tfm__stack_arch *a, uint64_t tables) {
     const uint64_t usual = s->rows / 16, most = 256, width = usual < 1 ? 1 : usual < most ? usual : most;
     if (a->relative.buckets)
         add(s, 4 * tables, (uint64_t)a->heads * width * width);
 }
 
-/* Of attention the queries, keys, values and result, and what the first two were before a norm of their heads. */
+/* Attention: queries, keys, values and result, and the first two before a per-head norm. */
 static void add_attention(estimate *s, const tfm__stack_arch *a, uint64_t times) {
     const uint64_t tensors = a->head_norms ? 3 : 2;
     add_rows(s, times * tensors, heads_width(a));
     add_rows(s, times * tensors, (uint64_t)a->kv_heads * (uint64_t)a->head_width);
-    add_rows(s, times, (uint64_t)a->heads); /* the logs of sums */
+    add_rows(s, times, (uint64_t)a->heads); /* the log-sum-exp values */
 }
 
-/* What the tape holds of the layers: of attention see above, of a norm its input and result, of a feed-forward layer
- * `inner` tensors between its matrices: one, and another where activation or dropout cannot go back from their results
- * alone, or three with a gate. */
+/* Layers on the tape: attention as above; for a norm its input and result; for a feed-forward layer `inner` tensors
+ * between its matrices: one, two if the backward of activation or dropout needs more than the results, or three with a
+ * gate. */
 static void add_layers(estimate *s, const tfm__stack_arch *a, uint64_t inner, uint64_t layers) {
     const uint64_t attentions = layers * (a->cross ? 2 : 1);
     const uint64_t norms = attentions + layers * (a->norm_placement == TFM_NORM_SANDWICH ? 3 : 1);
@@ -52,7 +52,7 @@ static void add_layers(estimate *s, const tfm__stack_arch *a, uint64_t inner, ui
     add_rows(s, norms * 2, 1); /* means and deviations */
 }
 
-/* Where blocks are run again: what each has read, and the insides of the one that is larger. */
+/* Activation checkpointing: the inputs of each block, and the activations of the larger kind of block. */
 static void add_recomputed(estimate *s, const tfm__arch *arch, uint64_t inner) {
     const tfm__stack_arch *stacks[] = {&arch->encoder, &arch->decoder};
     uint64_t largest = 0;
@@ -66,7 +66,7 @@ static void add_recomputed(estimate *s, const tfm__arch *arch, uint64_t inner) {
     s->bytes += largest;
 }
 
-/* What the products take for themselves: of the loss, and of the widest layer, into it and out of it. */
+/* GEMM workspace: of the loss, and of the widest layer's input and output. */
 static uint64_t gemm_memory(const tfm_model *m, tfm_dtype precision, int64_t rows, int64_t chunk, int64_t widest) {
     const int64_t width = m->arch.decoder.width, vocabulary = m->arch.decoder.vocabulary;
     const tfm_dtype before = tfm__context_set_gemm_input_dtype(m->ctx, precision);
@@ -77,7 +77,7 @@ static uint64_t gemm_memory(const tfm_model *m, tfm_dtype precision, int64_t row
     return loss + (into > out_of ? into : out_of);
 }
 
-/* Embeddings, final norms, the loss, and the gradients on the way back. */
+/* Embeddings, final norms, the loss, and the gradients of the backward pass. */
 static void add_rest(estimate *s, const tfm_model *m, tfm_dtype precision, uint64_t inner) {
     const uint64_t vocabulary = (uint64_t)m->arch.decoder.vocabulary;
     const uint64_t encoder = (uint64_t)m->arch.encoder.feed_forward, decoder = (uint64_t)m->arch.decoder.feed_forward;
@@ -92,7 +92,7 @@ static void add_rest(estimate *s, const tfm_model *m, tfm_dtype precision, uint6
     s->bytes += gemm_memory(m, precision, (int64_t)s->rows, (int64_t)chunk, (int64_t)widest);
 }
 
-/* Counts what is trained. */
+/* Counts trained parameters. */
 typedef struct trained_count {
     const tfm_model *model;
     const tfm_trainer_options *options;
@@ -110,7 +110,7 @@ static uint64_t sinusoids_of(const tfm__stack_arch *a) {
     return a->positions == TFM__SINUSOIDS ? (uint64_t)a->max_positions * (uint64_t)a->width : 0;
 }
 
-/* How many numbers the moments have on the rank that has most. */
+/* The most moment elements of a rank. */
 static uint64_t moments_of(const tfm_trainer_options *options, uint64_t count) {
     if (!options || !options->shard_optimizer || !options->process_group || options->process_group->world_size < 2)
         return count;
@@ -132,7 +132,7 @@ uint64_t tfm_trainer_estimate_memory(const tfm_model *model, const tfm_trainer_o
     const uint64_t parameters = model->info.parameters;
     trained_count t = {.model = model, .options = options};
     tfm__params_visit(model->family, a, NULL, count_param, &t);
-    const int64_t most = (int64_t)1 << 32; /* nobody has that much, and products stay in range */
+    const int64_t most = (int64_t)1 << 32; /* more than any device has; avoids overflow */
     estimate s = {.width = (uint64_t)a->decoder.width,
                   .rows = (uint64_t)(tokens > most ? most
                                      : tokens > 1  ? tokens
@@ -140,10 +140,10 @@ uint64_t tfm_trainer_estimate_memory(const tfm_model *model, const tfm_trainer_o
     const bool packs = tfm__gemm_layer_packs(model->ctx, (int64_t)s.rows, (int64_t)s.width, (int64_t)s.width);
     estimate setup = s;
     const uint64_t moments = moments_of(options, t.count);
-    add(&setup, 3, t.count); /* while they move in */
+    add(&setup, 3, t.count); /* during the move into flat tensors */
     add(&setup, 2, moments);
     add(&setup, 1, parameters - t.count);
-    /* Weights, and packed copies: as the evaluation wants them, of which those that products round are half. */
+    /* Weights, and packed copies as the evaluation needs them; copies of bf16 GEMMs are half as large. */
     add(&s, packs ? 2 : 1, parameters);
     add(&s, 1, t.count); /* gradients */
     add(&s, 2, moments);
@@ -159,6 +159,6 @@ uint64_t tfm_trainer_estimate_memory(const tfm_model *model, const tfm_trainer_o
         add_relative(&s, &a->decoder, (uint64_t)tfm__position_bias_tables(&a->decoder));
     }
     add_rest(&s, model, options ? options->precision : TFM_F32, inner);
-    s.bytes += (s.bytes - lasting) / 8; /* batches of other shapes want blocks of other sizes */
+    s.bytes += (s.bytes - lasting) / 8; /* batches of other shapes need blocks of other sizes */
     return s.bytes > setup.bytes ? s.bytes : setup.bytes;
 }

@@ -1,11 +1,11 @@
-/* Pieces of batches: what a batch must be, and how rows of it are sent to the device. */
+/* Micro-batches: validation of batches, and upload of row ranges. */
 #include "train/micro_batch.h"
 
 int64_t tfm__trainer_target_shift(const tfm_trainer *t) {
     return t->model->arch.encoder.layers > 0 ? 0 : 1;
 }
 
-/* The rows of a language model. */
+/* Checks the rows of a language model. */
 static tfm_status check_lm_batch(const tfm_trainer *t, const char *call, const tfm_batch *b) {
     const int64_t most = (int64_t)t->model->arch.decoder.max_positions + 1;
     if (b->count < 1 || b->source_width != 0 || b->target_width < 2 || b->target_width > most)
@@ -74,8 +74,7 @@ static void view_part(tfm_context *ctx, tfm_tensor *out, tfm_tensor all, int64_t
     *at += count;
 }
 
-/* Pads the arrays. After their lengths, sources and inputs have the padding id, and targets -1, which does not count.
- */
+/* Pads the arrays: sources and inputs with the padding id, targets with -1, which does not count. */
 static void fill_pairs(int32_t *host, const tfm__generation_rules *rules, const tfm__micro_batch *p,
                        tfm__token_counts *s) {
     const tfm_batch *b = p->batch;
@@ -94,7 +93,7 @@ static void fill_pairs(int32_t *host, const tfm__generation_rules *rules, const 
     }
 }
 
-/* The same of texts: inputs and targets, one token apart. */
+/* The same for texts: inputs and targets, shifted by one token. */
 static void fill_lm(int32_t *host, const tfm__micro_batch *p, tfm__token_counts *s) {
     const tfm_batch *b = p->batch;
     const int64_t n = p->count, w = p->target_width - 1;
@@ -102,7 +101,7 @@ static void fill_lm(int32_t *host, const tfm__micro_batch *p, tfm__token_counts 
     for (int64_t i = 0; i < n; i++) {
         const int64_t row = p->first + i, count = b->target_lengths[row] - 1;
         const int32_t *text = b->targets + row * b->target_width;
-        tfm__ids_pad(input + i * w, w, text, (size_t)count, 0, 0, 0); /* no token sees what comes after it */
+        tfm__ids_pad(input + i * w, w, text, (size_t)count, 0, 0, 0); /* causal, so padding needs no mask */
         tfm__ids_pad(target + i * w, w, text + 1, (size_t)count, 0, 0, -1);
         s->target += (uint64_t)count;
     }

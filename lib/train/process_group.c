@@ -1,11 +1,11 @@
-/* Trainers that share updates. What goes between them is in the host's memory, and by which means is the caller's. */
+/* Data-parallel groups: the communication of trainers, in host memory, by collectives of the caller. */
 #include <string.h>
 #include "train/process_group.h"
 #include "train/batch_split.h"
 #include "train/local_process_group.h"
 #include "train/allreduce.h"
 
-/* After so many updates the ranks compare what they have. */
+/* Updates between two comparisons of the ranks' states. */
 enum { COMPARE_INTERVAL = 64 };
 
 tfm_status tfm__process_group_check(const tfm_process_group *ranks, const char *call) {
@@ -14,7 +14,7 @@ tfm_status tfm__process_group_check(const tfm_process_group *ranks, const char *
                   ranks->rank >= ranks->world_size || !ranks->all_to_all || !ranks->all_gather))
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "%s: rank %d of %d: it must be from 0 to below the number of ranks, of which there are up to "
-                         "%d, and both calls must be given",
+                         "%d, and both collectives must be set",
                          call, ranks->rank, ranks->world_size, MAX_RANKS);
     return TFM_OK;
 }
@@ -26,7 +26,7 @@ tfm_status tfm_trainer_set_process_group(tfm_trainer *t, const tfm_process_group
     if (tfm__trainer_replica_count(t) > 1)
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "trainer_set_process_group: the trainer is on several devices, which share updates "
-                         "by themselves: a rank has one device");
+                         "without it: a rank has one device");
     const int world = group ? group->world_size : 1, rank = group ? group->rank : 0;
     if (t->sharded && (world != t->bucket_layout.world || rank != t->group.rank))
         return tfm__fail(TFM_ERROR_ARGUMENT,
@@ -49,23 +49,22 @@ tfm_status tfm_trainer_set_process_group(tfm_trainer *t, const tfm_process_group
 }
 
 tfm_status tfm__process_group_lost(const char *what) {
-    return tfm__fail(TFM_ERROR_IO, "%s: the ranks of the run cannot talk with each other any more", what);
+    return tfm__fail(TFM_ERROR_IO, "%s: the ranks of the run can no longer communicate", what);
 }
 
-/* ---- What is told ---- */
+/* ---- Reports ---- */
 
 static tfm_status compare_reports(const tfm__rank_report *first, const tfm__rank_report *other, int rank,
                                   const char *what) {
     if (other->update != first->update)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: rank %d is at update %lld and rank 0 at %lld: all must begin alike",
-                         what, rank, (long long)other->update, (long long)first->update);
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "%s: rank %d is at update %lld and rank 0 at %lld: all must begin with the same state", what,
+                         rank, (long long)other->update, (long long)first->update);
     if (other->state_hash != first->state_hash)
-        return tfm__fail(
-            TFM_ERROR_NUMERIC,
-            "%s: the options or the parameters of rank %d are not those of rank 0: all ranks must begin "
-            "alike and have devices of the same kind, with the same driver, or else make the step on one for all, by "
-            "`shard`",
-            what, rank);
+        return tfm__fail(TFM_ERROR_NUMERIC,
+                         "%s: the options or the parameters of rank %d are not those of rank 0: all ranks must begin "
+                         "with the same state and have the same kind of device and driver, or set `shard_optimizer`",
+                         what, rank);
     return TFM_OK;
 }
 
@@ -73,7 +72,7 @@ tfm_status tfm__process_group_agree(tfm_trainer *t, tfm__rank_report *all, tfm__
                                     const char *what) {
     const int world = t->group.world_size;
     tfm__rank_report *reports = tfm__alloc((size_t)world, sizeof(*reports));
-    if (!reports) /* the others wait for this rank: they are told so in the sum's own memory */
+    if (!reports) /* the other ranks wait: this rank sends its failure, and receives into recv_buffer */
         status = TFM_ERROR_MEMORY;
     mine.status = status;
     if (!t->group.all_gather(t->group.user, reports ? (void *)reports : t->recv_buffer, &mine, sizeof(mine)))
@@ -97,7 +96,7 @@ tfm_status tfm__process_group_agree(tfm_trainer *t, tfm__rank_report *all, tfm__
     return status;
 }
 
-/* ---- What is compared ---- */
+/* ---- State hash ---- */
 
 static void hash_options(tfm__hash *hash, const tfm_trainer *t) {
     const tfm_trainer_options *o = &t->options;
@@ -119,7 +118,7 @@ static void hash_options(tfm__hash *hash, const tfm_trainer *t) {
                               (double)t->bucket_layout.bucket_size};
     tfm__hash_add(hash, numbers, sizeof(numbers));
     tfm__hash_add(hash, &o->seed, sizeof(o->seed));
-    if (t->balance.uneven) /* with other shares a row would be nobody's, or that of two */
+    if (t->balance.uneven) /* with different shares a row would be in no part or in two */
         tfm__hash_add(hash, t->balance.shares, (size_t)t->group.world_size * sizeof(*t->balance.shares));
 }
 
@@ -130,7 +129,7 @@ tfm_status tfm__process_group_state_hash(tfm_trainer *t, uint64_t *state) {
         return TFM_OK;
     tfm__hash hash = {0};
     hash_options(&hash, t);
-    for (size_t i = 0; i < (t->sharded ? 1 : TFM__COUNT(parts)); i++) { /* of moments each has others */
+    for (size_t i = 0; i < (t->sharded ? 1 : TFM__COUNT(parts)); i++) { /* sharded moments differ per rank */
         if (tfm_tensor_read(t->ctx, t->host_buffer, parts[i]) != TFM_OK)
             return tfm_context_status(t->ctx);
         tfm__hash_add(&hash, t->host_buffer, (size_t)t->count * sizeof(*t->host_buffer));

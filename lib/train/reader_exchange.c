@@ -1,12 +1,11 @@
-/* The communication of readers that share a buffer: what each rank has read, and the records of its lines, go to all.
- */
+/* Communication of readers that share a buffer: headers and records of each rank go to all. */
 #include <string.h>
 #include "train/distributed_reader.h"
 #include "train/process_group.h"
 
 /* ---- Open and close -------------------------------------------------------------------------------------------- */
 
-/* Ranks that were asked for other batches would wait for each other in vain, or learn what none was asked for. */
+/* With different options, ranks would wait for each other forever, or train on wrong batches. */
 static uint64_t hash_options(const tfm_data_options *o) {
     const int64_t numbers[] = {o->batch_tokens, o->max_length, o->buffer_size, (int64_t)o->seed, o->holdout_every,
                                o->in_order,     o->strict,     o->seq_len,     o->has_eos_id,    o->eos_id};
@@ -46,19 +45,21 @@ void tfm__reader_exchange_close(tfm__reader_exchange *s) {
 
 /* ---- One buffer ------------------------------------------------------------------------------------------------ */
 
-/* Of ranks that are well, all must be at one place of one text. */
+/* Ranks without errors must be at the same position of the same text. */
 static tfm_status compare_headers(const tfm__reader_header *first, const tfm__reader_header *other, int rank) {
     if (first->position_hash != other->position_hash)
-        return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "data_next: rank %d is at another place of the text than rank 0: all ranks read the same "
-                         "files with the same options, from the same place on, and make the same calls",
-                         rank);
+        return tfm__fail(
+            TFM_ERROR_ARGUMENT,
+            "data_next: rank %d is at another position of the text than rank 0: all ranks must read the same "
+            "files with the same options, from the same place on, and make the same calls",
+            rank);
     if ((first->read_state == TFM__READ_END && other->lines_read > first->lines_read) ||
         (other->read_state == TFM__READ_END && first->lines_read > other->lines_read))
-        return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "data_next: the text of rank %d has not as many lines as that of rank 0: all must have the "
-                         "same",
-                         rank);
+        return tfm__fail(
+            TFM_ERROR_ARGUMENT,
+            "data_next: the text of rank %d has another number of lines than rank 0's: all ranks must have the "
+            "same text",
+            rank);
     return TFM_OK;
 }
 
@@ -100,8 +101,8 @@ static tfm_status append_words(tfm__rank_records *to, const int32_t *words, size
     return TFM_OK;
 }
 
-/* What one rank has to tell goes to all in two steps, a part of it to each and from there to all, since a gathering has
- * as many words of each rank. */
+/* Broadcasts a rank's records in two steps, a part to each rank and from there to all, because an all-gather has equal
+ * sizes on all ranks. */
 static tfm_status broadcast_records(tfm__reader_exchange *s, tfm__buffer_shard *p) {
     const size_t count = (size_t)s->headers[p->owner_rank].word_count, world = (size_t)p->world;
     tfm_status status = TFM_OK;

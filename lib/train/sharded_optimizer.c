@@ -1,5 +1,5 @@
-/* Moments in files of their own. They are named after the checkpoint and the update, so those of the checkpoint before
- * stay until the new one is whole. */
+/* Sharded optimizer state (ZeRO-1) in files. Names contain checkpoint and update, so the previous checkpoint's shards
+ * stay until the new one is complete. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 const char *const tfm__moment_names[TFM__MOMENTS] = {"first_moments", "second_moments"};
 
-/* What follows the checkpoint's name in those of its shards. */
+/* Suffix of the checkpoint's name for its shards. */
 #define SHARD "-%08" PRId64 "-%d-of-%d"
 
 static char *shard_path(const char *path, int64_t update, int rank, int world) {
@@ -21,7 +21,7 @@ void tfm__shards_format(char *text, const tfm_trainer *t) {
     snprintf(text, TFM__SHARDS_TEXT, "%d %" PRId64, t->bucket_layout.world, t->bucket_layout.bucket_size);
 }
 
-/* ---- Out ---- */
+/* ---- Saving ---- */
 
 tfm_status tfm__shard_write(tfm_trainer *t, const char *path) {
     const tfm_tensor moments[] = {t->m, t->v};
@@ -41,7 +41,7 @@ tfm_status tfm__shard_write(tfm_trainer *t, const char *path) {
     return status;
 }
 
-/* Whether a name is that of a shard of the checkpoint, whose own is `base`; then of which update and world. */
+/* Whether `name` is a shard of the checkpoint `base`; then also its update and world size. */
 static bool is_shard(const char *name, const char *base, int64_t *update, int *world) {
     const size_t length = strlen(base);
     char again[64];
@@ -58,7 +58,7 @@ void tfm__shards_remove_old(const tfm_trainer *t, const char *path) {
     char **names = NULL;
     size_t count = 0;
     if (!dir || tfm__dir_list(&names, &count, dir) != TFM_OK)
-        count = 0; /* they stay, and do no harm */
+        count = 0; /* they stay, harmlessly */
     for (size_t i = 0; i < count; i++) {
         int64_t update;
         int world;
@@ -74,17 +74,17 @@ void tfm__shards_remove_old(const tfm_trainer *t, const char *path) {
     free(dir);
 }
 
-/* ---- In ---- */
+/* ---- Loading ---- */
 
 static tfm_status open_shard(tfm__shards *s, const tfm_trainer *t, const char *path, int64_t update, int rank) {
-    char said[32];
+    char expected[32];
     char *name = shard_path(path, update, rank, s->layout.world);
     tfm_status status = name ? tfm__weights_open_written(&s->files[rank], name) : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
         status = tfm__weights_verify(s->files[rank]);
-    snprintf(said, sizeof(said), "%" PRId64, update);
+    snprintf(expected, sizeof(expected), "%" PRId64, update);
     const char *metadata = status == TFM_OK ? tfm__weights_metadata(s->files[rank], "update") : NULL;
-    bool good = metadata && strcmp(metadata, said) == 0;
+    bool good = metadata && strcmp(metadata, expected) == 0;
     for (int i = 0; i < TFM__MOMENTS && good; i++) {
         const tfm__stored_tensor *p = tfm__weights_find(s->files[rank], tfm__moment_names[i]);
         good = p && p->usable && p->dtype == TFM_F32 && p->rank == 1 &&
@@ -92,7 +92,7 @@ static tfm_status open_shard(tfm__shards *s, const tfm_trainer *t, const char *p
     }
     if (status == TFM_OK && !good)
         status = tfm__fail(TFM_ERROR_FORMAT,
-                           "%s is no part of the checkpoint %s of this model, which has %" PRId64 " numbers", name,
+                           "%s is not a shard of the checkpoint %s of this model, which has %" PRId64 " numbers", name,
                            path, t->count);
     free(name);
     return status;
@@ -108,7 +108,7 @@ tfm_status tfm__shards_open(tfm__shards *out, const tfm_trainer *t, const char *
         snprintf(again, sizeof(again), "%lld %lld", world, bucket);
     if (strcmp(text, again) != 0 || world < 2 || world > MAX_RANKS || bucket < TFM__PARAM_ALIGN ||
         bucket % TFM__PARAM_ALIGN != 0)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: its parts are \"%.100s\", not a number of ranks and one of a bucket",
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: its shards are \"%.100s\", not a number of ranks and a bucket size",
                          path, text);
     out->files = tfm__alloc((size_t)world, sizeof(*out->files));
     if (!out->files)
@@ -127,7 +127,7 @@ void tfm__shards_close(tfm__shards *s) {
     *s = (tfm__shards){0};
 }
 
-/* Puts what two spans have in common; the moment has the second one from `place` on. */
+/* Copies the intersection of two ranges; the moment holds the second one from `place` on. */
 static tfm_status put_common(tfm_trainer *t, tfm_tensor moment, tfm__flat_range from, const unsigned char *numbers,
                              tfm__flat_range to, int64_t place) {
     const int64_t begin = from.at > to.at ? from.at : to.at;

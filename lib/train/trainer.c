@@ -1,4 +1,4 @@
-/* The trainer of one device: the model's parameters in one piece, with gradients and moments. */
+/* The trainer of one device: the model's parameters as one flat tensor, with gradients and moments. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,13 +8,13 @@
 #include "train/allreduce.h"
 #include "ops/gemm/gemm.h"
 
-/* ---- Parameters in one piece ---- */
+/* ---- Flat parameters ---- */
 
 typedef struct layout {
     tfm_trainer *trainer;
-    bool decayed;       /* Whether this pass is over the parameters that decay, or over the others. */
-    tfm_tensor *views;  /* Where each parameter goes, to be filled in. NULL: parameters are only counted. */
-    tfm_param **frozen; /* Those that stay where they are, to be filled in, or NULL likewise. */
+    bool decayed;       /* Whether this pass is over parameters with weight decay, or over the others. */
+    tfm_tensor *views;  /* Output: each parameter's view. NULL: only count. */
+    tfm_param **frozen; /* Output: the frozen parameters, or NULL. */
     int64_t at;
 } layout;
 
@@ -22,10 +22,10 @@ static bool is_decayed(const tfm__parameter *p) {
     return p->kind == TFM__MATRIX || p->kind == TFM__EMBEDDING;
 }
 
-/* The longest pattern: names are not as long. */
+/* The longest pattern; parameter names are shorter. */
 enum { MAX_PATTERN = 512 };
 
-/* The next of the patterns, which commas divide; false after the last. One that is too long is no name's. */
+/* The next of the comma-separated patterns; false after the last. A longer one matches nothing. */
 static bool next_pattern(char one[MAX_PATTERN], const char **patterns) {
     const size_t length = strcspn(*patterns, ",");
     if (!**patterns)
@@ -35,7 +35,7 @@ static bool next_pattern(char one[MAX_PATTERN], const char **patterns) {
     return true;
 }
 
-/* Whether one of the patterns is this name. */
+/* Whether one of the patterns matches the name. */
 static bool matches(const char *patterns, const char *name) {
     char one[MAX_PATTERN];
     while (next_pattern(one, &patterns))
@@ -44,7 +44,7 @@ static bool matches(const char *patterns, const char *name) {
     return false;
 }
 
-/* The same of a parameter, by the name that it is saved with or that of the file that it came from. */
+/* The same for a parameter, by its saved name or its name in the source file. */
 static bool matches_param(const char *patterns, const tfm_model *model, const tfm__parameter *p) {
     return matches(patterns, p->name) || matches(patterns, tfm__model_name_in_file(model, p->name));
 }
@@ -53,7 +53,7 @@ typedef struct pattern_search {
     const tfm_model *model;
     const char *pattern;
     bool found;
-    char example[MAX_PATTERN]; /* the last name that there is */
+    char example[MAX_PATTERN]; /* the last name seen */
 } pattern_search;
 
 static tfm_status match_param(void *user, const tfm__parameter *p) {
@@ -63,7 +63,7 @@ static tfm_status match_param(void *user, const tfm__parameter *p) {
     return TFM_OK;
 }
 
-/* A pattern that is nobody's is a mistake, whatever the others are: what it was meant for would be trained. */
+/* A pattern without a match is an error: the intended parameters would be trained. */
 static tfm_status check_patterns(const tfm_trainer *t) {
     char one[MAX_PATTERN];
     for (const char *at = t->options.freeze; at && next_pattern(one, &at);) {
@@ -73,8 +73,8 @@ static tfm_status check_patterns(const tfm_trainer *t) {
             return status;
         if (!s.found)
             return tfm__fail(TFM_ERROR_ARGUMENT,
-                             "trainer_new: no parameter has a name as in freeze, \"%s\"%s%s; there is %s, for example",
-                             t->options.freeze, strcmp(one, t->options.freeze) ? ": none is like " : "",
+                             "trainer_new: no parameter matches freeze, \"%s\"%s%s; a name is %s, for example",
+                             t->options.freeze, strcmp(one, t->options.freeze) ? ": none matches " : "",
                              strcmp(one, t->options.freeze) ? one : "", s.example);
     }
     return TFM_OK;
@@ -84,7 +84,7 @@ bool tfm__trainer_freezes(const tfm_model *model, const tfm_trainer_options *opt
     return options && options->freeze && matches_param(options->freeze, model, p);
 }
 
-/* Copies a parameter to its place, a view of the one tensor for all. */
+/* Copies a parameter to its place, a view of the flat tensor. */
 static tfm_status place_param(void *user, const tfm__parameter *p) {
     layout *l = user;
     tfm_trainer *t = l->trainer;
@@ -110,7 +110,7 @@ static tfm_status place_param(void *user, const tfm__parameter *p) {
     return tfm_context_status(ctx);
 }
 
-/* Walks over all parameters, matrices and tables first, since those decay. */
+/* Visits all parameters, matrices and embeddings first, since those have weight decay. */
 static tfm_status layout_params(tfm_trainer *t, tfm_tensor *views, tfm_param **frozen) {
     layout l = {.trainer = t, .views = views, .frozen = frozen};
     tfm_status status = TFM_OK;
@@ -132,7 +132,7 @@ static tfm_status new_flat_tensor(tfm_trainer *t, tfm_tensor *out, int64_t count
     return tfm__tensor_fill(t->ctx, *out, &zero);
 }
 
-/* Gives a frozen parameter a place of its own where it lies in one block with those that leave it. */
+/* Copies a frozen parameter out of a block that the trained ones leave. */
 static tfm_status detach_frozen(tfm_trainer *t, tfm_param *frozen) {
     tfm_tensor own = {0};
     bool shared = false;
@@ -149,8 +149,8 @@ static tfm_status detach_frozen(tfm_trainer *t, tfm_param *frozen) {
     return status;
 }
 
-/* The model's parameters move when all copies are made: those of a model that had a trainer before lie in one block,
- * which is gone with the first. Where that fails the model is as it was, but for the places of frozen ones. */
+/* The parameters move after all copies are made: those of a model with an earlier trainer share a block, which is freed
+ * with the first. On failure the model is unchanged, except that frozen parameters may have moved. */
 static tfm_status flatten_params(tfm_trainer *t) {
     tfm_tensor *views = tfm__alloc(t->param_count, sizeof(*views));
     tfm_param **frozen = tfm__alloc(t->frozen + 1, sizeof(*frozen));
@@ -204,14 +204,14 @@ static tfm_status build_layout(tfm_trainer *t) {
     return status;
 }
 
-/* ---- Life ---- */
+/* ---- Creation and release ---- */
 
-/* A run that goes on in another precision than was asked for would be slow and nobody knew, so it does not begin. */
+/* Fails instead of silently training slowly in another precision than requested. */
 static tfm_status check_precision(tfm_context *ctx, tfm_dtype precision) {
     const char *why = precision != TFM_F32 ? tfm__gemm_half_declines(ctx, precision) : NULL;
     if (why && tfm_context_status(ctx) == TFM_OK)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "trainer_new: %s cannot train with products of %s, since %s: train in F32 there, or take "
+                         "trainer_new: %s cannot train in %s, since %s: train in F32 there, or use "
                          "another device",
                          tfm_context_device(ctx)->name, tfm_dtype_name(precision), why);
     return tfm_context_status(ctx);
@@ -237,8 +237,8 @@ tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trai
     if (tfm__context_ready(model->ctx, "trainer_new") != TFM_OK)
         return tfm_context_status(model->ctx);
     if (model->has_trainer)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: the model has a trainer already: free that one first, since "
-                                             "each moves the parameters into a place of its own");
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: the model already has a trainer, which owns the memory of "
+                                             "its parameters: free that one first");
     const tfm_status precise = check_precision(model->ctx, options->precision);
     if (precise != TFM_OK)
         return precise;
@@ -248,7 +248,7 @@ tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trai
     t->ctx = model->ctx;
     t->model = tfm__model_retain(model);
     model->has_trainer = true;
-    tfm__int8_screen_free(model->ctx, &model->output_int8); /* no search wants it until the parameters are left alone */
+    tfm__int8_screen_free(model->ctx, &model->output_int8); /* not needed until the parameters stop changing */
     model->no_greedy_int8 = false;
     t->options = *options;
     t->comm_dtype = options->comm_dtype;
@@ -261,8 +261,8 @@ tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trai
         tfm__trainer_destroy(t);
         return status;
     }
-    tfm__pool_trim(t->ctx);         /* where the parameters were */
-    tfm__pool_limit_unused(t->ctx); /* as tfm_trainer_estimate_memory says */
+    tfm__pool_trim(t->ctx);         /* frees the parameters' old memory */
+    tfm__pool_limit_unused(t->ctx); /* matches tfm_trainer_estimate_memory */
     *out = t;
     return TFM_OK;
 }

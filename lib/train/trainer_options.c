@@ -1,4 +1,4 @@
-/* The options of a trainer: defaults, checks, and the schedules of the learning rate. */
+/* Trainer options: defaults, checks, and learning rate schedules. */
 #include <math.h>
 #include "train/process_group.h"
 #include "train/trainer.h"
@@ -22,7 +22,7 @@ tfm_trainer_options tfm__trainer_defaults(const tfm_trainer_options *given) {
     return o;
 }
 
-/* Refuses options with a field that this version does not know. */
+/* Rejects options with a field of a later version. */
 static tfm_status check_known(const tfm_trainer_options *options, const char *call) {
     return TFM__RESERVED_SET(options) ? tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s", call, TFM__RESERVED_SET_MESSAGE)
                                       : TFM_OK;
@@ -33,7 +33,7 @@ double tfm_trainer_learning_rate(const tfm_trainer_options *options, int64_t upd
         return 0;
     const tfm_trainer_options o = tfm__trainer_defaults(options);
     const double t = (double)update, w = (double)(o.warmup_steps > 1 ? o.warmup_steps : 1), end = (double)o.max_steps;
-    if (t < w || (t <= w && end <= w)) /* the peak, too, where nothing follows it */
+    if (t < w || (t <= w && end <= w)) /* the peak, too, if nothing follows it */
         return o.learning_rate * t / w;
     const double left = end > w ? fmax(0, fmin(1, (end - t) / (end - w))) : 0;
     switch (o.lr_scheduler_type) {
@@ -48,7 +48,7 @@ double tfm_trainer_learning_rate(const tfm_trainer_options *options, int64_t upd
     }
 }
 
-/* What tfm_adam would refuse at the first update is refused before there is one. */
+/* Rejects early what tfm_adam would reject at the first update. */
 static tfm_status check_adam(const tfm_trainer_options *o) {
     if (o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1 && (float)o->epsilon > 0 &&
         isfinite(o->epsilon) && o->weight_decay >= 0 && isfinite(o->weight_decay) && o->max_grad_norm >= 0)
@@ -65,10 +65,10 @@ tfm_status tfm__trainer_check(const tfm_trainer_options *o) {
     if (check_known(o, "trainer_new") != TFM_OK || tfm__process_group_check(o->process_group, "trainer_new") != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (o->comm_dtype != TFM_F32 && o->comm_dtype != TFM_F16 && o->comm_dtype != TFM_BF16)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: gradients are sent as F32, F16 or BF16, not as %s",
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: comm_dtype is %s: it must be F32, F16 or BF16",
                          tfm_dtype_name(o->comm_dtype));
     if (o->precision != TFM_F32 && o->precision != TFM_BF16)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: precision is %s: products take F32, or round it to BF16",
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: precision is %s: it must be F32 or BF16",
                          tfm_dtype_name(o->precision));
     bool good = o->warmup_steps >= 0 && o->learning_rate >= 0 && isfinite(o->learning_rate) && o->max_steps >= 0 &&
                 (unsigned)o->lr_scheduler_type <= TFM_LR_SCHEDULER_CONSTANT;

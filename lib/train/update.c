@@ -1,4 +1,4 @@
-/* Updates: the gradients of batches, alone or with other ranks, and a step of Adam; and evaluations. */
+/* Updates: gradients of batches, alone or with other ranks, and an Adam step; and evaluations. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 /* ---- An update ---- */
 
-/* Makes Adam's step on some of the numbers, whose moments begin at `place`. */
+/* Adam's step on a range, whose moments begin at `place`. */
 static bool adam_step_range(tfm_trainer *t, tfm__flat_range s, int64_t place, tfm_adam_options *adam) {
     tfm_tensor x = {0}, gradient = {0}, m = {0}, v = {0};
     tfm_tensor_rows(t->ctx, &x, t->value, s.at, s.count);
@@ -20,7 +20,7 @@ static bool adam_step_range(tfm_trainer *t, tfm__flat_range s, int64_t place, tf
     return tfm_adam(t->ctx, x, gradient, m, v, adam) == TFM_OK;
 }
 
-/* Makes one step of Adam, on what this rank has moments of. *begun becomes true as soon as parameters may have been
+/* An Adam step on the elements whose moments this rank has. *begun is set as soon as parameters may have been
  * written. */
 static tfm_status adam_step(tfm_trainer *t, bool *begun, tfm_tensor norm, double rate) {
     const tfm_trainer_options *o = &t->options;
@@ -40,7 +40,7 @@ static tfm_status adam_step(tfm_trainer *t, bool *begun, tfm_tensor norm, double
     }
     const int64_t bounds[] = {0, o->weight_decay > 0 ? t->decayed : 0, t->count};
     for (int part = o->weight_decay > 0 ? 0 : 1; !t->sharded && part < 2; part++)
-        if (bounds[part + 1] > bounds[part]) /* all of a kind may be frozen */
+        if (bounds[part + 1] > bounds[part]) /* one kind may be frozen entirely */
             *begun |= adam_step_range(t, (tfm__flat_range){bounds[part], bounds[part + 1] - bounds[part]}, bounds[part],
                                       &adam);
     for (size_t i = 0; i < t->param_count; i++)
@@ -48,7 +48,7 @@ static tfm_status adam_step(tfm_trainer *t, bool *begun, tfm_tensor norm, double
     return tfm_context_status(t->ctx);
 }
 
-/* Fills in what the update came to, of sums over its targets, and refuses what is not finite. */
+/* Fills in the report from sums over targets, and rejects values that are not finite. */
 static tfm_status check_finite(tfm_update_report *report, double loss, double nll, double norm) {
     report->loss = loss / (double)report->target_tokens;
     report->nll = nll / (double)report->target_tokens;
@@ -85,7 +85,7 @@ static tfm_status check_batches(tfm_trainer *t, uint64_t *tokens, const tfm_batc
     return status;
 }
 
-static const char PARAMS_SPOILED[] = "; the parameters may be spoiled: load the last checkpoint";
+static const char PARAMS_SPOILED[] = "; the parameters may be corrupted: load the last checkpoint";
 
 tfm_status tfm__trainer_update_single(tfm_trainer *t, tfm_update_report *report, const tfm_batch *batches,
                                       size_t count) {
@@ -136,8 +136,8 @@ tfm_status tfm__trainer_update_single(tfm_trainer *t, tfm_update_report *report,
 
 /* ---- An update of several ranks ---- */
 
-/* Runs this rank's batches, and sends what they give while they run. Their sums are in *mine, and the gradient of all
- * ranks on the host. False where the ranks cannot talk. */
+/* Runs this rank's batches, overlapped with communication. The sums are in *mine, and the gradient of all ranks on the
+ * host. False if communication fails. */
 static bool run_rank(tfm_trainer *t, tfm__rank_report *mine, tfm_status *status, const tfm_batch *batches, size_t count,
                      const tfm__pass_options *learn, const char *what) {
     const int depth = tfm__scope_depth(t->ctx);
@@ -161,7 +161,7 @@ static bool run_rank(tfm_trainer *t, tfm__rank_report *mine, tfm_status *status,
     return talked;
 }
 
-/* Copies between the host and the blocks of a tensor that this rank has moments of. */
+/* Copies between the host and the blocks of a tensor whose moments this rank has. */
 static void copy_own_shards(tfm_trainer *t, tfm_tensor x, bool in) {
     for (int64_t k = 0; k < tfm__bucket_count(&t->bucket_layout); k++) {
         const tfm__flat_range own = tfm__bucket_shard(&t->bucket_layout, k, t->group.rank);
@@ -176,8 +176,8 @@ static void copy_own_shards(tfm_trainer *t, tfm_tensor x, bool in) {
     }
 }
 
-/* Makes a step by the gradient of all ranks, whose norm is *size. Whether the parameters were changed or not, they are
- * no longer those of the others after an error. */
+/* A step with the gradient of all ranks, with norm *size. After an error the parameters differ from the other ranks',
+ * changed or not. */
 static tfm_status step_distributed(tfm_trainer *t, float size, double rate, const char *what) {
     const int depth = tfm__scope_depth(t->ctx);
     tfm_status status;
@@ -205,11 +205,11 @@ static tfm_status step_distributed(tfm_trainer *t, float size, double rate, cons
     if (status != TFM_OK)
         return status;
     tfm__error_restore(saved_message);
-    t->dirty = t->sharded; /* the step has zeroed what it was made on */
+    t->dirty = t->sharded; /* the step has zeroed its part */
     return tfm_scope_close(t->ctx, 0, NULL);
 }
 
-/* Where each rank has made the step on its own part of the parameters, all get all of them. */
+/* With a sharded step, gathers all parameters on all ranks. */
 static tfm_status allgather_params(tfm_trainer *t, tfm_status status, const char *what) {
     tfm__rank_report mine = {.update = t->update + 1}, all;
     const int depth = tfm__scope_depth(t->ctx);
@@ -228,7 +228,7 @@ tfm_status tfm__trainer_update_rank(tfm_trainer *t, tfm_update_report *report, c
     char what[64];
     snprintf(what, sizeof(what), "update %lld", (long long)own.update);
     tfm_status status = batches ? check_batches(t, &mine.tokens, batches, count)
-                                : tfm__fail(TFM_ERROR_ARGUMENT, "%s: this rank has no batches to give", what);
+                                : tfm__fail(TFM_ERROR_ARGUMENT, "%s: this rank has no batches", what);
     if (status == TFM_OK && (status = tfm__context_ready(t->ctx, what)) == TFM_OK &&
         tfm__process_group_state_hash(t, &mine.state_hash) != TFM_OK)
         status = tfm__trainer_recover(t, tfm__scope_depth(t->ctx), what, "");

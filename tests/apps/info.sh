@@ -43,7 +43,7 @@ else
     skip "info and train --init-from report permission denied for an unreadable model" "the program cannot be run without root's permissions here"
 fi
 run info "$demo/config.json"
-check "info of a file instead of a directory says what to give" one_sentence 1 'config.json is a file: give the folder that it is in'
+check "info of a file instead of a directory says what to give" one_sentence 1 'config.json is a file: pass its folder'
 for broken in source.spm vocab.json model.safetensors; do
     rm -rf broken
     mkdir broken

@@ -50,7 +50,7 @@ check "kernels --export --preset with texts is a usage error" one_sentence 2 'a 
 kernels --export programs -- kernels --export programs -m model
 check "kernels --export rejects the command kernels" one_sentence 1 "'kernels' is no command that kernels can be exported from"
 kernels --export programs -- devices
-check "kernels --export reports a command that compiles no program" one_sentence 1 'no program was asked for'
+check "kernels --export reports a command that compiles no program" one_sentence 1 'no program was used'
 : >wall
 kernels --export wall/programs -- devices
 check "kernels --export reports a directory that cannot be made before it runs anything" one_sentence 1 'cannot write into the folder wall/programs: Not a directory'
@@ -129,7 +129,7 @@ fi
 
 # ---- Missing programs and packs
 bare file $generate --precision int8 "10 11 12"
-check "a program missing from a kernel pack is an error that says what to do" one_sentence 1 'which this run needs: export again'
+check "a program missing from a kernel pack is an error that says what to do" one_sentence 1 'which this run needs: repeat `tfm kernels --export`'
 check "a program missing from a kernel pack is named" says err 'has no program [a-z0-9_]*-[0-9a-f]\{16\},'
 kernels --export programs -- $generate --precision int8 "10 11 12"
 check "a second kernels --export adds only new programs" says err '^programs has \([0-9]*\) programs, [1-9]'
@@ -145,7 +145,7 @@ fi
 cp -r programs other
 sed -i 's/"driver": "[^"]*"/"driver": "0.0 of old"/' other/manifest.json
 kernels --pack other -o third
-check "kernels --pack rejects an export for another driver's binaries" one_sentence 1 'is for a device whose driver is "0.0 of old", and here it is'
+check "kernels --pack rejects an export for another driver's binaries" one_sentence 1 'is for a device whose driver is "0.0 of old", but this device'
 for file in other/*.cl; do
     echo binary >"${file%.cl}.bin"
 done
@@ -160,9 +160,9 @@ kernels --pack other -o third
 check "kernels --pack rejects an export of another version" one_sentence 1 'is of tfm 0.0.1, and this is tfm'
 head -c 1000 file >short
 bare short $generate "10 11 12"
-check "a truncated kernel pack is rejected" one_sentence 1 'short is no whole pack of kernels'
+check "a truncated kernel pack is rejected" one_sentence 1 'short is not a complete kernel pack'
 bare want $generate "10 11 12"
-check "a file that is not a kernel pack is rejected" one_sentence 1 'want is no whole pack of kernels: it does not begin as one'
+check "a file that is not a kernel pack is rejected" one_sentence 1 'want is not a complete kernel pack: it has another magic'
 bare nowhere $generate "10 11 12"
 check "a kernel pack that does not exist is named" one_sentence 1 'nowhere'
 sed -i 's/"programs": \[/"programs": [{}, /' programs/manifest.json

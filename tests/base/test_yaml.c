@@ -41,10 +41,10 @@ static void test_unsupported_yaml_is_rejected(void **state) {
     static const struct {
         const char *yaml, *part;
     } CASES[] = {
-        {"", "there is nothing in it"},
+        {"", "it is empty"},
         {"- a\n- b\n", "config.yml holds a list; a mapping in YAML is needed"},
         {"word\n", "holds a string"},
-        {"a: 1\na: 2\n", "line 2: `a` is there twice"},
+        {"a: 1\na: 2\n", "line 2: `a` occurs twice"},
         {"a: [1\nb: 2\n", "config.yml is not YAML: line 2"},
         {"a: &x 1\nb: *x\n", "line 1, column 4: anchors"},
         {"a: &x [1]\n", "anchors"},
@@ -77,7 +77,7 @@ static void test_yaml_file_is_loaded(void **state) {
     assert_int_equal(json_integer_value(json_object_get(out, "beam-size")), 6);
     json_decref(out);
     scratch_text("x.yml", "");
-    scratch_refused(tfm__yaml_load(&out, scratch_path("x.yml")), TFM_ERROR_FORMAT, "there is nothing in it");
+    scratch_refused(tfm__yaml_load(&out, scratch_path("x.yml")), TFM_ERROR_FORMAT, "it is empty");
     scratch_refused(tfm__yaml_load(&out, scratch_path("none.yml")), TFM_ERROR_IO, "none.yml");
 }
 

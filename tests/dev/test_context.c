@@ -169,7 +169,7 @@ static void test_unclosed_scopes_are_reported(void **state) {
     tfm_status status = TFM_OK;
     for (int i = 0; i < 100 && status == TFM_OK; i++)
         status = tfm_scope_open(ctx);
-    harness_refused(status, TFM_ERROR_ARGUMENT, "never closed");
+    harness_refused(status, TFM_ERROR_ARGUMENT, "close each scope");
 }
 
 /* A no-op reports why, also after another failure; free functions keep the message. */

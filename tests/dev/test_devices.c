@@ -228,7 +228,7 @@ static void test_unknown_selectors_are_rejected(void **state) {
         assert_int_equal(open_index(NULL, WORDS[i], ENVIRONMENT(setting)), -1);
         for (size_t part = 0; part < 2; part++) /* part of the message; in tests/run.sh one of them per run */
             if (!harness_brief() || part == i % 2)
-                assert_int_equal(open_index(WORDS[i], part ? "there is: " : "(0:0)", NULL), -1);
+                assert_int_equal(open_index(WORDS[i], part ? "devices: " : "(0:0)", NULL), -1);
     }
     /* The list shows all devices, with none chosen. */
     struct row rows[MAX_ROWS];
@@ -477,10 +477,10 @@ static void test_unwritable_pocl_cache_is_explained(void **state) {
     make_place();
     const char *const *nowhere = ENVIRONMENT("XDG_CACHE_HOME", "POCL_CACHE_DIR", "TFM_CACHE_DIR",
                                              in_place("HOME", "file"), in_place("TMPDIR", "file"));
-    open_index("pocl", "set POCL_CACHE_DIR to a folder of yours", nowhere);
+    open_index("pocl", "set POCL_CACHE_DIR to a folder that you own", nowhere);
     assert_int_equal(open_index("pocl", "file/.cache/pocl/kcache (Not a directory)", nowhere), -1);
     assert_int_equal(run(output, "list", NULL, nowhere), 0);
-    assert_non_null(strstr(output, "set POCL_CACHE_DIR to a folder of yours"));
+    assert_non_null(strstr(output, "set POCL_CACHE_DIR to a folder that you own"));
     snprintf(part, sizeof(part), "cannot write in %s/file/x", place);
     assert_int_equal(open_index("pocl", part, ENVIRONMENT(in_place("POCL_CACHE_DIR", "file/x"))), -1);
     snprintf(folder, sizeof(folder), "tfm-pocl-%ld", (long)geteuid());

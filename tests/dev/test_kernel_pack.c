@@ -113,7 +113,7 @@ static void test_invalid_pack_manifest_is_rejected(void **state) {
     sealed("[]", "");
     refused("");
     sealed("{\"format\": 2, \"tfm\": \"1\", \"programs\": []}", "");
-    refused("a format that this version of tfm does not know");
+    refused("does not support its format");
     sealed("{\"format\": 1, \"programs\": []}", "");
     refused("lacks the version of tfm or the programs");
     sealed("{\"format\": 1, \"tfm\": \"1\", \"programs\": [{\"name\": \"a\", \"at\": 0, \"bytes\": 4}]}", "four");
@@ -130,7 +130,7 @@ static void test_invalid_pack_manifest_is_rejected(void **state) {
                  "{\"format\": 1, \"tfm\": \"1\", \"programs\": [{\"name\": \"a\", \"hash\": \"0\", \"at\": %s}]}",
                  PLACES[i]);
         sealed(list, "four");
-        refused("it ends before one of its binaries");
+        refused("it is truncated in its binaries");
     }
     sealed("{\"format\": 1, \"tfm\": \"0.0.1\", \"device\": {}, \"programs\": []}", "");
     refused("is of tfm 0.0.1, and this is tfm ");

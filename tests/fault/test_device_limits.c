@@ -29,7 +29,7 @@ static void test_small_devices_translate_or_name_what_is_missing(void **state) {
     small("arg_info=0", NULL);
     small("max_alloc=6291456", NULL); /* the demo's embeddings, and little more */
     small("max_alloc=1048576", "takes at most 1048576 bytes in one allocation");
-    small("little=0", "in the other order than the host's");
+    small("little=0", "its byte order is different from the host's");
     small("c_version=11", "its compiler takes OpenCL C 1.1 at most");
     small("embedded=1", "without 64-bit integers (cles_khr_int64), which tfm needs");
     small("embedded=2,fp_config=4", "without infinity and NaN (CL_FP_INF_NAN), which tfm needs");
@@ -247,7 +247,7 @@ static void test_kernel_pack_runs_without_compiler(void **state) {
     pack[64] ^= 1;
     harness_ok(tfm__file_write(strchr(setting, '=') + 1, pack, size));
     free(pack);
-    runs_add_refused("the pack is damaged", settings, "is no whole pack of kernels: its list is damaged");
+    runs_add_refused("the pack is damaged", settings, "is not a complete kernel pack: its list is damaged");
     runs_finish("a damaged pack");
     forget_one(name, sizeof(name));
     tfm("kernels --pack '%s' -o '%s'", exported, strchr(setting, '=') + 1);

@@ -178,7 +178,7 @@ static void test_metrics_reject_bad_arguments(void **state) {
     char *line = tfm__alloc(large, 1);
     assert_non_null(line);
     scratch_refused(tfm_metrics_add(metrics, line, large, "", 0), TFM_ERROR_INPUT,
-                    "hypothesis: a line of 67108865 bytes");
+                    "hypothesis: a line has 67108865 bytes");
     free(line);
     same_metrics(metrics, clean);
     assert_string_equal(tfm_metrics_signature(metrics),

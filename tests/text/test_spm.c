@@ -178,25 +178,25 @@ static void test_inconsistent_normalizer_table_is_rejected(void **state) {
 
     m = make_model();
     m.units[0] = unit(0, 768, 0, 0);
-    scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "leads outside itself");
+    scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "an offset out of range");
     m = make_model();
     m.units[0] = 0xfffffc00u;
-    scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "leads outside itself");
+    scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "an offset out of range");
     m = make_model();
     m.units[256 ^ 'a'] = unit(256 ^ 'a', 1024, 'a', 1);
-    scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "leads outside itself");
+    scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "an offset out of range");
     m = make_model();
-    m.unit_count = 700; /* the last block is truncated */
-    scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "leads outside itself");
+    m.unit_count = 700; /* the last block is not whole */
+    scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "an offset out of range");
     m = make_model();
     m.units[256 ^ 'a'] = unit(256 ^ 'a', 256, 'a', 0);
-    scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "circle");
+    scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "cycle");
     m = make_model();
     m.units[512] = 0x80000000u | 4;
-    scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "is not there");
+    scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "a replacement offset out of range");
     m = make_model();
     m.units[512] = 0xffffffffu;
-    scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "is not there");
+    scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "a replacement offset out of range");
     m = make_model();
     m.replacement_bytes = 3; /* missing NUL at the end */
     scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "does not fit its size");
@@ -213,7 +213,7 @@ static void test_inconsistent_normalizer_table_is_rejected(void **state) {
             m.units[256 * (i + 1)] = 0x80000000u | 2;
         }
         if (length > 32) {
-            scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "begin alike");
+            scratch_refused(open_model(&m, &spm), TFM_ERROR_FORMAT, "a common prefix");
             continue;
         }
         harness_ok(open_model(&m, &spm));

@@ -462,11 +462,11 @@ static void test_failed_vocabulary_training_writes_nothing(void **state) {
     const int kept = dup(2);
     assert_non_null(freopen(scratch_path("said"), "w", stderr));
     scratch_refused(train("no", "train.de", "train.en", (tfm_vocabulary_options){.vocab_size = 8000}), TFM_ERROR_INPUT,
-                    "train.en: 8000 pieces are more than the text gives, which is ");
+                    "train.en: 8000 pieces are more than the text yields, which is ");
     int most = 0;
     assert_int_equal(sscanf(strstr(tfm_error_message(), "which is "), "which is %d", &most), 1);
     scratch_refused(train("no", "train.de", "train.en", (tfm_vocabulary_options){.vocab_size = most + 1}),
-                    TFM_ERROR_INPUT, "ask for");
+                    TFM_ERROR_INPUT, "use at most");
     for (int unigram = 0; unigram < 2; unigram++)
         scratch_refused(
             train("no", "train.de", "train.en", (tfm_vocabulary_options){.vocab_size = 20, .unigram = unigram}),
@@ -479,8 +479,7 @@ static void test_failed_vocabulary_training_writes_nothing(void **state) {
     scratch_refused(train("no", "no", "train.en", (tfm_vocabulary_options){0}), TFM_ERROR_IO, "no");
     scratch_refused(train("no", "train.de", NULL, (tfm_vocabulary_options){0}), TFM_ERROR_INPUT, "with a tab");
     scratch_text("blank", "\n \n\xff\n");
-    scratch_refused(train("no", "blank", "blank", (tfm_vocabulary_options){0}), TFM_ERROR_INPUT,
-                    "no line to learn from");
+    scratch_refused(train("no", "blank", "blank", (tfm_vocabulary_options){0}), TFM_ERROR_INPUT, "no usable line");
     scratch_text("dots", "...\n\xe2\x80\x8b\n\xe3\x80\x80\n");
     for (int unigram = 0; unigram < 2; unigram++)
         scratch_refused(train("no", "dots", "dots", (tfm_vocabulary_options){.unigram = unigram}), TFM_ERROR_INPUT,
@@ -535,7 +534,7 @@ static void test_vocabulary_training_rejects_bad_arguments(void **state) {
         {{.character_coverage = 1.01}, "coverage 1.01"},
         {{.character_coverage = -0.0 / 0.0}, "coverage"},
         {{.max_sentences = -1}, "sentences -1"},
-        {{.normalization = "nfc"}, "\"nfc\" is none of nmt_nfkc"},
+        {{.normalization = "nfc"}, "\"nfc\" is not one of nmt_nfkc"},
         {{.source_language = "\xff"}, "language"},
     };
     for (size_t i = 0; i < TFM__COUNT(CASES); i++)
@@ -666,7 +665,7 @@ static void test_several_files_train_the_vocabulary_of_one(void **state) {
     scratch_refused(tfm_tokenizer_train_pairs(scratch_root, files, NULL, 0, NULL), TFM_ERROR_ARGUMENT,
                     "at least one file");
     scratch_refused(tfm_tokenizer_train_pairs(scratch_root, files + 1, files + 4, 1, NULL), TFM_ERROR_INPUT,
-                    "none: there is no line to learn from");
+                    "none: there is no usable line");
 }
 
 int main(void) {

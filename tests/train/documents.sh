@@ -43,7 +43,7 @@ check "train --valid-text has the document format of --text" both 0 says err ' 8
 begin bad --text bad.jsonl --hold-out 0 $plan
 check "train --jsonl counts lines without a text" both 0 says err '^2 texts for training; left out: 1 empty line, 2 invalid$'
 begin strict --text bad.jsonl --hold-out 0 $plan --strict
-check "train --jsonl --strict names the line without a text" one_last 1 'bad.jsonl, line 3: it is no JSON object with a string "text"'
+check "train --jsonl --strict names the line without a text" one_last 1 'bad.jsonl, line 3: it is not a JSON object with a string "text"'
 begin wrong --text own.txt --separator x --jsonl
 check "train --separator with --jsonl is a usage error" one_sentence 2 'do not go together'
 begin wrong --text texts.jsonl --text own.txt
@@ -51,7 +51,7 @@ check "train on JSON lines next to a plain file is an error" one_sentence 2 'giv
 begin wrong --text own.txt --valid-text texts.jsonl
 check "train with JSON lines for validation only is an error" one_sentence 2 'give --jsonl if all hold JSON lines'
 begin wrong --text own.txt --jsonl
-check "train --jsonl names a file without JSON" one_last 1 "own.txt: there is no line to learn from: .* of a JSON object's"
+check "train --jsonl names a file without JSON" one_last 1 "own.txt: there is no usable line: .* of a JSON object's"
 begin nowhere --text own.txt --separator NOWHERE $plan --hold-out 0
 check "train --separator warns where the separator does not occur" both 0 says err '^warning: "NOWHERE" is nowhere in the text, so each file is one text'
 begin wrong --text own.txt --separator 'a

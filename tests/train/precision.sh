@@ -8,13 +8,13 @@ check "train uses fp32 by default" both 0 [ "$(value plain precision)" = '"fp32"
 
 # shellcheck disable=SC2086
 OPENCL_LAYERS=$layer TFM_FAULT_LIE=type=4,width=1,local=32768 begin none $plan --max-steps 6 --precision bf16
-check "train --precision bf16 is an error on a device without bf16" one_sentence 1 'cannot train with products of BF16, since'
+check "train --precision bf16 is an error on a device without bf16" one_sentence 1 'cannot train in BF16, since'
 check "train --precision bf16 on a device without bf16 leaves no run" [ ! -e none/recipe.json ]
 
 # shellcheck disable=SC2086
 begin whole $plan --max-steps 6 --precision bf16
 if [ "$code" = 1 ]; then
-    check "train --precision bf16 is an error where no device has bf16" one_sentence 1 'cannot train with products of BF16, since'
+    check "train --precision bf16 is an error where no device has bf16" one_sentence 1 'cannot train in BF16, since'
     echo "1..$count"
     exit 0
 fi

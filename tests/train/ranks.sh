@@ -54,10 +54,10 @@ check "train --trace writes a trace for each rank with its communication" both 0
 import json
 for name in ("trace.json", "trace-rank1.json"):
     events = [e for e in json.load(open(name))["traceEvents"] if e["ph"] == "X"]
-    wire = [e for e in events if e["name"].startswith("wire: ")]
+    comm = [e for e in events if e["name"].startswith("all-reduce: ")]
     device = [e for e in events if e["tid"] == 1]
-    assert len(wire) >= 4 and len(device) > len(wire), (len(wire), len(device))
-    assert device[0]["ts"] <= wire[0]["ts"] <= device[-1]["ts"] + device[-1]["dur"], name'
+    assert len(comm) >= 4 and len(device) > len(comm), (len(comm), len(device))
+    assert device[0]["ts"] <= comm[0]["ts"] <= device[-1]["ts"] + device[-1]["dur"], name'
 
 # ---- Sharded optimizer state, and 16-bit gradients
 # shellcheck disable=SC2086

@@ -64,7 +64,7 @@ check "train on ranks rejects files without a valid pair" told 'cannot read none
 : >none.en
 # shellcheck disable=SC2086
 fresh 2 none --src none.de --tgt none.en --vocab one $valid
-check "train on ranks rejects empty files" told 'none.de and none.en: there is no good pair of lines'
+check "train on ranks rejects empty files" told 'none.de and none.en: there is no valid pair of lines'
 
 # The second rank gets copies of the files.
 cat >other <<'END'
@@ -89,7 +89,7 @@ check "train on ranks accepts long text that differs in its second block" cmp -s
 # shellcheck disable=SC2086
 mpirun -n 2 ./other "$tfm" train -o moved $small --src long.de --tgt long.en --strict --buffer-size 4500 $valid --vocab one >out 2>err
 code=$?
-check "train --strict on ranks names the rank of a line" told 'line 4402: the source is empty; so it is in the text of rank 1, and rank 0 has another'
+check "train --strict on ranks names the rank of a line" told "line 4402: the source is empty; this is rank 1's text, and rank 0's is different"
 check "train --strict on ranks does not skip a rejected line" [ "$code" != 0 -a -z "$(grep strict err)" ]
 cp -r part other-folder/
 sed 's/"max-grad-norm": 0.0/"max-grad-norm": 1.0/' part/recipe.json >other-folder/part/recipe.json

@@ -12,7 +12,7 @@ begin run --src text.de --tgt .
 check "train rejects a directory as its text" one_sentence 1 'it is no regular file'
 : >empty
 begin run --src empty --tgt empty
-check "train rejects an empty text" one_sentence 1 'no line to learn from'
+check "train rejects an empty text" one_sentence 1 'no usable line'
 begin run $files --vocab .
 check "train --vocab rejects a file that is not a tokenizer" one_sentence 1 'vocab.json'
 mkdir nothing
@@ -25,7 +25,7 @@ done
 begin run $files --vocab nothing
 check "train --vocab names a damaged tokenizer" one_sentence 1 'nothing/vocab.json'
 begin run --src text.de --tgt empty
-check "train without a usable pair says why" one_last 1 'text.de and empty: there is no good pair of lines: .* 240 have no partner'
+check "train without a usable pair says why" one_last 1 'text.de and empty: there is no valid pair of lines: .* 240 have no counterpart'
 tries="1 2 3 4"
 brief && tries="1 2"
 for i in $tries; do

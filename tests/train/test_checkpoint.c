@@ -183,7 +183,7 @@ static void test_checkpoint_without_position_changes_nothing(void **state) {
     harness_ok(tfm_trainer_save(trainer, NULL, path));
     const tfm_batch batch = copy_batch(&(harness_random){2}, ids, lengths);
     harness_ok(tfm_trainer_update(trainer, NULL, &batch, 1));
-    scratch_refused(tfm_trainer_load(trainer, data, path), TFM_ERROR_FORMAT, "does not say where its run was");
+    scratch_refused(tfm_trainer_load(trainer, data, path), TFM_ERROR_FORMAT, "has no data position");
     assert_int_equal(tfm_trainer_updates(trainer), 1);
     harness_ok(tfm_trainer_save(trainer, data, path));
     size_t size;
@@ -315,7 +315,7 @@ static void test_snapshot_average_is_exact(void **state) {
     const char *const bad[] = {paths[0], scratch_path("absent"), paths[1]};
     scratch_refused(tfm_trainer_average(trainer, bad, 3), TFM_ERROR_IO, "absent");
     scratch_refused(tfm_trainer_average(trainer, bad, 0), TFM_ERROR_ARGUMENT, "needs at least one file");
-    scratch_refused(tfm_trainer_load(trainer, NULL, paths[0]), TFM_ERROR_FORMAT, "is no checkpoint");
+    scratch_refused(tfm_trainer_load(trainer, NULL, paths[0]), TFM_ERROR_FORMAT, "is not a checkpoint");
     assert_int_equal(truncate(paths[1], 5000), 0);
     scratch_refused(tfm_trainer_average(trainer, all, 3), TFM_ERROR_FORMAT, "was cut");
     after = harness_floats(trainer->value);
@@ -366,8 +366,8 @@ static void test_wrong_checkpoint_leaves_trainer_unchanged(void **state) {
     }
     float *before = harness_floats(trainers[1]->value);
     harness_ok(tfm_trainer_save(trainers[0], NULL, path));
-    scratch_refused(tfm_trainer_load(trainers[1], NULL, path), TFM_ERROR_FORMAT, "is no checkpoint of this model");
-    scratch_refused(tfm_trainer_average(trainers[1], &path, 1), TFM_ERROR_FORMAT, "no snapshot or checkpoint");
+    scratch_refused(tfm_trainer_load(trainers[1], NULL, path), TFM_ERROR_FORMAT, "is not a checkpoint of this model");
+    scratch_refused(tfm_trainer_average(trainers[1], &path, 1), TFM_ERROR_FORMAT, "not a snapshot or checkpoint");
     assert_int_equal(truncate(path, 5000), 0);
     scratch_refused(tfm_trainer_load(trainers[0], NULL, path), TFM_ERROR_FORMAT, "was cut");
     unlink(path);

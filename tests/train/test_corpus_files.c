@@ -230,7 +230,7 @@ static void test_invalid_corpus_position_is_rejected(void **state) {
         {.source_offset = -1, .target_offset = bytes[1]},
     };
     for (size_t i = 0; i < sizeof(never) / sizeof(*never); i++)
-        harness_refused(tfm_data_seek(data, never[i]), TFM_ERROR_INPUT, "the text is not what it was");
+        harness_refused(tfm_data_seek(data, never[i]), TFM_ERROR_INPUT, "the text has changed");
     harness_ok(
         tfm_data_seek(data, (tfm_data_position){.line = PAIRS, .source_offset = bytes[0], .target_offset = bytes[1]}));
     assert_int_equal(tfm_data_tell(data).epoch, 1);
@@ -333,7 +333,7 @@ static void test_changed_or_missing_file_is_reported(void **state) {
         while (status == TFM_OK && tfm_data_tell(data).epoch < (within ? 4 : 1))
             status = tfm_data_next(data, &batch);
         scratch_refused(status, TFM_ERROR_IO, changed);
-        assert_true(way == 2 || strstr(tfm_error_message(), "has changed while it was trained on"));
+        assert_true(way == 2 || strstr(tfm_error_message(), "has changed during training"));
         if (!within) /* what comes before it was given */
             assert_in_range(tfm_data_tell(data).line, 8, 23);
         tfm_data_free(&data);
@@ -349,8 +349,8 @@ static void test_files_without_a_good_pair_are_rejected(void **state) {
     tfm_data *data = open_given(&g, NULL);
     tfm_batch batch;
     scratch_refused(tfm_data_next(data, &batch), TFM_ERROR_INPUT,
-                    "and the other files: there is no good pair of lines: 1 have an empty side, 0 are too long, 0 are "
-                    "no text, 1 have no partner");
+                    "and the other files: there is no valid pair of lines: 1 have an empty side, 0 are too long, 0 are "
+                    "not text, 1 have no counterpart");
     tfm_data_free(&data);
     scratch_refused(tfm_data_open_pairs(&data, tokenizer, g.sources, g.targets, 0, NULL), TFM_ERROR_ARGUMENT,
                     "data_open_pairs: it needs at least one file");

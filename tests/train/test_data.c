@@ -149,7 +149,7 @@ static void test_seek_gives_the_same_batches(void **state) {
                                      {.line = INT64_MAX, .source_offset = INT64_MAX, .target_offset = INT64_MAX}};
         for (size_t i = 0; i < sizeof(never) / sizeof(*never); i++) {
             never[i].subword_alpha_e9 = places[0].subword_alpha_e9;
-            harness_refused(tfm_data_seek(other, never[i]), TFM_ERROR_INPUT, "the text is not what it was");
+            harness_refused(tfm_data_seek(other, never[i]), TFM_ERROR_INPUT, "the text has changed");
         }
         tfm_data_free(&data);
         tfm_data_free(&other);
@@ -247,7 +247,7 @@ static void test_every_token_is_a_target_once_a_pass(void **state) {
         }
         tfm_data_position never = places[0];
         never.target_offset = 1; /* there is one file */
-        harness_refused(tfm_data_seek(data, never), TFM_ERROR_INPUT, "the text is not what it was");
+        harness_refused(tfm_data_seek(data, never), TFM_ERROR_INPUT, "the text has changed");
         tfm_data_free(&data);
         o.seed = 8;
         run_texts(again, others, files, 1, o, more);
@@ -298,7 +298,7 @@ static void test_texts_in_order_have_end_tokens(void **state) {
     tfm_data_free(&data);
     o.strict = false;
     harness_ok(tfm_data_open_texts(&data, tokenizer, (const char *const *)&files[2], 1, &o));
-    harness_refused(tfm_data_next(data, &batch), TFM_ERROR_INPUT, "no line of text to learn from");
+    harness_refused(tfm_data_next(data, &batch), TFM_ERROR_INPUT, "no line of text to train on");
     tfm_data_free(&data);
     o.seq_len = -1;
     harness_refused(tfm_data_open_texts(&data, tokenizer, (const char *const *)files, 1, &o), TFM_ERROR_ARGUMENT,
@@ -623,7 +623,7 @@ static void test_data_rejects_bad_arguments(void **state) {
     char *some = write_file("a\nb\nc\n", 6), *none = write_file("", 0);
     harness_ok(tfm_data_open(&data, tokenizer, some, none, NULL));
     assert_int_equal(tfm_data_next(data, &batch), TFM_ERROR_INPUT);
-    assert_non_null(strstr(tfm_error_message(), "3 have no partner"));
+    assert_non_null(strstr(tfm_error_message(), "3 have no counterpart"));
     tfm_data_free(&data);
     unlink(empty);
     unlink(some);
@@ -658,7 +658,7 @@ static void test_changed_file_is_rejected(void **state) {
             status = tfm_data_next(data, &batch);
         assert_int_equal(status, way == 3 ? TFM_OK : TFM_ERROR_IO);
         assert_true(way == 3 || strstr(tfm_error_message(), way ? way == 2 ? target : source : target));
-        assert_true(way >= 2 || strstr(tfm_error_message(), "has changed while it was trained on"));
+        assert_true(way >= 2 || strstr(tfm_error_message(), "has changed during training"));
         tfm_data_free(&data);
         unlink(source);
         unlink(target);

@@ -463,7 +463,7 @@ static void test_failure_of_one_rank_ends_all(void **state) {
     for (int i = 0; i < WORLD; i++) {
         assert_int_equal(seats[i].made[0].status, i == 1 ? TFM_ERROR_INPUT : TFM_ERROR_ARGUMENT);
         assert_non_null(strstr(seats[i].sentence, "line 5: "));
-        assert_int_equal(strstr(seats[i].sentence, "so it is in the text of rank 1, and rank ") != NULL, i != 1);
+        assert_int_equal(strstr(seats[i].sentence, "this is rank 1's text, and rank ") != NULL, i != 1);
     }
 
     memset(seats, 0, WORLD * sizeof(*seats));
@@ -489,7 +489,7 @@ static void test_failure_of_one_rank_ends_all(void **state) {
         read_together(seats, WORLD, &job, mute);
         for (int i = 0; i < WORLD; i++) {
             assert_int_equal(seats[i].made[job.calls - 1].status, TFM_ERROR_IO);
-            assert_non_null(strstr(seats[i].sentence, "cannot talk with each other any more"));
+            assert_non_null(strstr(seats[i].sentence, "can no longer communicate"));
         }
     }
 

@@ -270,7 +270,7 @@ static void test_failed_update_of_one_rank_changes_nothing(void **state) {
     assert_int_equal(ranks[0].statuses[1], TFM_ERROR_CANCELLED);
     assert_int_equal(ranks[1].statuses[1], TFM_ERROR_ARGUMENT);
     assert_string_equal(ranks[0].sentence, "update 2: rank 1 has failed, with TFM_ERROR_ARGUMENT");
-    assert_string_equal(ranks[1].sentence, "update 2: this rank has no batches to give");
+    assert_string_equal(ranks[1].sentence, "update 2: this rank has no batches");
     for (int i = 0; i < UPDATES; i++)
         assert_true((ranks[0].statuses[i] == TFM_OK) == (i != 1));
     assert_int_equal(ranks[0].report.update, UPDATES - 1);
@@ -295,7 +295,7 @@ static void test_ranks_with_different_setup_are_rejected(void **state) {
         assert_int_equal(rates[i].statuses[0], TFM_ERROR_NUMERIC);
         assert_int_equal(deaf[i].statuses[0], TFM_ERROR_IO);
         assert_non_null(strstr(ranks[i].sentence, "of rank 1 are not those of rank 0"));
-        assert_non_null(strstr(deaf[i].sentence, "cannot talk with each other"));
+        assert_non_null(strstr(deaf[i].sentence, "can no longer communicate"));
     }
     free_values(ranks, RANKS);
     free_values(rates, RANKS);
@@ -602,7 +602,7 @@ static void test_process_group_rejects_bad_arguments(void **state) {
     harness_refused(tfm_trainer_new(&trainer, model, &(tfm_trainer_options){.process_group = &bad[0]}),
                     TFM_ERROR_ARGUMENT, "trainer_new: rank ");
     harness_refused(tfm_trainer_new(&trainer, model, &(tfm_trainer_options){.comm_dtype = TFM_I8}), TFM_ERROR_ARGUMENT,
-                    "trainer_new: gradients are sent as F32, F16 or BF16");
+                    "trainer_new: comm_dtype is ");
     tfm_process_group good = {1, 2, exchange, gather, NULL};
     harness_ok(
         tfm_trainer_new(&trainer, model, &(tfm_trainer_options){.process_group = &good, .shard_optimizer = true}));

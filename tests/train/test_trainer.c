@@ -305,7 +305,7 @@ static void test_second_trainer_continues_with_the_parameters(void **state) {
     harness_ok(tfm_model_new(&model, ctx, &SMALL));
     for (int i = 0; i < 3; i++) {
         harness_ok(tfm_trainer_new(&trainer, model, &o));
-        harness_refused(tfm_trainer_new(&another, model, &o), TFM_ERROR_ARGUMENT, "has a trainer already");
+        harness_refused(tfm_trainer_new(&another, model, &o), TFM_ERROR_ARGUMENT, "already has a trainer");
         assert_null(another);
         harness_ok(tfm_trainer_evaluate(trainer, &nll[i], &tokens, &batch));
         if (i == 0)
@@ -397,7 +397,7 @@ static void test_frozen_parameters_keep_their_values(void **state) {
         tfm_trainer_free(&trainer);
     }
     tfm_trainer_options o = {.freeze = "no.such.name"};
-    harness_refused(tfm_trainer_new(&trainer, model, &o), TFM_ERROR_ARGUMENT, "no parameter has a name as in freeze");
+    harness_refused(tfm_trainer_new(&trainer, model, &o), TFM_ERROR_ARGUMENT, "no parameter matches freeze");
     o.freeze = "shared.weight,encodr.*";
     harness_refused(tfm_trainer_new(&trainer, model, &o), TFM_ERROR_ARGUMENT, "none is like encodr.*");
     o.freeze = "*";
@@ -445,7 +445,7 @@ static void test_freeze_accepts_names_without_prefix(void **state) {
         free(now.stays);
         first.host = i > 0 ? first.host : now.host;
         o.freeze = "h.7.*";
-        harness_refused(tfm_trainer_new(&trainer, model, &o), TFM_ERROR_ARGUMENT, "\"h.7.*\"; there is h.1.");
+        harness_refused(tfm_trainer_new(&trainer, model, &o), TFM_ERROR_ARGUMENT, "\"h.7.*\"; a name is h.1.");
         tfm_model_free(&model);
     }
     free(first.host);

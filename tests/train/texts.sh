@@ -115,7 +115,7 @@ begin wrong --text nowhere
 check "train --text names a file that does not exist" one_sentence 1 'cannot read nowhere: No such file'
 : >empty
 begin wrong --text empty --vocab gpt
-check "train --text rejects an empty file" one_last 1 'empty: there is no line of text to learn from'
+check "train --text rejects an empty file" one_last 1 'empty: there is no line of text to train on'
 small=
 begin wrong $files --family llama
 check "train --family with pairs is a usage error" one_sentence 2 'are for runs on --text'

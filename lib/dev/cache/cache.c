@@ -1,13 +1,13 @@
-/* The disk cache's entries. One file an entry, named by the key's hash:
+/* The disk cache's entries. Each is a file, named by the key's hash:
  *
  *     0  magic "TFMCACHE"
  *     8  u32 format version          all numbers little-endian
  *    12  u32 bytes of the key
  *    16  u64 bytes of the payload
- *    24  u64 checksum of all the rest
+ *    24  u64 checksum of everything else
  *    32  key, payload
  *
- * Everything goes through the folder's descriptor, so that what was checked is what is used. */
+ * All access goes through the folder's descriptor: the folder that was checked is the one that is used. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,8 +25,7 @@
 #define MAGIC "TFMCACHE"
 #define VERSION 2
 #define HEADER 32
-/* Together, and for one entry; when the folder is fuller, the least recently used go until a quarter is free.
- */
+/* Limits of the total and of one entry. A full folder evicts the least recently used until a quarter is free. */
 #define MAX_TOTAL ((uint64_t)256 << 20)
 #define MAX_ENTRY ((uint64_t)64 << 20)
 /* A temporary file this old was left by a process that died. */
@@ -53,8 +52,7 @@ static uint64_t checksum(const unsigned char header[HEADER], const void *key, si
 
 enum entry_state { GOOD, MISSING, OTHER_KEY, DAMAGED, FOLDER };
 
-/* Whether `size` bytes at `entry` are an unharmed entry of this key. Reads nothing that it has not bounded.
- */
+/* Whether `size` bytes at `entry` are an undamaged entry of this key. Checks bounds before each read. */
 static enum entry_state verify(const unsigned char *entry, size_t size, const char *key) {
     if (size < HEADER || memcmp(entry, MAGIC, 8) != 0 || load(entry + 8, 4) != VERSION)
         return DAMAGED;
@@ -67,7 +65,7 @@ static enum entry_state verify(const unsigned char *entry, size_t size, const ch
     return key_bytes == strlen(key) && memcmp(entry + HEADER, key, key_bytes) == 0 ? GOOD : OTHER_KEY;
 }
 
-/* The whole file, for free(); NULL if it cannot be had. */
+/* The whole file, for free(); NULL on failure. */
 static unsigned char *read_all(int file, size_t size) {
     unsigned char *data = malloc(size);
     for (size_t done = 0; data && done < size;) {
@@ -85,7 +83,7 @@ static unsigned char *read_all(int file, size_t size) {
 
 static enum entry_state read_entry(void **out, size_t *bytes, int folder, const char *name, const char *key) {
     struct stat about;
-    /* Not through a link, and not waiting for a pipe. */
+    /* Does not follow a link, and does not block on a pipe. */
     int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0)
         return errno == ELOOP ? DAMAGED : MISSING; /* a link; the rest may be gone the next time */
@@ -100,12 +98,12 @@ static enum entry_state read_entry(void **out, size_t *bytes, int folder, const 
             *bytes = (size_t)load(entry + 16, 8);
             memmove(entry, entry + size - *bytes, *bytes);
             *out = entry;
-            futimens(file, NULL); /* used now: goes last when room is made */
+            futimens(file, NULL); /* marks it as recently used */
         } else {
             free(entry);
         }
     } else if (S_ISDIR(about.st_mode)) {
-        state = FOLDER; /* which is nobody's table, and not ours to remove */
+        state = FOLDER; /* not an entry; tfm does not remove it */
     }
     close(file);
     return state;
@@ -126,7 +124,7 @@ void *tfm__cache_get(const char *key, size_t *bytes) {
                      "`tfm tune` again",
                      name);
         else
-            tfm__log(TFM_LOG_INFO, "disk cache: entry %s is damaged and is made anew", name);
+            tfm__log(TFM_LOG_INFO, "disk cache: entry %s is damaged: it is rebuilt", name);
         unlinkat(folder, name, 0);
     }
     close(folder);
@@ -156,7 +154,7 @@ bool tfm__cache_blocked(const char *key) {
     return blocked;
 }
 
-/* ---- Room -------------------------------------------------------------------------------------------------------- */
+/* ---- Eviction ---------------------------------------------------------------------------------------------------- */
 
 typedef struct cache_entry {
     char name[TFM__CACHE_NAME];
@@ -171,8 +169,8 @@ static int compare_age(const void *a, const void *b) {
     return (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
 }
 
-/* Whether the file is ours, by its name: a folder that the user named may hold others. Lasting ones are none, for no
- * room is made by removing them; what was to become one is. */
+/* Whether the file name is an entry's: a folder that the user set may hold other files. Persistent entries are never
+ * evicted; their unfinished temporary files are. */
 static bool is_entry(const char *name, bool *temporary) {
     if (strspn(name, "0123456789abcdef") != 16 || strlen(name) >= TFM__CACHE_NAME)
         return false;
@@ -184,7 +182,7 @@ static bool is_entry(const char *name, bool *temporary) {
     return *temporary || !lasting;
 }
 
-/* Lists the entries, and removes what dead processes left. */
+/* Lists the entries, and removes temporary files of dead processes. */
 static cache_entry *list_entries(size_t *count, uint64_t *total, int folder, DIR *listing) {
     cache_entry *entries = NULL;
     const time_t now = time(NULL);
@@ -222,7 +220,7 @@ static DIR *listing_of(int folder) {
     return listing;
 }
 
-/* Whether the entry's key begins and ends so; -1 where it cannot be read. Reads no more of it than that. */
+/* Whether the entry's key has this prefix and suffix; -1 if it cannot be read. Reads only the key. */
 static int has_key(int folder, const char *name, const char *beginning, const char *end) {
     enum { MAX_KEY = 1 << 16 };
     const int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -311,14 +309,14 @@ void tfm__cache_put(const char *key, const void *payload, size_t bytes) {
     store(header + 24, checksum(header, key, key_bytes, payload, bytes), 8);
     tfm__cache_name(name, key);
     int file = -1;
-    /* A number is taken where a killed process, or one of another container, had this one's. */
+    /* The number may be taken by a killed process or by a process in another container. */
     for (int tries = 0; file < 0 && tries < 100; tries++) {
         snprintf(temporary, sizeof(temporary), "%s-%ld-%u", name, (long)getpid(), atomic_fetch_add(&number, 1u));
         file = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (file < 0 && errno != EEXIST)
             break;
     }
-    /* Not synced: what a power cut leaves half-written fails its checksum and is made anew. */
+    /* No fsync: an entry that a power cut leaves incomplete fails its checksum and is rebuilt. */
     bool done = file >= 0 && write_all(file, header, HEADER) && write_all(file, key, key_bytes) &&
                 write_all(file, payload, bytes);
     int error = errno;
@@ -331,7 +329,7 @@ void tfm__cache_put(const char *key, const void *payload, size_t bytes) {
         done = false;
     }
     if (!done) {
-        tfm__cache_warn("an entry cannot be written (%s): see to the disk, or set TFM_CACHE_DIR to another folder "
+        tfm__cache_warn("an entry cannot be written (%s): free disk space, or set TFM_CACHE_DIR to another folder "
                         "or to off",
                         strerror(error));
         if (file >= 0)

@@ -1,15 +1,13 @@
-/* The disk cache: what was expensive to make, under a text that says everything it depends on.
+/* Disk cache of expensive results. The key is a text of everything that the result depends on.
  *
  *     size_t bytes;
- *     void *binary = tfm__cache_get(key, &bytes);         // NULL: make it, then
+ *     void *binary = tfm__cache_get(key, &bytes);         // NULL: build it, then
  *     tfm__cache_put(key, binary, bytes);
  *
- * The folder is $TFM_CACHE_DIR, else $XDG_CACHE_HOME/tfm, else ~/.cache/tfm; TFM_CACHE_DIR=off is no cache.
- * It must belong to the user and be writable by nobody else, since what is read from it goes into a driver
- * that trusts it. An entry is an envelope of magic, version, full key, length and checksum, all of it
- * verified before a byte is given out: OpenCL drivers abort on damaged binaries. A cache that cannot be used
- * is never an error: one warning per process, and on without. All of it may be called from any thread and
- * from several processes at once. */
+ * The folder is $TFM_CACHE_DIR, else $XDG_CACHE_HOME/tfm, else ~/.cache/tfm; TFM_CACHE_DIR=off disables the cache. It
+ * must belong to the user and be writable by nobody else, because drivers trust the binaries. OpenCL drivers abort on
+ * damaged binaries, so magic, version, full key, length and checksum are verified before any byte is returned. An
+ * unusable cache is not an error: it causes one warning per process. Thread-safe, and safe with several processes. */
 #ifndef TFM_LIB_DEV_CACHE_H
 #define TFM_LIB_DEV_CACHE_H
 
@@ -17,39 +15,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The key of an entry that cannot be made anew unasked begins so: it is not among those that go when the folder is
- * full, and one that is damaged is worth a warning. */
+/* Prefix of the keys of persistent entries, which cannot be rebuilt automatically: they are never evicted, and damage
+ * causes a warning. */
 #define TFM__CACHE_PERSISTENT "lasting "
 
-/* Whether there is a folder to store in, which is made if need be: asked before a costly payload is. */
+/* Whether there is a folder to store in; creates it if needed. For a check before expensive work. */
 bool tfm__cache_usable(void);
 
-/* The full path of a folder in the cache folder, for what a driver keeps itself; both are made if need be. Freed with
- * free(); NULL, without a word in the log, where that cannot be. */
+/* The full path of a subfolder, for files that a driver stores; creates both folders. Freed with free(); NULL without a
+ * log message on failure. */
 char *tfm__cache_subfolder(const char *name);
 
-/* The bytes stored under `key`, freed with free(), or NULL if there are none. A damaged entry is deleted; a folder in
- * its place is left alone. */
+/* The bytes stored under `key`, freed with free(), or NULL. A damaged entry is deleted; a folder of its name is not. */
 void *tfm__cache_get(const char *key, size_t *bytes);
 
-/* Stores a copy, replacing what was there; the oldest entries go when the folder is full. */
+/* Stores a copy, replacing an older one; may evict the oldest entries. */
 void tfm__cache_put(const char *key, const void *payload, size_t bytes);
 
-/* Forgets one entry, e.g. when a driver refuses a binary that arrived unharmed. False if something stays in its place,
- * such as a folder. */
+/* Deletes an entry, e.g. when a driver rejects an undamaged binary. False if it could not be removed (a folder). */
 bool tfm__cache_drop(const char *key);
 
-/* Whether a folder is in the place of the entry, which then cannot be stored. */
+/* Whether a folder has the entry's name, so that it cannot be stored. */
 bool tfm__cache_blocked(const char *key);
 
-/* Forgets all entries whose keys begin and end so, but for those that last. False if some may be left. */
+/* Deletes all entries whose keys have this prefix and suffix, except persistent ones. False if some may be left. */
 bool tfm__cache_drop_all(const char *beginning, const char *end);
 
-/* Waits at most so many seconds for the folder's lock, which one holder at a time has, in this process or another,
- * until tfm__cache_unlock or its end. Where there is no folder, or one that cannot have locks, everybody gets it: *lock
- * is -1 then. False where another has it still. */
+/* Waits at most `seconds` for the folder's lock, exclusive among threads and processes until tfm__cache_unlock or exit.
+ * Without a folder or without lock support it succeeds with *lock = -1. False on timeout. */
 bool tfm__cache_lock(int *lock, double seconds);
-/* The same of another lock, which is for changes to the table of `tfm tune`: a trial may last, and these do not. */
+/* The same for a second lock, of changes to the table of `tfm tune`: tuning holds the first one for a long time. */
 bool tfm__cache_lock_table(int *lock, double seconds);
 void tfm__cache_unlock(int lock);
 

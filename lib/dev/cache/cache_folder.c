@@ -1,5 +1,4 @@
-/* The disk cache's folder: where it is, whether it may be trusted, its lock, and what a handler of signals removes
- * from it. */
+/* The disk cache's folder: location, trust check, locks, and cleanup in signal handlers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -40,7 +39,7 @@ void tfm__cache_warn(const char *format, ...) {
     tfm__log(TFM_LOG_WARNING, "no disk cache, kernels are compiled each time: %s", text);
 }
 
-/* NULL when there is to be no cache. */
+/* NULL if the cache is disabled. */
 static char *folder_path(bool warn) {
     const char *own = getenv("TFM_CACHE_DIR"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (own && own[0])
@@ -64,7 +63,7 @@ int tfm__cache_folder(bool make, bool warn) {
         folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0) {
         if (warn && (make || errno != ENOENT))
-            tfm__cache_warn("%s cannot be opened (%s): set TFM_CACHE_DIR to a folder of yours, or to off", path,
+            tfm__cache_warn("%s cannot be opened (%s): set TFM_CACHE_DIR to a folder that you own, or to off", path,
                             strerror(errno));
     } else if (fstat(folder, &about) != 0 || about.st_uid != geteuid() || (about.st_mode & (S_IWGRP | S_IWOTH))) {
         if (warn)
@@ -134,6 +133,6 @@ bool tfm__cache_lock_table(int *lock, double seconds) {
 void tfm__cache_unlock(int lock) {
     if (lock < 0)
         return;
-    flock(lock, LOCK_UN); /* a child that was forked meanwhile has it, too, and closes it later */
+    flock(lock, LOCK_UN); /* a forked child shares the descriptor and closes it later */
     close(lock);
 }

@@ -1,4 +1,4 @@
-/* What a device can do: asked of its driver here, and nowhere else. */
+/* Device capabilities: the only place that queries the driver for them. */
 #include <stdio.h>
 #include <string.h>
 #if defined(__x86_64__) && defined(__GNUC__) && defined(__linux__)
@@ -13,10 +13,10 @@
 #include "dev/device/context_internal.h"
 #include "dev/pocl/env.h"
 
-/* Longer answers than this are a driver's mistake. */
+/* Longer answers are a driver bug. */
 #define MAX_ANSWER (1 << 20)
 
-/* Copies a driver's string to where it is safe to print: cut, trimmed, no control characters, ASCII. */
+/* Copies a driver's string for printing: truncated, trimmed, ASCII without control characters. */
 static void copy_clean(char *out, size_t size, const char *text) {
     size_t n = 0;
     for (; *text && n + 1 < size; text++) {
@@ -30,8 +30,7 @@ static void copy_clean(char *out, size_t size, const char *text) {
     out[n] = 0;
 }
 
-/* One question to a driver about a string, in the two steps that OpenCL wants. A device, or else a platform.
- */
+/* Queries a string of a device or else a platform, in OpenCL's two steps. */
 cl_int tfm__cl_query_string(char *out, size_t size, cl_platform_id platform, cl_device_id device, cl_uint what) {
     out[0] = 0;
     size_t bytes = 0;
@@ -54,14 +53,14 @@ void tfm__cl_device_string(char *out, size_t size, cl_device_id device, cl_devic
     tfm__cl_query_string(out, size, NULL, device, what);
 }
 
-/* Of OpenCL 3.0, whose headers are not needed otherwise. */
+/* OpenCL 3.0 constants, so that no 3.0 headers are needed. */
 enum { ALL_C_VERSIONS = 0x1066, MAX_LIST = 1 << 20 };
 typedef struct named_version {
     cl_uint version;
     char name[64];
 } named_version;
 
-/* What an extension stands for, and the OpenCL C, times ten, that a kernel needs to use it. */
+/* The capability of an extension, and the least OpenCL C (times ten) that kernels need to use it. */
 static const struct {
     const char *extension;
     uint32_t bit;
@@ -78,7 +77,7 @@ static const struct {
     {"cl_intel_required_subgroup_size", TFM__HAS_INTEL_SUBGROUP_SIZE, 12},
 };
 
-/* What a kernel text asks for by the word, which is defined where the device has it. */
+/* The define that a kernel text may use, set if the device has the capability. */
 static const struct {
     const char *word;
     uint32_t bit;
@@ -97,7 +96,7 @@ static bool query_info(cl_device_id device, cl_device_info what, void *value, si
     return clGetDeviceInfo(device, what, size, value, NULL) == CL_SUCCESS;
 }
 
-/* An answer of any length, ended by a 0, or NULL. */
+/* An answer of any length, with a terminating 0, or NULL. */
 static char *query_string_alloc(size_t *bytes, cl_device_id device, cl_device_info what) {
     *bytes = 0;
     if (clGetDeviceInfo(device, what, 0, NULL, bytes) != CL_SUCCESS || *bytes == 0 || *bytes > MAX_LIST)
@@ -109,8 +108,8 @@ static char *query_string_alloc(size_t *bytes, cl_device_id device, cl_device_in
     return NULL;
 }
 
-/* The newest OpenCL C, times ten; 0 where the driver does not say. A device of OpenCL 3.0 may answer 1.2 to the first
- * question, and list later ones. */
+/* The newest OpenCL C, times ten; 0 if the driver does not report it. OpenCL 3.0 devices may report 1.2 in the old
+ * query and list later versions in the new one. */
 static int newest_opencl_c(cl_device_id device) {
     char text[128];
     int major = 0, minor = 0;
@@ -128,7 +127,7 @@ static int newest_opencl_c(cl_device_id device) {
     return newest;
 }
 
-/* Whether the list, of words with blanks between them, has the word. */
+/* Whether the blank-separated list contains the word. */
 static bool lists(const char *list, const char *word) {
     const size_t length = strlen(word);
     for (const char *at = strstr(list, word); at; at = strstr(at + 1, word))
@@ -148,10 +147,10 @@ static uint32_t query_extensions(cl_device_id device, int c) {
     return has;
 }
 
-/* The processor's instructions for tiles. */
+/* AMX instructions of the processor. */
 static uint32_t query_amx(void) {
 #ifdef HAS_AMX
-    enum { FEATURES = 7, BF16 = 1 << 22, TILES = 1 << 24, INT8 = 1 << 25 }; /* of leaf 7, in edx */
+    enum { FEATURES = 7, BF16 = 1 << 22, TILES = 1 << 24, INT8 = 1 << 25 }; /* leaf 7, edx */
     unsigned a, b, c, d;
     if (__get_cpuid_count(FEATURES, 0, &a, &b, &c, &d) && d & TILES)
         return (d & BF16 ? TFM__HAS_AMX_BF16 : 0) | (d & INT8 ? TFM__HAS_AMX_INT8 : 0);
@@ -165,23 +164,23 @@ bool tfm__amx_allowed(void) {
     enum { REQUEST = 0x1023, TILE_DATA = 18, UNKNOWN = 0, ALLOWED, REFUSED }; /* ARCH_REQ_XCOMP_PERM, XTILEDATA */
     static atomic_int known;
     int answer = atomic_load(&known);
-    if (answer == UNKNOWN) { /* two threads may both ask: they are told the same */
+    if (answer == UNKNOWN) { /* a race is harmless: both threads get the same answer */
         answer = syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0 ? ALLOWED : REFUSED;
         atomic_store(&known, answer);
         if (answer == REFUSED)
-            tfm__log(TFM_LOG_INFO, "the system does not let this process use the processor's tiles (AMX)");
+            tfm__log(TFM_LOG_INFO, "AMX is not used: the system does not permit it for this process");
     }
     allowed = answer == ALLOWED;
 #endif
     return allowed;
 }
 
-/* Instructions of this machine's processor, where the device is that: PoCL's compiler builds for a processor of the
- * distribution's choice, which has less. */
+/* Instructions of the host's processor, if it is the device: PoCL's compiler may target a baseline processor of the
+ * distribution with fewer. */
 static uint32_t query_cpu_features(cl_device_id device) {
     uint32_t has = 0;
 #if defined(__x86_64__) && defined(__GNUC__)
-    static const char *const drivers[] = {"pthread", "basic", "cpu"}; /* what names of PoCL's CPUs begin with */
+    static const char *const drivers[] = {"pthread", "basic", "cpu"}; /* prefixes of the names of PoCL's CPU devices */
     cl_platform_id platform = NULL;
     char name[128] = "", of[64] = "";
     bool own = false;
@@ -203,7 +202,7 @@ static uint32_t query_cpu_features(cl_device_id device) {
     return has;
 }
 
-/* The least size of a sub-group that a kernel may ask for (cl_intel_required_subgroup_size), or 0. */
+/* The smallest sub-group size that kernels may require (cl_intel_required_subgroup_size), or 0. */
 static size_t min_subgroup_size(cl_device_id device) {
     enum { SUB_GROUP_SIZES = 0x4108 };
     size_t bytes, least = 0, size;
@@ -216,8 +215,8 @@ static size_t min_subgroup_size(cl_device_id device) {
     return least;
 }
 
-/* The matrix engine that devices of this kind have. Of AMD's instruction sets 9 only some have one, and none of them
- * tells: a kernel that cannot be built will. */
+/* The matrix cores of this kind of device. AMD's gfx9 does not report whether it has them: elsewhere the kernel build
+ * fails. */
 static tfm__mma query_mma(cl_device_id device, uint32_t has) {
     enum { NV_MAJOR = 0x4000, NV_MINOR = 0x4001, AMD_WAVE = 0x4043, AMD_MAJOR = 0x404a };
     cl_uint major = 0, minor = 0, wave = 0;
@@ -228,18 +227,18 @@ static tfm__mma query_mma(cl_device_id device, uint32_t has) {
         query_info(device, AMD_WAVE, &wave, sizeof(wave)))
         return major == 11 && wave == 32 ? TFM__MMA_WMMA : major == 9 && wave == 64 ? TFM__MMA_MFMA : TFM__MMA_NONE;
     if (has & TFM__HAS_INTEL_DPAS) {
-        const size_t least = min_subgroup_size(device); /* which the engine works in */
+        const size_t least = min_subgroup_size(device); /* the sub-group size of DPAS */
         return least == 8 ? TFM__MMA_DPAS_8 : least == 16 ? TFM__MMA_DPAS_16 : TFM__MMA_NONE;
     }
     return TFM__MMA_NONE;
 }
 
-/* Its instruction for dot products of bytes. Of AMD's instruction sets 9 and 10 only some have one, and none of them
- * tells: a kernel that cannot be built will. */
+/* The int8 dot-product instruction. AMD's gfx9 and gfx10 do not report whether they have it: elsewhere the kernel build
+ * fails. */
 static tfm__dp4a query_dp4a(cl_device_id device, uint32_t has) {
     enum { NV_MAJOR = 0x4000, NV_MINOR = 0x4001, AMD_MAJOR = 0x404a, PACKED_ACCELERATION = 0x1075 };
     cl_uint major = 0, minor = 0;
-    cl_bool fast[6] = {CL_FALSE}; /* the first is of bytes with signs, without saturation */
+    cl_bool fast[6] = {CL_FALSE}; /* the first is signed int8 without saturation */
     if (has & TFM__HAS_NV_QUERIES && query_info(device, NV_MAJOR, &major, sizeof(major)) &&
         query_info(device, NV_MINOR, &minor, sizeof(minor)) && 10 * major + minor >= 61)
         return TFM__DP4A_NVIDIA;
@@ -250,12 +249,12 @@ static tfm__dp4a query_dp4a(cl_device_id device, uint32_t has) {
                : TFM__DP4A_NONE;
 }
 
-/* CL_DEVICE_MAX_WORK_ITEM_SIZES; what a driver does not say is no limit. */
+/* CL_DEVICE_MAX_WORK_ITEM_SIZES; no answer means no limit. */
 static void query_work_item_sizes(size_t out[3], cl_device_id device) {
-    size_t items[16] = {0}; /* a device may have more dimensions than three */
-    const bool said = query_info(device, CL_DEVICE_MAX_WORK_ITEM_SIZES, items, sizeof(items));
+    size_t items[16] = {0}; /* a device may have more than three dimensions */
+    const bool answered = query_info(device, CL_DEVICE_MAX_WORK_ITEM_SIZES, items, sizeof(items));
     for (int d = 0; d < 3; d++)
-        out[d] = said && items[d] > 0 ? items[d] : SIZE_MAX;
+        out[d] = answered && items[d] > 0 ? items[d] : SIZE_MAX;
 }
 
 void tfm__capabilities_query(tfm__capabilities *out, cl_device_id device) {
@@ -294,7 +293,7 @@ char *tfm__capability_options(const tfm__capabilities *caps, const char *source,
         asked |= strstr(source, FEATURE_DEFINES[i].word) ? FEATURE_DEFINES[i].bit & caps->has : 0;
     for (size_t i = 0; i < TFM__COUNT(EXTENSIONS); i++)
         if (asked & EXTENSIONS[i].bit && EXTENSIONS[i].needs > needs)
-            needs = caps->opencl_c; /* a device that has 3.0 need not have 2.0 */
+            needs = caps->opencl_c; /* a 3.0 device need not support 2.0 */
     char *out = tfm__format("-cl-std=CL%d.%d %s", needs / 10, needs % 10, options);
     for (size_t i = 0; out && i < TFM__COUNT(FEATURE_DEFINES); i++) {
         if (!(asked & FEATURE_DEFINES[i].bit))

@@ -1,5 +1,4 @@
-/* OpenCL's error codes by name. The numbers are written out, since headers of OpenCL 1.2 lack the later ones.
- */
+/* Names of OpenCL error codes. Numbers are literal, because OpenCL 1.2 headers lack the later ones. */
 #include "dev/device/context_internal.h"
 
 static const struct {

@@ -1,4 +1,4 @@
-/* One context: one device, one in-order queue, one pool, one set of programs. */
+/* A context: one device, one in-order queue, one memory pool, one set of programs. */
 #include <stdio.h>
 #include <string.h>
 #include "dev/device/device_select.h"
@@ -9,7 +9,7 @@
 #include "dev/pocl/launch_order.h"
 #include "dev/launch/profile.h"
 
-/* The pack that TFM_KERNELS names is of this device, or the context does not open. */
+/* Opens the pack of TFM_KERNELS; the context fails to open if the pack is for another device. */
 static tfm_status open_pack(tfm_context *ctx) {
     const char *path = getenv("TFM_KERNELS");
     if (!path || !*path)
@@ -20,11 +20,11 @@ static tfm_status open_pack(tfm_context *ctx) {
         status = tfm__kernel_pack_open(&ctx->pack, path);
     if (status == TFM_OK)
         status = tfm__kernel_pack_check(ctx->pack, &words);
-    ctx->info.compiler = false; /* nothing is compiled, by nobody */
+    ctx->info.compiler = false; /* a pack disables compilation */
     return status == TFM_OK ? TFM_OK : tfm__fail(status, "TFM_KERNELS: %s", tfm_error_message());
 }
 
-/* Everything that follows from the device and the OpenCL context, which are set. */
+/* Initialises everything that follows from the device and the OpenCL context. */
 static tfm_status init_context(tfm_context *ctx, const tfm_context_options *options, bool own_queue) {
     const bool profile = tfm__profile_wanted(options && options->profile);
     if (own_queue) {
@@ -50,7 +50,7 @@ static tfm_status init_context(tfm_context *ctx, const tfm_context_options *opti
     return profile ? tfm__profile_open(&ctx->profile) : TFM_OK;
 }
 
-/* A context with one owner, or NULL with the sentence set. */
+/* A context with a reference count of 1, or NULL with the error message set. */
 static tfm_status context_new(tfm_context **out, const char *what, const tfm_context_options *options) {
     if (!out)
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: out is NULL", what);
@@ -66,7 +66,7 @@ static tfm_status context_new(tfm_context **out, const char *what, const tfm_con
     return TFM_OK;
 }
 
-/* The rest of what opens a context, once its device is chosen, if that has gone well. */
+/* The rest of opening a context after device selection, if that succeeded. */
 static tfm_status open_device(tfm_context **out, const tfm_context_options *options, tfm_status status) {
     tfm_context *ctx = *out;
     if (status == TFM_OK) {
@@ -117,17 +117,17 @@ static tfm_status check_queue(tfm_context *ctx, bool profile) {
     if (error == CL_SUCCESS)
         error = clGetCommandQueueInfo(ctx->queue, CL_QUEUE_DEVICE, sizeof(device), &device, NULL);
     if (error != CL_SUCCESS)
-        return tfm__cl_fail(ctx, error, "context_wrap: the queue is not one: clGetCommandQueueInfo");
+        return tfm__cl_fail(ctx, error, "context_wrap: the queue is not a cl_command_queue: clGetCommandQueueInfo");
     if (owner != ctx->cl || device != ctx->device)
-        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
-                                 "context_wrap: the queue is of another context or device: make it of the ones given");
-    if (flags & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
-        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
-                                 "context_wrap: the queue is out of order and ops rely on order: give an in-order one");
-    if (profile && !(flags & CL_QUEUE_PROFILING_ENABLE))
         return tfm__context_fail(
             ctx, TFM_ERROR_ARGUMENT,
-            "context_wrap: profiling needs a queue made with CL_QUEUE_PROFILING_ENABLE, this one is not");
+            "context_wrap: the queue belongs to another context or device: create it on the given ones");
+    if (flags & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
+        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
+                                 "context_wrap: the queue is out of order: pass an in-order queue");
+    if (profile && !(flags & CL_QUEUE_PROFILING_ENABLE))
+        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
+                                 "context_wrap: the queue does not profile: create it with CL_QUEUE_PROFILING_ENABLE");
     return TFM_OK;
 }
 
@@ -168,8 +168,8 @@ void tfm_context_free(tfm_context **pointer) {
     *pointer = NULL;
     if (atomic_fetch_sub(&ctx->refcount, 1) > 1)
         return;
-    char saved_message[TFM__MESSAGE_MAX]; /* what the cache, the file of times or an export cannot do is no failure of
-                                             this call */
+    char saved_message[TFM__MESSAGE_MAX]; /* failures of the cache, the trace or an export must not replace the caller's
+                                             error message */
     tfm__error_save(saved_message);
     tfm__cpu_partition_share(ctx, false);
     if (ctx->queue)
@@ -182,13 +182,13 @@ void tfm_context_free(tfm_context **pointer) {
         tfm__programs_export(ctx);
     tfm__kernel_export_add(ctx);
     tfm__error_restore(saved_message);
-    /* Kernels before programs, programs before the context: PoCL insists. */
+    /* Kernels before programs, programs before the context: PoCL requires it. */
     tfm__programs_free(ctx);
     tfm__kernel_pack_close(&ctx->pack);
     tfm__pool_free(ctx);
     if (ctx->queue)
         clReleaseCommandQueue(ctx->queue);
-    if (ctx->full_queue && ctx->full_queue != ctx->queue) /* it could not be taken again */
+    if (ctx->full_queue && ctx->full_queue != ctx->queue) /* switching back to all cores failed */
         clReleaseCommandQueue(ctx->full_queue);
     if (ctx->cl && !(ctx->cl_shared && tfm__cl_context_release(ctx->cl)))
         clReleaseContext(ctx->cl);
@@ -222,7 +222,7 @@ static void recover(tfm_context *ctx, int depth) {
     ctx->message[0] = 0;
     while (ctx->depth > depth)
         tfm_scope_close(ctx, 0, NULL);
-    if (out_of_memory) /* a driver that allocates late found no room beside the free blocks */
+    if (out_of_memory) /* a driver that allocates lazily ran out of memory: free unused blocks */
         tfm__pool_trim(ctx);
 }
 
@@ -268,8 +268,8 @@ tfm_dtype tfm__context_set_gemm_input_dtype(tfm_context *ctx, tfm_dtype inputs) 
 }
 
 const char *tfm__context_build_restriction(const tfm_context *ctx) {
-    return ctx->pack             ? "kernels come from a pack"
-           : ctx->exports        ? "kernels are exported, and its own would be missing"
+    return ctx->pack             ? "kernels are loaded from a pack"
+           : ctx->exports        ? "kernels are exported, and the library's own would be missing"
            : !ctx->info.compiler ? "the device has no compiler"
                                  : NULL;
 }

@@ -1,4 +1,4 @@
-/* The first failure of a context, which stays until it is cleared. */
+/* The context's first failure, which is sticky until it is cleared. */
 #include <stdio.h>
 #include "dev/device/context_internal.h"
 
@@ -34,8 +34,8 @@ tfm_status tfm__context_ready(const tfm_context *ctx, const char *what) {
 tfm_status tfm__cl_status(tfm_context *ctx, cl_int code) {
     if (!tfm__cl_is_memory(code))
         return TFM_ERROR_DEVICE;
-    /* Of a kernel that has crashed, drivers say "out of resources" too, and from then on of every call: where the queue
-     * no longer comes to its end, less work would not help. */
+    /* Drivers also report "out of resources" after a kernel crashed, and then for every call: if the queue no longer
+     * finishes, less work would not help. */
     return code != CL_OUT_OF_RESOURCES || (ctx->queue && clFinish(ctx->queue) == CL_SUCCESS) ? TFM_ERROR_MEMORY
                                                                                              : TFM_ERROR_DEVICE;
 }
@@ -46,7 +46,7 @@ const char *tfm__cl_advice(tfm_status status, cl_int code) {
     return code == CL_OUT_OF_RESOURCES ? ": a kernel may have crashed there; `tfm selftest` tells which" : "";
 }
 
-/* Before there is a queue, neither a batch nor a kernel has to do with it. */
+/* Without a queue yet, neither batch size nor a kernel is the cause. */
 tfm_status tfm__cl_fail(tfm_context *ctx, cl_int code, const char *what) {
     const tfm_status status = tfm__cl_status(ctx, code);
     return tfm__context_fail(ctx, status, "%s failed on %s with %s (%d)%s", what, ctx->info.name,

@@ -1,4 +1,4 @@
-/* What layers above keep with a context, each under a key of its own. */
+/* Context-local storage of the layers above, by key. */
 #include "dev/device/context_internal.h"
 
 struct tfm__storage_entry {

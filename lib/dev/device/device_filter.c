@@ -1,4 +1,4 @@
-/* Words that name devices: what they may be, which devices they match, and which of those is the best. */
+/* Device selectors: parsing, matching and ranking. */
 #include "dev/device/device_filter.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -73,10 +73,10 @@ tfm_status tfm__fail_with_device_list(const tfm__device *devices, size_t count, 
                              info->platform_index, info->device_index, info->name, info->platform,
                              info->error[0] ? " (cannot be used: " : "", info->error, info->error[0] ? ")" : "");
     }
-    return tfm__fail(TFM_ERROR_DEVICE, "%s; there is: %s", why, list);
+    return tfm__fail(TFM_ERROR_DEVICE, "%s; devices: %s", why, list);
 }
 
-/* Reads decimal digits up to `end`; -1 when there are none, or too many to be an index. */
+/* Reads decimal digits; -1 if there are none or too many for an index. */
 static long parse_digits(const char **at) {
     const char *start = *at;
     long value = 0;
@@ -93,7 +93,7 @@ static bool name_matches(const tfm__device *device, const char *part) {
            tfm__contains(info->platform, part) || tfm__contains(device->platform_vendor, part);
 }
 
-/* Whether the text is a number or begins like a pair: then it is never searched as a name. */
+/* A number, or text that begins like a pair, is never searched as a name. */
 tfm_status tfm__selector_parse(tfm__device_filter *out, const tfm__device *devices, size_t count,
                                tfm__device_selector selector) {
     const char *at = selector.text;
@@ -116,7 +116,7 @@ tfm_status tfm__selector_parse(tfm__device_filter *out, const tfm__device *devic
     }
     if (!negative && *at == 0 && out->second >= 0)
         return TFM_OK;
-    snprintf(why, sizeof(why), "%s \"%.100s\" is not a device: give " GRAMMAR, selector.source, selector.text);
+    snprintf(why, sizeof(why), "%s \"%.100s\" is not a device selector: use " GRAMMAR, selector.source, selector.text);
     return tfm__fail_with_device_list(devices, count, why);
 }
 
@@ -144,7 +144,7 @@ bool tfm__selector_may_be_list(const char *text) {
 bool tfm__selector_is_list(const char *text, const tfm__device *devices, size_t count) {
     if (!tfm__selector_may_be_list(text))
         return false;
-    if (!text[strspn(text, ", ")]) /* no words, though a name may have such a part */
+    if (!text[strspn(text, ", ")]) /* only separators: an empty list, though a device name may contain them */
         return true;
     for (size_t i = 0; i < count && strchr(text, ','); i++)
         if (devices[i].device && name_matches(&devices[i], text))
@@ -180,9 +180,9 @@ tfm_status tfm__selector_fail(const tfm__device *devices, size_t count, tfm__dev
         snprintf(why, sizeof(why), "%s \"%.100s\" is %s, which cannot be used: %s", selector.source, selector.text,
                  best->info.name, best->info.error);
     else if (query->by == TFM__BY_KIND)
-        snprintf(why, sizeof(why), "%s is \"%.100s\" and there are no %s here", selector.source, selector.text,
+        snprintf(why, sizeof(why), "%s is \"%.100s\" but there are no %s", selector.source, selector.text,
                  KINDS[query->kind].plural);
     else
-        snprintf(why, sizeof(why), "%s \"%.100s\" matches no device: give " GRAMMAR, selector.source, selector.text);
+        snprintf(why, sizeof(why), "%s \"%.100s\" matches no device: use " GRAMMAR, selector.source, selector.text);
     return tfm__fail_with_device_list(devices, count, why);
 }

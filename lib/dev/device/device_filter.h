@@ -1,28 +1,28 @@
-/* Words that name devices, as TFM_DEVICE has them: parsed, matched and refused (device_filter.c). */
+/* Device selectors, as in TFM_DEVICE: parse, match, report errors (device_filter.c). */
 #ifndef TFM_LIB_DEV_DEVICE_FILTER_H
 #define TFM_LIB_DEV_DEVICE_FILTER_H
 
 #include "dev/device/device_select.h"
 
-/* From this rank on a device is taken only by its name, and is not one of `all`. */
+/* Devices of this rank or more are selected only by name, and are not part of `all`. */
 enum { TFM__RANK_BY_NAME_ONLY = 5 };
 
 bool tfm__device_usable(const tfm__device *device);
-/* 0 is best. A device without a compiler needs program binaries made for it, an emulator is slow: only by name. */
+/* 0 is best. Devices without a compiler (they need a pack) and emulators (slow) are selected only by name. */
 int tfm__device_rank(const tfm_device_info *info);
-/* Whether a is to be taken before b. Within a platform the wider of two devices of one kind; compute units of different
- * vendors do not compare. */
+/* Whether to prefer a to b. Within a platform, of two devices of one kind the wider one; compute units of different
+ * vendors are not comparable. */
 bool tfm__device_better(const tfm_device_info *a, const tfm_device_info *b);
-/* Whether a device is one of those. */
+/* Whether the list contains the device. */
 bool tfm__devices_contain(const tfm__device *const *taken, size_t count, const tfm__device *device);
 
-/* What is wished for as it is said in a sentence, and who said it. */
+/* The selector's text, and its source for error messages. */
 typedef struct tfm__device_selector {
     const char *text;
     const char *source;
 } tfm__device_selector;
 
-/* What a selector may be, once parsed: an index, a pair, a kind, or a part of a name. */
+/* A parsed selector: an index, a pair, a kind, or a part of a name. */
 typedef struct tfm__device_filter {
     enum { TFM__BY_INDEX, TFM__BY_PAIR, TFM__BY_KIND, TFM__BY_NAME } by;
     long first, second;
@@ -30,21 +30,21 @@ typedef struct tfm__device_filter {
     const char *part;
 } tfm__device_filter;
 
-/* Whether a text is `all` or has a comma. */
+/* Whether the text is `all` or contains a comma. */
 bool tfm__selector_may_be_list(const char *text);
-/* Whether a text lists devices: it is `all`, or has commas that are not of a device's name. */
+/* Whether the text is a list of devices: `all`, or with commas that are not part of a device's name. */
 bool tfm__selector_is_list(const char *text, const tfm__device *devices, size_t count);
-/* Whether the text is a number or begins like a pair: then it is never searched as a name. */
+/* A number, or text that begins like a pair, is never searched as a name. */
 tfm_status tfm__selector_parse(tfm__device_filter *out, const tfm__device *devices, size_t count,
                                tfm__device_selector selector);
-/* The best match that is not among those taken, or NULL. One that cannot be used is taken only when it is the only
- * match, so that its reason is told. */
+/* The best match that is not yet taken, or NULL. An unusable device is returned only if nothing else matches, so that
+ * its error can be reported. */
 const tfm__device *tfm__device_filter_match(const tfm__device *devices, size_t count, const tfm__device_filter *query,
                                             const tfm__device *const *taken, size_t taken_count);
-/* Says why a selector comes to no device, or to `best`, which cannot be used. */
+/* Reports why a selector matches no device, or only the unusable `best`. */
 tfm_status tfm__selector_fail(const tfm__device *devices, size_t count, tfm__device_selector selector,
                               const tfm__device_filter *query, const tfm__device *best);
-/* Fails with `why` and the list of what there is, in one line. */
+/* Fails with `why` and the list of devices, in one line. */
 tfm_status tfm__fail_with_device_list(const tfm__device *devices, size_t count, const char *why);
 
 /* Appends to a bounded text. */

@@ -1,5 +1,4 @@
-/* The list of devices. Drivers are taken as they come: one that fails is a row that says so, and the rest is
- * listed. */
+/* The list of devices. A platform or device that fails is a row with its error; the others are still listed. */
 #include <stdio.h>
 #include <string.h>
 #include "dev/device/device_select.h"
@@ -9,7 +8,7 @@
 #define NEEDED_MAJOR 1
 #define NEEDED_MINOR 2
 
-/* What software that plays a GPU or an FPGA calls itself. They are correct and very slow. */
+/* Names of software that emulates a GPU or an FPGA: correct and very slow. */
 static const char *const EMULATORS[] = {"llvmpipe", "softpipe", "lavapipe", "swrast",      "swiftshader",
                                         "emulat",   "simulat",  "oclgrind", "basic render"};
 
@@ -29,7 +28,7 @@ static tfm_device_type type_of(cl_device_type bits) {
     return bits & CL_DEVICE_TYPE_CPU ? TFM_DEVICE_CPU : TFM_DEVICE_OTHER;
 }
 
-/* The answers that a device must give to be used. */
+/* Properties that a usable device must report. */
 struct device_numbers {
     cl_device_type type;
     cl_bool available, compiler, little;
@@ -37,7 +36,7 @@ struct device_numbers {
     cl_ulong memory, max_alloc;
 };
 
-/* Asks for all of them; the name of the first that is not given in *asked. */
+/* Queries all of them; *asked is the name of the first that fails. */
 static cl_int query_numbers(struct device_numbers *out, const char **asked, cl_device_id device) {
     const struct {
         cl_device_info what;
@@ -62,7 +61,7 @@ static cl_int query_numbers(struct device_numbers *out, const char **asked, cl_d
     return error;
 }
 
-/* What tfm needs and OpenCL leaves to drivers of its embedded profile, if it is not there; else NULL. */
+/* A feature that tfm needs and the embedded profile makes optional, if missing; else NULL. */
 static const char *missing_feature(const tfm__capabilities *capabilities, const char *profile) {
     if (strcmp(profile, "FULL_PROFILE") == 0)
         return NULL;
@@ -74,7 +73,7 @@ static const char *missing_feature(const tfm__capabilities *capabilities, const 
     return capabilities->has & TFM__HAS_INF_NAN ? NULL : "infinity and NaN (CL_FP_INF_NAN)";
 }
 
-/* Fills a row; the first answer that is missing or too little becomes its error. */
+/* Fills a row; the first missing or insufficient property becomes its error. */
 static void describe(tfm_device_info *info, cl_device_id device) {
     struct device_numbers answers = {0};
     tfm__capabilities capabilities;
@@ -92,7 +91,7 @@ static void describe(tfm_device_info *info, cl_device_id device) {
     }
     if (error == CL_SUCCESS)
         error = query_numbers(&answers, &asked, device);
-    if (!info->name[0]) /* for sentences */
+    if (!info->name[0]) /* for messages */
         snprintf(info->name, sizeof(info->name), "a device without a name");
     tfm__cl_device_string(info->vendor, sizeof(info->vendor), device, CL_DEVICE_VENDOR);
     tfm__cl_device_string(info->driver, sizeof(info->driver), device, CL_DRIVER_VERSION);
@@ -106,17 +105,16 @@ static void describe(tfm_device_info *info, cl_device_id device) {
     info->fp16 = capabilities.has & TFM__HAS_FP16;
     info->emulator = is_emulator(info);
     if (error != CL_SUCCESS)
-        snprintf(info->error, sizeof(info->error), "clGetDeviceInfo(%s) failed with %s (%d): see to its driver", asked,
+        snprintf(info->error, sizeof(info->error), "clGetDeviceInfo(%s) failed with %s (%d): check its driver", asked,
                  tfm__cl_error_name(error), (int)error);
     else if (answers.available != CL_TRUE)
         snprintf(info->error, sizeof(info->error), "the driver says that the device is not available now");
     else if (sscanf(info->opencl, "OpenCL %d.%d", &major, &minor) != 2 || major < NEEDED_MAJOR ||
              (major == NEEDED_MAJOR && minor < NEEDED_MINOR))
-        snprintf(info->error, sizeof(info->error), "it speaks \"%s\" and tfm needs OpenCL %d.%d or later", info->opencl,
-                 NEEDED_MAJOR, NEEDED_MINOR);
+        snprintf(info->error, sizeof(info->error), "it reports \"%s\", and tfm needs OpenCL %d.%d or later",
+                 info->opencl, NEEDED_MAJOR, NEEDED_MINOR);
     else if ((answers.little == CL_TRUE) != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__))
-        snprintf(info->error, sizeof(info->error),
-                 "the bytes of its numbers are in the other order than the host's: name another device");
+        snprintf(info->error, sizeof(info->error), "its byte order is different from the host's: name another device");
     else if (info->compiler && capabilities.opencl_c > 0 && capabilities.opencl_c < 12)
         snprintf(info->error, sizeof(info->error),
                  "its compiler takes OpenCL C %d.%d at most and tfm's kernels are OpenCL C 1.2: update its driver, or "
@@ -127,11 +125,11 @@ static void describe(tfm_device_info *info, cl_device_id device) {
                  "its profile is \"%s\", without %s, which tfm needs: name another device", profile, lack);
 }
 
-/* Why a platform lists no devices, and what to do. `code` is what clGetDeviceIDs came to. */
+/* Why a platform lists no devices, and what to do. `code` is the result of clGetDeviceIDs. */
 static void explain_empty(char *out, size_t size, const char *platform, cl_int code) {
     const char *enabled = getenv("RUSTICL_ENABLE");
     if (code != CL_SUCCESS && code != CL_DEVICE_NOT_FOUND)
-        snprintf(out, size, "clGetDeviceIDs failed with %s (%d): see to its driver", tfm__cl_error_name(code),
+        snprintf(out, size, "clGetDeviceIDs failed with %s (%d): check its driver", tfm__cl_error_name(code),
                  (int)code);
     else if (strcmp(platform, TFM__POCL) == 0 && tfm__pocl_cache_error(out, size))
         return;
@@ -142,7 +140,7 @@ static void explain_empty(char *out, size_t size, const char *platform, cl_int c
                  enabled);
     else if (strcmp(platform, "rusticl") == 0)
         snprintf(out, size,
-                 "it shows only devices whose Mesa driver is named: set RUSTICL_ENABLE=iris for Intel, radeonsi for "
+                 "it lists only devices whose Mesa driver is named: set RUSTICL_ENABLE=iris for Intel, radeonsi for "
                  "AMD, nouveau for NVIDIA, llvmpipe for the CPU");
     else
         snprintf(out, size, "the platform has no devices (%s)", tfm__cl_error_name(CL_DEVICE_NOT_FOUND));
@@ -158,8 +156,7 @@ static tfm__device *grow(tfm__device **rows, size_t *count) {
     return row;
 }
 
-/* Appends a platform's devices, or the one row that says why there are none. `index` counts devices, not
- * rows. */
+/* Appends a platform's devices, or one row with the reason why there are none. `index` counts devices, not rows. */
 static tfm_status add_platform(tfm__device **rows, size_t *count, int *index, int platform_index,
                                cl_platform_id platform) {
     char name[sizeof((*rows)->info.platform)], vendor[sizeof((*rows)->platform_vendor)];
@@ -201,8 +198,7 @@ static tfm_status add_platform(tfm__device **rows, size_t *count, int *index, in
     return status;
 }
 
-/* All platforms, for free(). None at all is the one failure that every fresh machine sees, so it says what to
- * do. */
+/* All platforms, for free(). Having none is common on a new machine, so the message says what to install. */
 static tfm_status find_platforms(cl_platform_id **out, cl_uint *count) {
     const char *vendors = getenv("OCL_ICD_VENDORS");
     *out = NULL;
@@ -225,7 +221,7 @@ static tfm_status find_platforms(cl_platform_id **out, cl_uint *count) {
         return TFM_OK;
     free(*out);
     *out = NULL;
-    return tfm__fail(TFM_ERROR_DEVICE, "clGetPlatformIDs failed with %s (%d): see to the OpenCL drivers",
+    return tfm__fail(TFM_ERROR_DEVICE, "clGetPlatformIDs failed with %s (%d): check the OpenCL drivers",
                      tfm__cl_error_name(error), (int)error);
 }
 
@@ -255,7 +251,7 @@ tfm_status tfm__device_describe(tfm_device_info *out, cl_platform_id *platform, 
     *platform = NULL;
     cl_int error = clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(*platform), platform, NULL);
     if (error != CL_SUCCESS)
-        return tfm__fail(TFM_ERROR_DEVICE, "the cl_device_id given is not one: clGetDeviceInfo failed with %s (%d)",
+        return tfm__fail(TFM_ERROR_DEVICE, "the cl_device_id is invalid: clGetDeviceInfo failed with %s (%d)",
                          tfm__cl_error_name(error), (int)error);
     tfm__cl_query_string(out->platform, sizeof(out->platform), *platform, NULL, CL_PLATFORM_NAME);
     describe(out, device);
@@ -284,14 +280,14 @@ tfm_status tfm__device_fingerprint_query(tfm__device_fingerprint *out, cl_device
         error = tfm__cl_query_string(out->text[i], sizeof(out->text[i]), platform, i < 2 ? NULL : device, ASKED[i]);
     if (error == CL_SUCCESS)
         return TFM_OK;
-    return tfm__fail(TFM_ERROR_DEVICE, "the OpenCL driver does not say what the device is: %s (%d)",
+    return tfm__fail(TFM_ERROR_DEVICE, "the OpenCL driver does not identify the device: %s (%d)",
                      tfm__cl_error_name(error), (int)error);
 }
 
 char *tfm__device_fingerprint_text(cl_device_id device) {
-    tfm__device_fingerprint said;
-    if (tfm__device_fingerprint_query(&said, device) != TFM_OK)
+    tfm__device_fingerprint fingerprint;
+    if (tfm__device_fingerprint_query(&fingerprint, device) != TFM_OK)
         return NULL;
-    return tfm__format("%s | %s | %s | %s | %s | %s", said.text[0], said.text[1], said.text[2], said.text[3],
-                       said.text[4], said.text[5]);
+    return tfm__format("%s | %s | %s | %s | %s | %s", fingerprint.text[0], fingerprint.text[1], fingerprint.text[2],
+                       fingerprint.text[3], fingerprint.text[4], fingerprint.text[5]);
 }

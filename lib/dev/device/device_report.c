@@ -1,4 +1,4 @@
-/* What a device says of itself, as text for reports: nothing of it is looked at to choose kernels. */
+/* A clinfo-like report of device properties. Kernel selection does not use it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static void format_fp_config(char *text, size_t size, cl_device_fp_config config
             snprintf(text + strlen(text), size - strlen(text), "%s%s", text[0] ? " " : "", WORDS[i].word);
 }
 
-/* The answer as text: "" where the driver gives none. */
+/* The answer as text: "" if the query fails. */
 static void query_text(char *text, cl_device_id device, cl_device_info what, info_kind kind) {
     union {
         cl_uint uint;
@@ -92,7 +92,7 @@ static void query_text(char *text, cl_device_id device, cl_device_info what, inf
         format_fp_config(text, MAX_TEXT, answer.config);
         break;
     case LOCAL_KIND:
-        snprintf(text, MAX_TEXT, "%s", answer.local == CL_LOCAL ? "of its own" : "global");
+        snprintf(text, MAX_TEXT, "%s", answer.local == CL_LOCAL ? "dedicated" : "global");
         break;
     default:
         snprintf(text, MAX_TEXT, "%s", answer.yes ? "yes" : "no");

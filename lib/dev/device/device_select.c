@@ -1,4 +1,4 @@
-/* Which devices are meant: the TFM_DEVICE grammar, the ranking where nothing is said, and the list that marks them. */
+/* Device selection: the TFM_DEVICE grammar, the default ranking, and the list that marks the selected devices. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -7,8 +7,7 @@
 #include "dev/device/device_filter.h"
 
 static tfm_status fail_empty_selector(tfm__device_selector selector) {
-    return tfm__fail(TFM_ERROR_DEVICE,
-                     "%s is a list of devices with an empty place: put a device between each two commas",
+    return tfm__fail(TFM_ERROR_DEVICE, "%s is a list of devices with an empty item: put one device between two commas",
                      selector.source);
 }
 
@@ -33,8 +32,8 @@ static tfm_status select_by_selector(const tfm__device **out, const tfm__device 
     return TFM_OK;
 }
 
-/* The best device that computes. A single candidate is not probed: there is nothing else to take, and the
- * probe's compilation is a good part of a warm start. */
+/* The best usable device. A single candidate is not probed: there is no alternative, and compiling the probe is a large
+ * part of a warm start. */
 static tfm_status select_ranked(const tfm__device **out, const tfm__device *devices, size_t count) {
     size_t candidates = 0;
     bool pocl = false;
@@ -42,7 +41,7 @@ static tfm_status select_ranked(const tfm__device **out, const tfm__device *devi
         candidates += tfm__device_usable(&devices[i]);
         pocl = pocl || strcmp(devices[i].info.platform, TFM__POCL) == 0;
     }
-    if (candidates == 0) /* where PoCL is installed, the list says what it lacks */
+    if (candidates == 0) /* lists what an installed PoCL lacks */
         return tfm__fail_with_device_list(
             devices, count,
             pocl ? "no OpenCL device can be used"
@@ -65,11 +64,11 @@ static tfm_status select_ranked(const tfm__device **out, const tfm__device *devi
             return TFM_OK;
         }
         tfm__text_append(failures, sizeof(failures), "%s%s", failures[0] ? "; " : "", tfm_error_message());
-        tfm__log(TFM_LOG_WARNING, "device %d is passed over: %s", best->info.index, tfm_error_message());
+        tfm__log(TFM_LOG_WARNING, "device %d is skipped: %s", best->info.index, tfm_error_message());
         last = best;
     }
     char why[1280];
-    snprintf(why, sizeof(why), "no OpenCL device computes a small kernel right (%s): set TFM_DEVICE to take one anyway",
+    snprintf(why, sizeof(why), "no OpenCL device passes the probe kernel (%s): set TFM_DEVICE to use one anyway",
              failures);
     return tfm__fail_with_device_list(devices, count, why);
 }
@@ -94,7 +93,7 @@ bool tfm__devices_is_list(const char *wanted) {
     return text && tfm__selector_may_be_list(text);
 }
 
-/* Adds all devices that are not taken yet, the best first, but those that are taken by name alone or do not compute. */
+/* Adds all remaining devices, best first, except unusable ones and those selected only by name. */
 static void add_all(const tfm__device **taken, size_t *taken_count, const tfm__device *devices, size_t count) {
     char saved_message[TFM__MESSAGE_MAX];
     tfm__error_save(saved_message);
@@ -112,12 +111,12 @@ static void add_all(const tfm__device **taken, size_t *taken_count, const tfm__d
         if (tfm__device_probe(best) == TFM_OK)
             taken[(*taken_count)++] = best;
         else
-            tfm__log(TFM_LOG_WARNING, "device %d is passed over: %s", best->info.index, tfm_error_message());
+            tfm__log(TFM_LOG_WARNING, "device %d is skipped: %s", best->info.index, tfm_error_message());
         tfm__error_restore(saved_message);
     }
 }
 
-/* Adds the device that one word of a list names: of several the best that is not taken yet. */
+/* Adds the device that one item of a list names: the best match that is not yet taken. */
 static tfm_status add_one(const tfm__device **taken, size_t *taken_count, const tfm__device *devices, size_t count,
                           tfm__device_selector selector) {
     tfm__device_filter query;
@@ -138,7 +137,7 @@ static tfm_status add_one(const tfm__device **taken, size_t *taken_count, const 
     return TFM_OK;
 }
 
-/* The words between the commas of `text`, which changes. */
+/* Adds the items of the comma-separated `text`, which is modified. */
 static tfm_status add_listed(const tfm__device **taken, size_t *taken_count, const tfm__device *devices, size_t count,
                              char *text, const char *source) {
     tfm_status status = TFM_OK;
@@ -157,7 +156,7 @@ static tfm_status add_listed(const tfm__device **taken, size_t *taken_count, con
             status = add_one(taken, taken_count, devices, count, (tfm__device_selector){word, source});
     }
     if (status == TFM_OK && *taken_count == 0)
-        status = tfm__fail_with_device_list(devices, count, "no OpenCL device can be used but by its name");
+        status = tfm__fail_with_device_list(devices, count, "no OpenCL device can be used except by name");
     return status;
 }
 
@@ -246,8 +245,7 @@ tfm_status tfm_devices_list(tfm_device_info **out, size_t *count) {
         *out = NULL;
         return TFM_ERROR_MEMORY;
     }
-    /* A TFM_DEVICE that matches nothing does not keep one from seeing what there is: then no row is chosen, and that is
-     * no failure of this call. */
+    /* The list works even if TFM_DEVICE matches nothing: then no row is marked, and the error message is restored. */
     char saved_message[TFM__MESSAGE_MAX];
     tfm__error_save(saved_message);
     const bool any = tfm__devices_select(taken, &chosen, rows, found, NULL) == TFM_OK;

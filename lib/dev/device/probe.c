@@ -1,6 +1,5 @@
-/* The probe: a driver may list a device, build for it, and still not compute. Asked only where the ranking
- * has a choice, and once per device and driver, since a compilation costs more than the rest of a warm start.
- */
+/* The probe detects devices that list and build but do not compute correctly. It runs only if the ranking has a choice,
+ * and once per device and driver, because compilation costs more than the rest of a warm start. */
 #include <math.h>
 #include <string.h>
 #include "dev/cache/cache.h"
@@ -10,7 +9,7 @@
 #define ITEMS 64
 #define TOLERANCE 1e-5
 
-/* What the probe holds while it runs, released in one place. */
+/* OpenCL objects of the probe, released together. */
 struct probe_objects {
     cl_context context;
     cl_command_queue queue;
@@ -64,7 +63,7 @@ static cl_int compute(struct probe_objects *objects, float *output) {
 
 static void release(struct probe_objects *objects) {
     if (objects->queue)
-        clFinish(objects->queue); /* a read that failed may have left the kernel running */
+        clFinish(objects->queue); /* the kernel may still run after a failed read */
     if (objects->y)
         clReleaseMemObject(objects->y);
     if (objects->x)
@@ -79,7 +78,7 @@ static void release(struct probe_objects *objects) {
         clReleaseContext(objects->context);
 }
 
-/* Whether y is what the kernel's formula gives in double precision. */
+/* Whether y matches the kernel's formula in double precision. */
 static bool is_correct(const float *x, const float *y) {
     for (int i = 0; i < ITEMS; i++) {
         double expected = exp((double)x[i]);
@@ -103,10 +102,10 @@ static tfm_status run_probe(const tfm__device *device, const char *text) {
         error = compute(&objects, y);
     release(&objects);
     if (error != CL_SUCCESS)
-        return tfm__fail(TFM_ERROR_DEVICE, "%s does not run a small kernel: %s (%d)", device->info.name,
+        return tfm__fail(TFM_ERROR_DEVICE, "%s does not run the probe kernel: %s (%d)", device->info.name,
                          tfm__cl_error_name(error), (int)error);
     if (!is_correct(x, y))
-        return tfm__fail(TFM_ERROR_DEVICE, "%s gives wrong numbers for a small kernel", device->info.name);
+        return tfm__fail(TFM_ERROR_DEVICE, "%s computes wrong results in the probe kernel", device->info.name);
     return TFM_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Launching: arguments by name, errors with the kernel's name. */
+/* Kernel launches: named arguments, and errors with the kernel's name. */
 #include <stdio.h>
 #include <string.h>
 #include "dev/device/context_internal.h"
@@ -9,13 +9,13 @@ static int parameter_count(const tfm__arg *arg) {
     return arg->kind == TFM__ARG_TENSOR ? 2 : 1;
 }
 
-/* PoCL renames parameters that are called like built-in functions: `length` is `_cl_length` there. */
+/* PoCL renames parameters that are named like built-in functions: `length` becomes `_cl_length`. */
 static bool same_name(const char *driver, const char *ours) {
     return strcmp(driver, ours) == 0 || (strncmp(driver, "_cl_", 4) == 0 && strcmp(driver + 4, ours) == 0);
 }
 
-/* Once per kernel, where the driver keeps names: the n-th argument is the one that the kernel calls so. A tensor's
- * second parameter, its offset, follows by the prelude's macro. */
+/* Checks argument names once per kernel, if the driver keeps them. A tensor's second parameter, its offset, follows by
+ * the prelude's macro. */
 static tfm_status check_names(tfm_context *ctx, tfm__kernel *kernel, size_t count, const tfm__arg *args) {
     cl_uint index = 0;
     for (size_t i = 0; i < count; i++) {
@@ -42,19 +42,19 @@ size_t tfm__kernel_max_workgroup(const tfm_context *ctx, tfm__kernel *kernel) {
         clGetKernelWorkGroupInfo(kernel->cl, ctx->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof(most), &most, NULL);
     clGetKernelWorkGroupInfo(kernel->cl, ctx->device, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, sizeof(multiple),
                              &multiple, NULL);
-    /* Mesa 22.3 gives the size of a sub-group for either question, whatever the kernel. */
+    /* Mesa 22.3 answers either query with the sub-group size, for every kernel. */
     const bool untold = most == multiple && strcmp(ctx->info.platform, "rusticl") == 0;
     kernel->max_workgroup = asked == CL_SUCCESS && most > 0 && !untold ? most : SIZE_MAX;
     return kernel->max_workgroup;
 }
 
 static tfm_status refuse(tfm_context *ctx, tfm__kernel *kernel, const tfm__arg *arg, cl_int error) {
-    return tfm__context_fail(ctx, TFM_ERROR_DEVICE, "kernel %s: argument '%s' is not taken by %s: %s (%d)",
-                             kernel->name, arg->name, ctx->info.name, tfm__cl_error_name(error), (int)error);
+    return tfm__context_fail(ctx, TFM_ERROR_DEVICE, "kernel %s: argument '%s' is rejected by %s: %s (%d)", kernel->name,
+                             arg->name, ctx->info.name, tfm__cl_error_name(error), (int)error);
 }
 
-/* A scalar stays set until it is set anew, and most are what they were at the last launch. Buffers are set every time:
- * another one may have got the handle of one that is gone. */
+/* A scalar keeps its value, and most equal those of the last launch. Buffers are set every time: a new buffer may reuse
+ * the handle of a freed one. */
 static cl_int set_scalar(tfm__kernel *kernel, cl_uint index, const void *value, size_t size) {
     uint64_t bits = 0;
     memcpy(&bits, value, size);
@@ -94,22 +94,21 @@ static size_t workgroup_items(const tfm__grid *grid) {
     return grid->local[0] * grid->local[1] * grid->local[2];
 }
 
-/* Where work-groups share rows, a group that is larger than what the driver says of the kernel is not even tried: not
- * every driver refuses it, some run it wrong. Whether the context has smaller ones now. */
+/* If work-groups share rows, a group larger than the driver's limit for the kernel is not launched: some drivers run it
+ * with wrong results instead of refusing it. Returns whether the context's limit was lowered. */
 static bool exceeds_workgroup_limit(tfm_context *ctx, tfm__kernel *kernel, const tfm__grid *grid) {
     const size_t items = workgroup_items(grid);
     if (ctx->tuning.class != TFM__CLASS_GPU || items <= tfm__kernel_max_workgroup(ctx, kernel))
         return false;
     char what[256];
-    snprintf(what, sizeof(what), "kernel %s has %zux%zux%zu items in a group, of which %s takes %zu", kernel->name,
+    snprintf(what, sizeof(what), "kernel %s has %zux%zux%zu items per work-group, %s allows %zu", kernel->name,
              grid->local[0], grid->local[1], grid->local[2], ctx->info.name, kernel->max_workgroup);
     return tfm__workgroup_limit_reduce(ctx, what, items, kernel->max_workgroup);
 }
 
-/* Whether a launch failed for the size of its groups; then the context has smaller ones now. On CPU-style devices,
- * whose groups are of one item but for the plain product's, what the driver says of the kernel counts only here, since
- * drivers of CPUs tell less than what they run. "Out of resources" may also be want of memory, so there it must agree.
- */
+/* Whether a launch failed because of its work-group size; the context's limit is lowered then. CPU-style devices use
+ * groups of one item, except for the reference GEMM, and CPU drivers report less than they run, so the driver's limit
+ * counts only here. "Out of resources" may also mean too little memory, so there the limit must agree. */
 static bool refused_for_workgroup(tfm_context *ctx, tfm__kernel *kernel, const tfm__grid *grid, cl_int error) {
     const size_t items = workgroup_items(grid);
     bool large = error == CL_INVALID_WORK_GROUP_SIZE || error == CL_INVALID_WORK_ITEM_SIZE;
@@ -119,15 +118,16 @@ static bool refused_for_workgroup(tfm_context *ctx, tfm__kernel *kernel, const t
         large = items > tfm__kernel_max_workgroup(ctx, kernel) || local > ctx->limits.local_bytes;
     }
     char what[256];
-    snprintf(what, sizeof(what), "kernel %s does not run in groups of %zux%zux%zu items on %s: %s (%d)", kernel->name,
-             grid->local[0], grid->local[1], grid->local[2], ctx->info.name, tfm__cl_error_name(error), (int)error);
+    snprintf(what, sizeof(what), "kernel %s does not run in work-groups of %zux%zux%zu items on %s: %s (%d)",
+             kernel->name, grid->local[0], grid->local[1], grid->local[2], ctx->info.name, tfm__cl_error_name(error),
+             (int)error);
     return large && tfm__workgroup_limit_reduce(ctx, what, items, tfm__kernel_max_workgroup(ctx, kernel));
 }
 
 static tfm_status wait_failed(tfm_context *ctx, const char *what, const tfm__kernel *kernel, cl_int error) {
-    char sentence[256];
-    snprintf(sentence, sizeof(sentence), "%s kernel %s", what, kernel->name);
-    return tfm__cl_fail_wait(ctx, error, sentence);
+    char subject[256];
+    snprintf(subject, sizeof(subject), "%s kernel %s", what, kernel->name);
+    return tfm__cl_fail_wait(ctx, error, subject);
 }
 
 tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, size_t count, const tfm__arg *args) {
@@ -147,7 +147,7 @@ tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, si
         return TFM_OK;
     cl_event event = NULL;
     ctx->launches++;
-    /* PoCL compiles when a kernel first runs, and again for other groups: that is waited for and counted. */
+    /* PoCL compiles at a kernel's first run and for each new local size: wait for it and count it as a build. */
     const bool compiles = kernel->built_here && memcmp(kernel->local, grid.local, sizeof(grid.local)) != 0;
     cl_int waited = compiles ? clFinish(ctx->queue) : CL_SUCCESS;
     if (waited != CL_SUCCESS)

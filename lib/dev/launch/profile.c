@@ -1,4 +1,4 @@
-/* Time per kernel from the device's own events: a table, or a trace in Chrome's trace-event format. */
+/* Time per kernel from OpenCL events: a table, or a trace in Chrome's trace-event format. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -6,9 +6,9 @@
 #include <unistd.h>
 #include "dev/launch/profile.h"
 
-/* Launches whose events are held before the oldest half is read. */
+/* Launches with unread events, before the oldest half is read. */
 #define PENDING 1024
-/* And spans of the host; more than these, with few launches, are left out. */
+/* The same for host spans; with few launches, more are dropped. */
 #define SPANS 4096
 
 struct launch {
@@ -16,10 +16,10 @@ struct launch {
     size_t kernel; /* in `kernels` */
     tfm__grid grid;
     bool has_grid;
-    double enqueued; /* by the host's clock, in seconds */
+    double enqueued; /* host clock, in seconds */
 };
 
-/* What the host did meanwhile, by its clock. */
+/* A span of host work, by the host's clock. */
 typedef struct span {
     const char *name;
     double begun, ended;
@@ -36,11 +36,11 @@ struct tfm__profile {
     size_t count;
     total *kernels;
     size_t kernel_count;
-    uint64_t lost;     /* launches that the driver gave no times for */
-    cl_int lost_error; /* the first reason */
+    uint64_t lost;     /* launches without times from the driver */
+    cl_int lost_error; /* its first error */
     FILE *trace;       /* NULL: a table at the end */
     char *path;
-    bool first; /* no event is written yet: its time is 0 in the trace */
+    bool first; /* no event is written yet; the first has time 0 in the trace */
     uint64_t origin;
     span spans[SPANS]; /* not written yet */
     size_t span_count;
@@ -48,7 +48,7 @@ struct tfm__profile {
     double ahead; /* seconds by which the host's clock is ahead of the device's */
 };
 
-/* What TFM_PROFILE asks for: NULL nothing, "1" the table, else a path. */
+/* The target of TFM_PROFILE: NULL nothing, "1" the table, else a path. */
 static const char *trace_target(void) {
     const char *text = getenv("TFM_PROFILE");
     return text && text[0] && strcmp(text, "0") != 0 ? text : NULL;
@@ -101,8 +101,7 @@ tfm_status tfm__profile_open(tfm__profile **out) {
     return TFM_OK;
 }
 
-/* The total of `name`, made when it is new; kernel_count where memory is out. Few kernels: a scan is enough.
- */
+/* The total of `name`, created if new; kernel_count without memory. Few kernels: a linear search is enough. */
 static size_t find_kernel(tfm__profile *profile, const char *name) {
     size_t i = 0;
     while (i < profile->kernel_count && strcmp(profile->kernels[i].name, name) != 0)
@@ -139,7 +138,7 @@ static void write_event(tfm__profile *profile, const struct launch *launch, uint
         profile->first = false;
         profile->origin = start;
     }
-    /* Microseconds, written from the integers so that no locale and no rounding comes between. */
+    /* Microseconds, formatted from integers: independent of locale and rounding. */
     uint64_t ts = start > profile->origin ? start - profile->origin : 0, duration = end - start;
     fputs(",\n{\"name\":\"", file);
     write_name(file, profile->kernels[launch->kernel].name);
@@ -152,8 +151,8 @@ static void write_event(tfm__profile *profile, const struct launch *launch, uint
     fputc('}', file);
 }
 
-/* Driver and host note a launch at nearly the same instant, the host last: how far their clocks are apart is the least
- * that any launch says. */
+/* Driver and host record a launch almost at once, the host last: the clock offset is the smallest difference of any
+ * launch. */
 static void compare_clocks(tfm__profile *profile, const struct launch *launch) {
     cl_ulong queued = 0;
     if (clGetEventProfilingInfo(launch->event, CL_PROFILING_COMMAND_QUEUED, sizeof(queued), &queued, NULL) !=
@@ -166,7 +165,7 @@ static void compare_clocks(tfm__profile *profile, const struct launch *launch) {
     profile->clocks_compared = true;
 }
 
-/* Those of before the first launch are left out, for there is no time 0 then. */
+/* Drops spans from before the first launch, since the trace has no time 0 then. */
 static void write_spans(tfm__profile *profile) {
     for (size_t i = 0; i < profile->span_count && profile->clocks_compared && !profile->first; i++) {
         const span *s = &profile->spans[i];
@@ -213,8 +212,7 @@ static void read_launch(tfm__profile *profile, const struct launch *launch) {
     write_event(profile, launch, start, end);
 }
 
-/* Reads and releases the oldest `count` launches. In an in-order queue the last of them is done when all are.
- */
+/* Reads and releases the oldest `count` launches. The queue is in order: when the last is complete, all are. */
 static void drain(tfm__profile *profile, size_t count) {
     if (count == 0)
         return;

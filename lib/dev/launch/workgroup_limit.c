@@ -1,23 +1,19 @@
-/* Smaller work-groups, once a driver has refused those that the tuning asks for. Ops read the tuning at any point of a
- * call, so the call in which that happens fails, and whoever made it begins anew: kernels are kept by their group, so
- * that those from before are not mistaken for the new ones. */
+/* Lowers the work-group limit after a driver refused the tuning's. Ops read the tuning at any point of a call, so the
+ * current call fails and its caller repeats it. Kernels are keyed by group size, so old and new ones do not mix. */
 #include <inttypes.h>
 #include "dev/device/context_internal.h"
 
-enum {
-    MIN_SUPPORTED_WORKGROUP = 256
-}; /* items of a group that any kernel has, whatever the tuning says: the plain product's */
+enum { MIN_SUPPORTED_WORKGROUP = 256 }; /* items per group of the reference GEMM, independent of the tuning */
 
 static void fail_for_retry(tfm_context *ctx, const char *what) {
     tfm__log(ctx->workgroups_reduced ? TFM_LOG_INFO : TFM_LOG_WARNING,
-             "%s refuses kernels for the size of their work-groups: they have at most %zu items from now on, and "
-             "what was begun is begun anew (%s)",
+             "%s refuses kernels for the size of their work-groups: the new limit is %zu items, and the call is "
+             "repeated (%s)",
              ctx->info.name, ctx->limits.max_group, what);
     ctx->workgroups_reduced = true;
-    tfm__context_fail(
-        ctx, TFM_ERROR_AGAIN,
-        "%s: the context's work-groups have at most %zu items from now on: clear its error and call again", what,
-        ctx->limits.max_group);
+    tfm__context_fail(ctx, TFM_ERROR_AGAIN,
+                      "%s: the context's work-groups now have at most %zu items: clear its error and call again", what,
+                      ctx->limits.max_group);
 }
 
 bool tfm__workgroup_limit_reduce(tfm_context *ctx, const char *what, size_t items, size_t most) {

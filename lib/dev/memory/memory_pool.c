@@ -1,15 +1,15 @@
-/* The context's memory: blocks in size classes, given back by scope. The queue is in order, so a block may serve a new
- * tensor as soon as its scope is closed, even while kernels that read the old one wait in the queue. Blocks that nobody
- * uses are kept for the next who need some, but not for ever; in a context that trains, not too many. */
+/* The context's memory pool: blocks in size classes, freed by scope. The queue is in order, so a block is reusable once
+ * its scope closes, even while enqueued kernels still read the old tensor. Unused blocks are cached, but not forever;
+ * contexts that train keep fewer. */
 #include "dev/memory/memory_pool.h"
 #include <inttypes.h>
 #include "dev/device/context_internal.h"
 
 enum { CLASSES_PER_OCTAVE = 4, MIN_RESERVE = 4 << 20 };
-/* A block goes when so many others have come back since it did; and how often it is looked for such blocks. */
+/* A block is released after this many later frees; and the interval of that check, in frees. */
 enum { MAX_AGE = 1 << 14, AGE_CHECK_INTERVAL = 1 << 10 };
 
-/* Four classes an octave: at most a quarter of a block is wasted. */
+/* Four classes per octave: at most a quarter of a block is wasted. */
 static int size_class(uint64_t bytes, uint64_t *rounded) {
     uint64_t base = 256;
     for (int octave = 0;; octave++, base *= 2) {
@@ -66,15 +66,14 @@ static void free_list_remove(tfm_context *ctx, tfm_buffer *buffer) {
     tfm__pool_list_remove(buffer);
 }
 
-/* The driver keeps it until the kernels that use it have run. */
+/* The driver keeps the memory until the kernels that use it have run. */
 static void release_block(tfm_context *ctx, tfm_buffer *buffer) {
     ctx->releasing_bytes += buffer->bytes;
     free_list_remove(ctx, buffer);
     release_memory(buffer);
 }
 
-/* Batches of many shapes leave blocks of many sizes, and the rarest shape is still to come: without this the memory of
- * a server grew for as long as it ran. */
+/* Batches of many shapes leave blocks of many sizes: without this a server's memory grew for as long as it ran. */
 static void release_old_blocks(tfm_context *ctx) {
     for (int i = 0; i < TFM__SIZE_CLASSES; i++)
         for (tfm_buffer *buffer = ctx->free[i], *next; buffer; buffer = next) {
@@ -135,8 +134,8 @@ static bool fits(uint64_t bytes, uint64_t used, uint64_t all) {
     return all == 0 || (used <= all && bytes <= all - used);
 }
 
-/* Some drivers promise more than the device has, and end the program where they cannot keep it. What others have
- * offered is on the device too, also after they are gone; the caller's limit is on the context's own. */
+/* Some drivers promise more memory than the device has, and abort the program later. Published memory of other contexts
+ * occupies the device too, even after they are closed; the caller's limit counts only this context's. */
 static bool has_room(const tfm_context *ctx, size_t bytes) {
     const uint64_t others = tfm__shared_buffer_bytes(ctx->cl) - ctx->published_bytes;
     return fits(bytes, ctx->pool_bytes, ctx->memory_limit) &&
@@ -154,18 +153,18 @@ static void fail_out_of_memory(tfm_context *ctx, size_t bytes) {
                       limited ? " by the context's memory_limit" : "", ctx->pool_bytes + others);
 }
 
-/* Drivers say "out of resources" of a device that is full, and after a kernel that crashed. */
+/* Drivers report "out of resources" for a full device, and after a crashed kernel. */
 static void fail_buffer_refused(tfm_context *ctx, size_t bytes, cl_int error) {
     const tfm_status status = error == CL_INVALID_BUFFER_SIZE ? TFM_ERROR_MEMORY : tfm__cl_status(ctx, error);
     if (status == TFM_ERROR_MEMORY)
         tfm__context_fail(ctx, status, "%s has no room for %zu more bytes (%s): use a smaller batch or model",
                           ctx->info.name, bytes, tfm__cl_error_name(error));
     else
-        tfm__context_fail(ctx, status, "%s gave no buffer of %zu bytes: %s (%d)%s", ctx->info.name, bytes,
+        tfm__context_fail(ctx, status, "%s failed to allocate %zu bytes: %s (%d)%s", ctx->info.name, bytes,
                           tfm__cl_error_name(error), (int)error, tfm__cl_advice(status, error));
 }
 
-/* The one that has waited longest. */
+/* The block that has been unused the longest. */
 static tfm_buffer *longest_unused(const tfm_context *ctx) {
     tfm_buffer *longest = NULL;
     for (int i = 0; i < TFM__SIZE_CLASSES; i++)
@@ -184,13 +183,13 @@ void tfm__pool_limit_unused(tfm_context *ctx) {
     ctx->limits_unused = true;
 }
 
-/* How large the pool may become with so many bytes more, while there are blocks that nobody uses. */
+/* The largest pool size after an allocation of `bytes`, while there are unused blocks. */
 static uint64_t pool_bytes_limit(const tfm_context *ctx, size_t more) {
     const uint64_t used = used_bytes_with(ctx, more), reserve = used / 16;
     return !ctx->limits_unused ? UINT64_MAX : used + (reserve < MIN_RESERVE ? MIN_RESERVE : reserve);
 }
 
-/* Lets go what has waited longest. */
+/* Releases the block that has been unused the longest. */
 static void release_longest_unused(tfm_context *ctx, size_t bytes) {
     const uint64_t most = pool_bytes_limit(ctx, bytes);
     tfm_buffer *buffer;
@@ -198,7 +197,7 @@ static void release_longest_unused(tfm_context *ctx, size_t bytes) {
         release_block(ctx, buffer);
 }
 
-/* What was let go counts until it is sure that the driver has it back. */
+/* Released memory counts as used until the driver is known to have it back. */
 static bool has_room_after_release(tfm_context *ctx, size_t bytes) {
     if (ctx->releasing_bytes > 0 && !has_room(ctx, bytes + ctx->releasing_bytes)) {
         clFinish(ctx->queue);
@@ -207,10 +206,10 @@ static bool has_room_after_release(tfm_context *ctx, size_t bytes) {
     return has_room(ctx, bytes);
 }
 
-/* A block up to twice as large serves too: batches shrink and grow, and the pool should stop growing. */
+/* Accepts a block of up to twice the size: batches shrink and grow, and the pool should stop growing. */
 static tfm_buffer *find_free_block(tfm_buffer *const *lists, int class, size_t bytes) {
     for (int i = class > 0 ? class - 1 : 0; i <= class + CLASSES_PER_OCTAVE && i < TFM__SIZE_CLASSES; i++)
-        if (lists[i] && lists[i]->bytes >= bytes) /* the class below has blocks cut at the largest allocation */
+        if (lists[i] && lists[i]->bytes >= bytes) /* the class below has blocks truncated at the largest allocation */
             return lists[i];
     return NULL;
 }
@@ -219,7 +218,7 @@ tfm_buffer *tfm__pool_alloc(tfm_context *ctx, size_t bytes) {
     if (bytes > ctx->limits.max_alloc) {
         tfm__context_fail(ctx, TFM_ERROR_MEMORY,
                           "%s takes at most %" PRIu64
-                          " bytes in one allocation, %zu asked: use a smaller batch or model",
+                          " bytes in one allocation, %zu requested: use a smaller batch or model",
                           ctx->info.name, ctx->limits.max_alloc, bytes);
         return NULL;
     }

@@ -1,21 +1,20 @@
-/* Tensors whose memory is a file: where the device's memory is the host's, as of CPUs and of most GPUs that share their
- * chip, numbers that a file has as kernels read them need no copy. Each has a private map of its own, so that what
- * opened the file first may be gone, and one that is written to, by whatever mistake, leaves the file and all other
- * tensors as they are. */
+/* Tensors on mapped files. If device and host share memory (CPUs and most integrated GPUs), weights in the kernels'
+ * layout need no copy. Each tensor has a private map: the opener's map may be gone, and an erroneous write changes
+ * neither the file nor other tensors. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "base/file.h"
 #include "dev/device/context_internal.h"
 
-/* Drivers of GPUs copy a span that does not end at a whole line of their caches; the rest of the last page is there. */
+/* GPU drivers copy a span that does not end at a full cache line; the rest of the last page is mapped. */
 enum { CACHE_LINE = 64 };
 
-/* Kernels of devices that run items side by side read so many bytes at once where a tensor begins at a multiple of
- * them, and a file need not have its numbers there: those of tfm_model_save are. */
+/* GPU-style kernels load vectors of this size if a tensor begins at a multiple of it. Files need not align their
+ * weights; tfm_model_save does. */
 enum { VECTOR_BYTES = 16 };
 
-/* What is smaller is copied: a map has a price too. */
+/* Smaller tensors are copied: a map has a fixed cost. */
 #ifndef TFM__MMAP_MIN_BYTES
 #define TFM__MMAP_MIN_BYTES (64 << 10)
 #endif
@@ -30,7 +29,7 @@ static void unmap(mapping *s) {
     free(s);
 }
 
-/* Called once the driver has done with the memory, which may be after the context's last release of it. */
+/* Called when the driver is done with the memory, maybe after the context released it. */
 static void CL_CALLBACK unmap_callback(cl_mem memory, void *user) {
     (void)memory;
     unmap(user);
@@ -41,7 +40,7 @@ static size_t page_size(void) {
     return page > 0 ? (size_t)page : 4096;
 }
 
-/* The pages around so many bytes of the file, or NULL; *before is how many of them lie in front. */
+/* The pages around a range of the file, or NULL; *before is the number of leading bytes outside the range. */
 static mapping *map(size_t *before, const char *path, uint64_t identity, uint64_t first, size_t bytes) {
     *before = (size_t)(first % page_size());
     mapping *s = tfm__alloc(1, sizeof(*s));
@@ -77,7 +76,7 @@ bool tfm__tensor_mmap(tfm_context *ctx, tfm_tensor *out, const char *path, uint6
         unmap(s);
         return false;
     }
-    /* Without the call nobody says when the driver has done with the pages. The memory is new, so no command has it. */
+    /* Without the callback nothing reports when the pages may be unmapped. The memory is new, so no command uses it. */
     if (clSetMemObjectDestructorCallback(memory, unmap_callback, s) != CL_SUCCESS) {
         if (clReleaseMemObject(memory) == CL_SUCCESS)
             unmap(s);
@@ -95,8 +94,8 @@ bool tfm__tensor_is_mmapped(tfm_tensor x) {
     return x.buffer && x.buffer->mapping;
 }
 
-/* Pages that are read again come from the file. Part of the first one and of the last may be a neighbour's, which costs
- * a read at most. */
+/* Pages are reread from the file on access. The first and last page may contain a neighbour's data, which costs at most
+ * a read. */
 void tfm__tensor_evict_pages(tfm_context *ctx, tfm_tensor x) {
     if (!tfm__tensor_is_mmapped(x) || tfm_context_finish(ctx) != TFM_OK)
         return;

@@ -1,8 +1,6 @@
-/* Memory of the host that a device reads and writes by itself: what moves between the two often, such as gradients on
- * their way to other ranks, goes by the bus at its full speed, where a driver copies other memory through a little room
- * of this kind of its own. OpenCL gives it as a buffer that stays mapped (CL_MEM_ALLOC_HOST_PTR). A processor that is
- * the device copies at its own speed either way, and has ordinary memory; so has a driver that has none of the other.
- */
+/* Pinned host memory, for frequent transfers such as gradients of the all-reduce: the bus runs at full speed, while
+ * drivers copy other memory through a small staging buffer. OpenCL provides it as a mapped buffer
+ * (CL_MEM_ALLOC_HOST_PTR). CPU devices, and drivers without it, use ordinary memory. */
 #include <string.h>
 #include "dev/device/context_internal.h"
 
@@ -11,7 +9,7 @@ struct tfm__pinned_memory {
     void *data;
 };
 
-/* What was mapped, or NULL; no failure of it is the context's. */
+/* The mapping, or NULL; a failure does not affect the context. */
 static void *map(tfm_context *ctx, cl_mem *memory, size_t bytes) {
     cl_int error;
     *memory = clCreateBuffer(ctx->cl, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes, NULL, &error);
@@ -42,10 +40,10 @@ void *tfm__pinned_memory_new(tfm_context *ctx, tfm__pinned_memory **out, size_t 
     return *out ? r->data : NULL;
 }
 
-/* The queue is in order, so what was enqueued before is done with the memory when the driver gives it back. */
-void tfm__pinned_memory_free(tfm_context *ctx, tfm__pinned_memory **room) {
-    tfm__pinned_memory *r = *room;
-    *room = NULL;
+/* The queue is in order: when the unmap runs, earlier commands are done with the memory. */
+void tfm__pinned_memory_free(tfm_context *ctx, tfm__pinned_memory **pinned) {
+    tfm__pinned_memory *r = *pinned;
+    *pinned = NULL;
     if (!r)
         return;
     if (r->memory) {
@@ -57,6 +55,6 @@ void tfm__pinned_memory_free(tfm_context *ctx, tfm__pinned_memory **room) {
     free(r);
 }
 
-bool tfm__pinned_memory_is_mapped(const tfm__pinned_memory *room) {
-    return room->memory;
+bool tfm__pinned_memory_is_mapped(const tfm__pinned_memory *pinned) {
+    return pinned->memory;
 }

@@ -1,5 +1,5 @@
-/* What contexts on one device have in common: the OpenCL context, so that memory of one can be read by the other, and
- * tensors that nobody writes, such as the parameters of a model that several have opened. */
+/* State shared by contexts on one device: the cl_context, so that one can read the other's memory, and read-only
+ * tensors such as the parameters of a model opened several times. */
 #include <pthread.h>
 #include <string.h>
 #include "dev/device/context_internal.h"
@@ -10,7 +10,7 @@ typedef struct shared_context {
     cl_device_id device;
     cl_context cl;
     int users;
-    bool broken; /* its users keep it, and nobody else gets it */
+    bool broken; /* users keep it; new contexts get another */
     struct shared_context *next;
 } shared_context;
 
@@ -64,7 +64,7 @@ bool tfm__cl_context_release(cl_context cl) {
     return c != NULL;
 }
 
-/* ---- Tensors that nobody writes ---- */
+/* ---- Read-only tensors ---- */
 
 struct tfm__shared_buffer {
     tfm__shared_buffer_key key;
@@ -83,7 +83,7 @@ tfm__shared_buffer *tfm__shared_buffer_find(cl_context cl, tfm__shared_buffer_ke
     while (s && (s->cl != cl || memcmp(&s->key, &key, sizeof(key)) != 0))
         s = s->next;
     if (s && clRetainMemObject(s->memory) != CL_SUCCESS)
-        s = NULL; /* then the caller makes its own */
+        s = NULL; /* the caller creates its own */
     if (s) {
         s->users++;
         *memory = s->memory;

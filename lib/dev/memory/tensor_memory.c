@@ -1,4 +1,4 @@
-/* Tensors on blocks of the context's pool, or on memory of others; and the scopes that they live in. */
+/* Tensors on pool blocks or external memory, and memory scopes. */
 #include <string.h>
 #include "dev/device/context_internal.h"
 #include "dev/memory/memory_pool.h"
@@ -26,8 +26,8 @@ size_t tfm_tensor_count(tfm_tensor x) {
     return count;
 }
 
-/* Elements of dims; false if there is no such dtype, a dimension is negative or the bytes overflow. That is asked of
- * the dims that are not 0, so that strides, which are products of some dims, do not overflow either. */
+/* Elements of dims; false for an invalid dtype, a negative dimension, or overflow of the bytes. The overflow check
+ * ignores dims of 0, because strides are products of dims and must not overflow either. */
 static bool checked_count(size_t *count, tfm_dtype dtype, int rank, const int64_t *dims) {
     size_t product = 1;
     bool none = false;
@@ -93,7 +93,7 @@ tfm_status tfm_tensor_wrap(tfm_context *ctx, tfm_tensor *out, cl_mem memory, siz
         return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "tensor_wrap: bad dtype, rank, dimensions or offset");
     cl_int error = clGetMemObjectInfo(memory, CL_MEM_SIZE, sizeof(bytes), &bytes, NULL);
     if (error != CL_SUCCESS)
-        return tfm__cl_fail(ctx, error, "tensor_wrap: the cl_mem is not one");
+        return tfm__cl_fail(ctx, error, "tensor_wrap: the cl_mem is invalid");
     if (bytes / tfm_dtype_size(dtype) < offset + count)
         return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
                                  "tensor_wrap: the buffer holds %zu bytes, the tensor ends at element %zu of %s", bytes,
@@ -156,9 +156,9 @@ bool tfm__tensor_alive(const tfm_context *ctx, tfm_tensor x) {
 }
 
 bool tfm__tensor_fits(tfm_tensor x) {
-    const size_t room = x.buffer->bytes / tfm_dtype_size(x.dtype);
+    const size_t capacity = x.buffer->bytes / tfm_dtype_size(x.dtype);
     size_t count;
-    return checked_count(&count, x.dtype, x.rank, x.dims) && count <= room && x.offset <= room - count;
+    return checked_count(&count, x.dtype, x.rank, x.dims) && count <= capacity && x.offset <= capacity - count;
 }
 
 void tfm_tensor_free(tfm_context *ctx, tfm_tensor *tensor) {
@@ -203,7 +203,7 @@ tfm_status tfm_scope_open(tfm_context *ctx) {
     if (!ctx)
         return tfm__context_sticky(ctx);
     if (ctx->depth + 1 >= TFM__MAX_SCOPES)
-        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "scope_open: %d scopes are open: one is never closed",
+        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "scope_open: %d scopes are open: close each scope",
                                  ctx->depth);
     ctx->depth++;
     return ctx->status;
@@ -215,7 +215,7 @@ tfm_status tfm_scope_close(tfm_context *ctx, size_t count, tfm_tensor *const *ke
     if (ctx->depth == 0)
         return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "scope_close: no scope is open");
     for (size_t i = 0; keep && i < count; i++) {
-        /* An output that the caller gave may lie in a scope further out: it stays there. */
+        /* A caller's output may belong to an outer scope: it stays there. */
         if (keep[i] && tfm__tensor_alive(ctx, *keep[i]) && keep[i]->buffer->depth == ctx->depth) {
             tfm__pool_list_remove(keep[i]->buffer);
             tfm__pool_scope_add(ctx, ctx->depth - 1, keep[i]->buffer);

@@ -1,4 +1,4 @@
-/* Moving data between host and device. */
+/* Transfers between host and device. */
 #include <string.h>
 #include "dev/device/context_internal.h"
 #include "dev/pocl/cpu_partition.h"
@@ -73,7 +73,7 @@ tfm_status tfm__tensor_fill(tfm_context *ctx, tfm_tensor x, const void *element)
 
 struct tfm__async_read {
     cl_event event;
-    void *host, *own; /* where it goes; the same where it is this read's to free, else NULL */
+    void *host, *own; /* destination; `own` is the same if this read frees it, else NULL */
 };
 
 static tfm_status enqueue_read(tfm_context *ctx, tfm__async_read **out, void *host, void *own, tfm_tensor x) {
@@ -112,7 +112,7 @@ tfm_status tfm__async_read_into(tfm_context *ctx, tfm__async_read **out, void *h
 bool tfm__async_read_done(const tfm__async_read *read) {
     cl_int state = CL_QUEUED;
     const cl_int error = clGetEventInfo(read->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state, NULL);
-    return error != CL_SUCCESS || state <= CL_COMPLETE; /* below it are errors, which waiting tells */
+    return error != CL_SUCCESS || state <= CL_COMPLETE; /* negative states are errors, which the wait reports */
 }
 
 const void *tfm__async_read_wait(tfm_context *ctx, tfm__async_read *read) {
@@ -133,8 +133,8 @@ void tfm__async_read_free(tfm_context *ctx, tfm__async_read **pointer) {
     if (!read)
         return;
     *pointer = NULL;
-    /* The driver may still write into the host memory: wait, whatever else has failed. If even waiting fails, the
-     * memory is left to the driver rather than freed under it. */
+    /* The driver may still write to the host memory, so wait regardless of other failures. If the wait fails too, leak
+     * the memory. */
     if (clWaitForEvents(1, &read->event) == CL_SUCCESS || clFinish(ctx->queue) == CL_SUCCESS)
         free(read->own);
     clReleaseEvent(read->event);

@@ -1,4 +1,5 @@
-/* Programs for devices without a compiler: found by running, and written as texts that need nothing else. */
+/* Exports programs for devices without a compiler: records the programs of a run and writes self-contained kernel
+ * texts. */
 #include "dev/offline/kernel_export.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -11,21 +12,21 @@
 
 enum { FORMAT = 1 };
 #define MANIFEST "manifest.json"
-#define AGAIN "give an empty folder"
+#define AGAIN "pass an empty folder"
 
-/* What the process collects. Contexts end on threads of their own. */
+/* What the process has collected. Contexts may close on different threads. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-    char *dir, *device; /* dir is NULL: nothing is collected */
-    json_t *texts;      /* name: the text of the .cl file */
-    json_t *programs;   /* name: its entry of the manifest */
-    json_t *said;       /* of the device that all are for; NULL before the first context */
-    char variant[32];   /* whose kernels they are */
-    tfm_status status;  /* the first failure */
+    char *dir, *device;  /* dir is NULL: not collecting */
+    json_t *texts;       /* name: text of the .cl file */
+    json_t *programs;    /* name: manifest entry */
+    json_t *fingerprint; /* of the target device; NULL before the first context */
+    char variant[32];    /* kernel variant of the target */
+    tfm_status status;   /* the first failure */
     char message[TFM__MESSAGE_MAX];
 } all;
 
-/* The lock is held. */
+/* Requires the lock. */
 static void record_failure(tfm_status status) {
     if (all.status == TFM_OK && status != TFM_OK) {
         all.status = status;
@@ -38,7 +39,7 @@ static void clear_export(void) {
     free(all.device);
     json_decref(all.texts);
     json_decref(all.programs);
-    json_decref(all.said);
+    json_decref(all.fingerprint);
     memset(&all, 0, sizeof(all));
 }
 
@@ -50,9 +51,8 @@ tfm_status tfm_kernels_begin(const char *dir, const char *device) {
         return status;
     pthread_mutex_lock(&lock);
     if (all.dir) {
-        status =
-            tfm__fail(TFM_ERROR_ARGUMENT,
-                      "kernels_begin: programs are collected already, for %s: call tfm_kernels_end first", all.dir);
+        status = tfm__fail(TFM_ERROR_ARGUMENT, "kernels_begin: an export to %s is active: call tfm_kernels_end first",
+                           all.dir);
     } else {
         all.dir = tfm__strdup(dir);
         all.device = device ? tfm__strdup(device) : NULL;
@@ -69,8 +69,7 @@ tfm_status tfm_kernels_begin(const char *dir, const char *device) {
 
 /* ---- Contexts -------------------------------------------------------------------------------------------------- */
 
-/* Takes what tuning and limits follow from, from the device that programs are for. This context's own has the memory.
- */
+/* Takes tuning and limits from the target device. Memory is this context's own. */
 static tfm_status use_target_device(tfm_context *ctx, const char *wanted, cl_device_id *device) {
     cl_platform_id platform;
     tfm_device_info info;
@@ -81,7 +80,7 @@ static tfm_status use_target_device(tfm_context *ctx, const char *wanted, cl_dev
     ctx->info = info;
     ctx->info.memory_bytes = memory;
     ctx->info.max_alloc_bytes = most < info.max_alloc_bytes ? most : info.max_alloc_bytes;
-    ctx->info.compiler = true; /* as the device has that runs them */
+    ctx->info.compiler = true; /* this device, which runs the programs, has one */
     ctx->is_export_proxy = true;
     tfm__capabilities_query(&ctx->capabilities, *device);
     if (ctx->capabilities.limits.max_alloc > most)
@@ -97,20 +96,19 @@ tfm_status tfm__kernel_export_begin(tfm_context *ctx) {
     tfm_status status = TFM_OK;
     ctx->exports = all.dir != NULL;
     if (ctx->exports && ctx->pack)
-        status =
-            tfm__fail(TFM_ERROR_ARGUMENT, "programs are exported, and TFM_KERNELS has them all from a pack: unset it");
+        status = tfm__fail(TFM_ERROR_ARGUMENT, "programs cannot be exported while TFM_KERNELS names a pack: unset it");
     else if (ctx->exports && !ctx->info.compiler)
-        status = tfm__fail(TFM_ERROR_UNSUPPORTED,
-                           "%s has no compiler, so what runs on it is found on another device: name one to run on",
-                           ctx->info.name);
+        status =
+            tfm__fail(TFM_ERROR_UNSUPPORTED,
+                      "%s has no compiler, so the export needs another device to run on: name one", ctx->info.name);
     if (status == TFM_OK && ctx->exports && all.device)
         status = use_target_device(ctx, all.device, &device);
     if (status == TFM_OK && ctx->exports)
         status = tfm__device_fingerprint_query(&words, device);
-    if (status == TFM_OK && ctx->exports && !all.said)
-        status = (all.said = tfm__device_fingerprint_json(&words)) ? TFM_OK : TFM_ERROR_MEMORY;
+    if (status == TFM_OK && ctx->exports && !all.fingerprint)
+        status = (all.fingerprint = tfm__device_fingerprint_json(&words)) ? TFM_OK : TFM_ERROR_MEMORY;
     else if (status == TFM_OK && ctx->exports)
-        status = tfm__device_fingerprint_check(all.said, NULL, &words, "what was run before",
+        status = tfm__device_fingerprint_check(all.fingerprint, NULL, &words, "the exported program",
                                                "export for one device at a time") == TFM_OK
                      ? TFM_OK
                      : TFM_ERROR_INPUT;
@@ -118,9 +116,10 @@ tfm_status tfm__kernel_export_begin(tfm_context *ctx) {
     return status;
 }
 
-/* ---- A program as a text of its own ----------------------------------------------------------------------------- */
+/* ---- Self-contained program texts ---------------------------------------------------------------------------------
+ */
 
-/* Takes out the #line marks, in place: a compiler is to name the lines of the file at hand. */
+/* Removes #line directives in place: compilers should report lines of this file. */
 static void drop_line_directives(char *text) {
     char *to = text;
     for (const char *at = text; *at;) {
@@ -134,7 +133,7 @@ static void drop_line_directives(char *text) {
     *to = 0;
 }
 
-/* [{"name": "softmax", "group": [1, 1, 1]}, ...], as far as the driver says; NULL without memory. */
+/* [{"name": "softmax", "group": [1, 1, 1]}, ...], as far as the driver reports it; NULL without memory. */
 static json_t *kernels_of(tfm_context *ctx, cl_program program) {
     char names[4096] = "", *rest = NULL;
     if (clGetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, sizeof(names), names, NULL) != CL_SUCCESS)
@@ -154,7 +153,7 @@ static json_t *kernels_of(tfm_context *ctx, cl_program program) {
     return out;
 }
 
-/* The lock is held. */
+/* Requires the lock. */
 static bool add_program(void *user, const tfm__program_info *p) {
     tfm_context *ctx = user;
     if (json_object_get(all.programs, p->name))
@@ -214,7 +213,7 @@ tfm_status tfm__kernel_manifest_load(json_t **out, const char *dir) {
     return status;
 }
 
-/* Puts what the folder has already beside what was collected. */
+/* Merges the folder's existing manifest into the collected programs. */
 static tfm_status merge_manifest(int *before, const char *dir) {
     char *path = tfm__path_join(dir, MANIFEST), *what = tfm__format("the export in %s", dir);
     json_t *old = NULL;
@@ -224,7 +223,7 @@ static tfm_status merge_manifest(int *before, const char *dir) {
         tfm__device_fingerprint words = {0};
         for (int i = 0; i < TFM__FINGERPRINT_FIELDS; i++)
             snprintf(words.text[i], sizeof(words.text[i]), "%s",
-                     json_string_value(json_object_get(all.said, tfm__fingerprint_field_names[i])));
+                     json_string_value(json_object_get(all.fingerprint, tfm__fingerprint_field_names[i])));
         if (status == TFM_OK)
             status = tfm__device_fingerprint_check(json_object_get(old, "device"),
                                                    json_string_value(json_object_get(old, "tfm")), &words, what, AGAIN);
@@ -251,7 +250,7 @@ static json_t *manifest(void) {
     const char *name;
     json_object_foreach(all.programs, name, one) json_array_append(programs, one);
     return json_pack("{s:i, s:s, s:s, s:O, s:[s, s, s], s:o}", "format", FORMAT, "tfm", tfm_version(), "variant",
-                     all.variant, "device", all.said, "binary_suffixes", ".bin", ".aocx", ".xclbin", "programs",
+                     all.variant, "device", all.fingerprint, "binary_suffixes", ".bin", ".aocx", ".xclbin", "programs",
                      programs);
 }
 
@@ -285,8 +284,8 @@ tfm_status tfm_kernels_end(tfm_kernels_report *report) {
         tfm__fail(status, "%s", all.message);
     else if (json_object_size(all.programs) == 0)
         status = tfm__fail(TFM_ERROR_INPUT,
-                           "no program was asked for, so there is nothing to write into %s: run "
-                           "something on a device, and free its context",
+                           "no program was used, so there is nothing to write to %s: run a model "
+                           "on a device, and free its context",
                            all.dir);
     else
         status = write_all(report);

@@ -1,4 +1,4 @@
-/* The file format of packs: kernel_pack.h. */
+/* The kernel pack's file format: see kernel_pack.h. */
 #include "dev/offline/kernel_pack.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ struct tfm__kernel_pack {
     tfm__file file;
     json_t *list;
     const unsigned char *binaries;
-    uint64_t room; /* bytes of them all */
+    uint64_t binary_bytes; /* of all binaries */
 };
 
 static uint64_t load_u64(const unsigned char *at) {
@@ -43,24 +43,25 @@ json_t *tfm__device_fingerprint_json(const tfm__device_fingerprint *device) {
             out = NULL;
         }
     if (!out)
-        tfm__fail(TFM_ERROR_MEMORY, "out of host memory for what a device says of itself");
+        tfm__fail(TFM_ERROR_MEMORY, "out of host memory for the device fingerprint");
     return out;
 }
 
-tfm_status tfm__device_fingerprint_check(const json_t *said, const char *version, const tfm__device_fingerprint *device,
-                                         const char *what, const char *again) {
+tfm_status tfm__device_fingerprint_check(const json_t *fingerprint, const char *version,
+                                         const tfm__device_fingerprint *device, const char *what, const char *again) {
     static const char *const SPOKEN[TFM__FINGERPRINT_FIELDS] = {"platform", "platform's version", "name", "vendor",
                                                                 "driver",   "OpenCL version"};
     if (version && strcmp(version, tfm_version()) != 0)
         return tfm__fail(TFM_ERROR_FORMAT, "%s is of tfm %.40s, and this is tfm %s: %s", what, version, tfm_version(),
                          again);
     for (int i = 0; i < TFM__FINGERPRINT_FIELDS; i++) {
-        const char *text = json_string_value(json_object_get(said, tfm__fingerprint_field_names[i]));
+        const char *text = json_string_value(json_object_get(fingerprint, tfm__fingerprint_field_names[i]));
         if (!text)
-            return tfm__fail(TFM_ERROR_FORMAT, "%s does not say the %s of its device: %s", what, SPOKEN[i], again);
+            return tfm__fail(TFM_ERROR_FORMAT, "%s lacks the %s of its device: %s", what, SPOKEN[i], again);
         if (strcmp(text, device->text[i]) != 0)
-            return tfm__fail(TFM_ERROR_FORMAT, "%s is for a device whose %s is \"%.200s\", and here it is \"%s\": %s",
-                             what, SPOKEN[i], text, device->text[i], again);
+            return tfm__fail(TFM_ERROR_FORMAT,
+                             "%s is for a device whose %s is \"%.200s\", but this device's is \"%s\": %s", what,
+                             SPOKEN[i], text, device->text[i], again);
     }
     return TFM_OK;
 }
@@ -68,8 +69,9 @@ tfm_status tfm__device_fingerprint_check(const json_t *said, const char *version
 /* ---- Reading --------------------------------------------------------------------------------------------------- */
 
 static tfm_status damaged(const tfm__kernel_pack *pack, const char *why) {
-    return tfm__fail(TFM_ERROR_FORMAT, "%s is no whole pack of kernels: %s; make it again with `tfm kernels --pack`",
-                     pack->path, why);
+    return tfm__fail(TFM_ERROR_FORMAT,
+                     "%s is not a complete kernel pack: %s; create it again with `tfm kernels --pack`", pack->path,
+                     why);
 }
 
 static tfm_status check_program(const tfm__kernel_pack *pack, const json_t *program) {
@@ -78,27 +80,28 @@ static tfm_status check_program(const tfm__kernel_pack *pack, const json_t *prog
         !json_is_integer(at) || !json_is_integer(bytes))
         return damaged(pack, "a program in its list lacks name, place, size or hash");
     const json_int_t begin = json_integer_value(at), length = json_integer_value(bytes);
-    if (begin < 0 || length < 1 || (uint64_t)begin > pack->room || (uint64_t)length > pack->room - (uint64_t)begin)
-        return damaged(pack, "it ends before one of its binaries");
+    if (begin < 0 || length < 1 || (uint64_t)begin > pack->binary_bytes ||
+        (uint64_t)length > pack->binary_bytes - (uint64_t)begin)
+        return damaged(pack, "it is truncated in its binaries");
     return TFM_OK;
 }
 
 static tfm_status read_list(tfm__kernel_pack *pack) {
     const tfm__file *file = &pack->file;
     if (file->size < HEADER || memcmp(file->data, MAGIC, 8) != 0)
-        return damaged(pack, "it does not begin as one");
+        return damaged(pack, "it has another magic");
     const uint64_t bytes = load_u64(file->data + 8);
     if (bytes > file->size - HEADER)
-        return damaged(pack, "it ends before its list does");
+        return damaged(pack, "it is truncated in its list");
     if (load_u64(file->data + 16) != tfm__hash64(file->data + HEADER, (size_t)bytes, 0))
         return damaged(pack, "its list is damaged");
     if (tfm__json_parse(&pack->list, (const char *)file->data + HEADER, (size_t)bytes, pack->path) != TFM_OK)
         return TFM_ERROR_FORMAT;
     pack->binaries = file->data + HEADER + bytes;
-    pack->room = file->size - HEADER - bytes;
+    pack->binary_bytes = file->size - HEADER - bytes;
     const json_t *format = json_object_get(pack->list, "format"), *programs = json_object_get(pack->list, "programs");
     if (!json_is_integer(format) || json_integer_value(format) != FORMAT)
-        return damaged(pack, "it is of a format that this version of tfm does not know");
+        return damaged(pack, "this version of tfm does not support its format");
     if (!json_string_value(json_object_get(pack->list, "tfm")) || !json_is_array(programs))
         return damaged(pack, "its list lacks the version of tfm or the programs");
     tfm_status status = TFM_OK;
@@ -130,12 +133,12 @@ void tfm__kernel_pack_close(tfm__kernel_pack **pack) {
 }
 
 tfm_status tfm__kernel_pack_check(const tfm__kernel_pack *pack, const tfm__device_fingerprint *device) {
-    char *what = tfm__format("the pack of kernels %s", pack->path);
+    char *what = tfm__format("the kernel pack %s", pack->path);
     if (!what)
         return TFM_ERROR_MEMORY;
     const tfm_status status = tfm__device_fingerprint_check(
         json_object_get(pack->list, "device"), json_string_value(json_object_get(pack->list, "tfm")), device, what,
-        "export and pack kernels for what is here, with `tfm kernels`");
+        "export and pack kernels for this device, with `tfm kernels`");
     free(what);
     return status;
 }
@@ -156,8 +159,8 @@ tfm_status tfm__kernel_pack_find(const tfm__kernel_pack *pack, const unsigned ch
         return TFM_OK;
     }
     return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                     "the pack of kernels %s has no program %s, which this run needs: export again with `tfm kernels "
-                     "--export` while running what runs here, and pack that",
+                     "the kernel pack %s has no program %s, which this run needs: repeat `tfm kernels --export` "
+                     "with this model and these options, then pack",
                      pack->path, name);
 }
 

@@ -1,4 +1,4 @@
-/* From an exported folder to a pack: the binaries of an offline compiler, or else those of the device itself. */
+/* Builds a pack from an exported folder: binaries of an offline compiler, or else of the device itself. */
 #include <stdio.h>
 #include <string.h>
 #include "base/file.h"
@@ -8,14 +8,14 @@
 #include "dev/program/program.h"
 #include "tfm/kernels.h"
 
-/* The device that builds what has no binary. */
+/* The device that builds missing binaries. */
 typedef struct builder {
     cl_platform_id platform;
     cl_device_id device;
     cl_context cl;
 } builder;
 
-/* Reads the binary that lies beside NAME.cl; *item stays without data where there is none. */
+/* Reads the binary next to NAME.cl; *item stays without data if there is none. */
 static tfm_status find_binary(tfm__kernel_pack_item *item, const char *dir, const json_t *suffixes) {
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < json_array_size(suffixes) && status == TFM_OK && !item->data; i++) {
@@ -34,7 +34,7 @@ static tfm_status find_binary(tfm__kernel_pack_item *item, const char *dir, cons
     return status;
 }
 
-/* Opens the device, if it is the manifest's and compiles. */
+/* Opens the device if it matches the manifest and has a compiler. */
 static tfm_status open_builder(builder *b, const char *wanted, const json_t *manifest, const char *dir,
                                const char *missing, int count) {
     tfm_device_info info;
@@ -53,8 +53,8 @@ static tfm_status open_builder(builder *b, const char *wanted, const json_t *man
     if (status == TFM_OK)
         b->cl = tfm__cl_context_acquire(b->platform, b->device, &error);
     if (error != CL_SUCCESS)
-        status =
-            tfm__fail(TFM_ERROR_DEVICE, "%s does not open: %s (%d)", info.name, tfm__cl_error_name(error), (int)error);
+        status = tfm__fail(TFM_ERROR_DEVICE, "%s cannot be opened: %s (%d)", info.name, tfm__cl_error_name(error),
+                           (int)error);
     free(what);
     return status;
 }

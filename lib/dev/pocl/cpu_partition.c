@@ -1,13 +1,12 @@
-/* Parts of a CPU's cores for contexts that are at work at the same time.
+/* Partitions a CPU's cores among contexts that run at the same time.
  *
- * Where all cores work on each kernel, they meet at its end, and a kernel of a small model takes less time than waking
- * those that wait for the next one. A context that has a core for itself never waits for another, so two that work side
- * by side on half of the cores each are sooner done than two on all of them: by a tenth to a third, as a machine is
- * slow to wake. When one of them has no more to do the other one takes all cores again.
+ * When all cores run each kernel, they synchronise at its end, and a small model's kernel takes less time than waking
+ * the idle threads. Two contexts on half of the cores each never wait for each other, and finish a tenth to a third
+ * sooner than on all cores. When one becomes idle, the other takes all cores again.
  *
- * A part is a sub-device, and a queue on it: the program, its kernels and all memory are those of the device. PoCL
- * takes such a queue in the device's own context. Other drivers might want sub-devices to be named when a context is
- * made, so they are not asked. */
+ * A partition is a sub-device with a queue; program, kernels and memory are those of the device. PoCL accepts such a
+ * queue in the device's own context. Other drivers might require sub-devices when the context is created, so only PoCL
+ * uses this. */
 #include "dev/pocl/cpu_partition.h"
 #include <pthread.h>
 #include "dev/pocl/launch_order.h"
@@ -16,10 +15,9 @@ enum { MAX_PARTITIONS = 16 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tfm_context *sharing;
-static atomic_uint partition_changes; /* of that list */
+static atomic_uint partition_changes; /* changes of that list */
 
-/* Which part of how many is the context's: those of one device in the order of the list, and all cores for the others.
- */
+/* The context's partition, by its position among the contexts on the device; all cores for the others. */
 static void find_partition(const tfm_context *ctx, size_t *part, size_t *parts) {
     bool shares = false;
     *part = *parts = 0;
@@ -38,8 +36,8 @@ static void find_partition(const tfm_context *ctx, size_t *part, size_t *parts) 
         *part = 0;
 }
 
-/* The sub-devices of a device that is cut into so many parts, or NULL. They are made once and stay as long as the
- * program: a driver's own threads may look at one after its last queue is gone. */
+/* The sub-devices of a device in `partitions` parts, or NULL. Created once and never released: driver threads may
+ * access one after its last queue is released. */
 static const cl_device_id *sub_devices(const tfm_context *ctx, size_t parts) {
     static struct {
         cl_device_id device, made[MAX_PARTITIONS];
@@ -72,7 +70,7 @@ static cl_command_queue create_queue(const tfm_context *ctx, size_t part, size_t
     return error == CL_SUCCESS ? queue : NULL;
 }
 
-/* Takes this part, or all cores where it cannot be had. */
+/* Switches to this partition, or to all cores on failure. */
 static void switch_partition(tfm_context *ctx, size_t part, size_t parts) {
     cl_command_queue to = parts > 1 ? create_queue(ctx, part, parts) : NULL;
     if (!to) {
@@ -98,7 +96,7 @@ static void switch_partition(tfm_context *ctx, size_t part, size_t parts) {
     ctx->partitions = parts;
 }
 
-/* Whether its queue may change: it is not the caller's, nor one with clocks. */
+/* Whether its queue may change: it is neither the caller's nor a profiling one. */
 static bool may_share(const tfm_context *ctx) {
     return ctx->on_pocl && ctx->cl_shared && !ctx->profile;
 }

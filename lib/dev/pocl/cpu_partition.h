@@ -1,16 +1,16 @@
-/* Contexts that are at work on one CPU at the same time have a part of its cores each: cpu_partition.c says why.
+/* Partitions a CPU's cores among contexts that run at the same time; cpu_partition.c gives the reason.
  *
- * All of it is called by the thread that uses the context. Where a part cannot be had, commands run on all cores; where
- * the device fails, the context does. */
+ * Call on the thread that uses the context. If a partition fails, commands run on all cores; a device failure fails the
+ * context. */
 #ifndef TFM_LIB_DEV_CPU_PARTITION_H
 #define TFM_LIB_DEV_CPU_PARTITION_H
 
 #include "dev/device/context_internal.h"
 
-/* From now on the context is one of those that share the cores of its device, or no longer. The others take a larger or
- * smaller part when they next wait for a result. */
+/* Starts or stops sharing the device's cores. The other contexts resize their partition when they next wait for a
+ * result. */
 void tfm__cpu_partition_share(tfm_context *ctx, bool shares);
-/* Takes the part that is the context's by now; waits for its commands where that is another one. */
+/* Switches to the context's current partition; waits for its commands if that changes. */
 void tfm__cpu_partition_update(tfm_context *ctx);
 
 #endif

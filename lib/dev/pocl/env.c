@@ -1,5 +1,5 @@
-/* A folder for PoCL's cache, and a machine for PoCL to see where it would see none. PoCL 3.1 takes POCL_CACHE_DIR, else
- * $XDG_CACHE_HOME/pocl/kcache, else $HOME/.cache/pocl/kcache, else one in /tmp that all users would share. */
+/* Environment of PoCL: a cache folder, and a hardware description where hwloc finds none. PoCL 3.1 uses POCL_CACHE_DIR,
+ * else $XDG_CACHE_HOME/pocl/kcache, else $HOME/.cache/pocl/kcache, else a folder in /tmp shared by all users. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -13,8 +13,8 @@
 #include "dev/cache/cache.h"
 #include "dev/pocl/env.h"
 
-/* 0 where the folder can be written, or could be made: the nearest folder above it that is there decides. Nothing is
- * made here, since PoCL may not be installed. Else an errno. */
+/* 0 if the folder is writable or can be created, by its nearest existing parent; else an errno. Creates nothing, since
+ * PoCL may not be installed. */
 static int folder_error(const char *path) {
     char *copy = tfm__strdup(path), *part = copy;
     struct stat about;
@@ -33,7 +33,7 @@ static int folder_error(const char *path) {
     return error;
 }
 
-/* Where PoCL's cache goes if nobody sees to it; NULL where that is no place of the user's own. */
+/* PoCL's default cache folder; NULL if that is not the user's own. */
 static char *default_cache_dir(void) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (cache && cache[0])
@@ -41,8 +41,8 @@ static char *default_cache_dir(void) {
     return home && home[0] ? tfm__format("%s/.cache/pocl/kcache", home) : NULL;
 }
 
-/* A folder in the temporary one that belongs to the user alone, made if need be; NULL where that cannot be. It keeps
- * its name from run to run, so that kernels are found again. */
+/* A private folder in the temporary folder, created if needed; NULL on failure. Its name is stable, so that later runs
+ * find their kernels. */
 static char *temporary_folder(void) {
     const char *temporary = getenv("TMPDIR");
     struct stat about;
@@ -54,8 +54,8 @@ static char *temporary_folder(void) {
     return NULL;
 }
 
-/* PoCL asks hwloc for the machine's memory, and hwloc asks /sys. Where that is not mounted, as in a bare chroot, PoCL
- * finds no memory and aborts the process. hwloc takes a description in words instead: what /proc and the kernel say. */
+/* PoCL gets the memory size from hwloc, and hwloc from /sys. If that is not mounted, as in a bare chroot, PoCL aborts.
+ * hwloc accepts a synthetic description instead, here from /proc and the kernel. */
 static void set_hwloc_synthetic(void) {
     static const char *const described[] = {"HWLOC_SYNTHETIC", "HWLOC_XMLFILE", "HWLOC_FSROOT", "HWLOC_COMPONENTS"};
     const long long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -68,14 +68,14 @@ static void set_hwloc_synthetic(void) {
         return;
     snprintf(words, sizeof(words), "numa:1(memory=%lld) pu:%ld", pages * page, units);
     if (setenv("HWLOC_SYNTHETIC", words, 1) == 0)
-        tfm__log(TFM_LOG_INFO, "/sys is not mounted, so PoCL is told of the machine by HWLOC_SYNTHETIC=%s", words);
+        tfm__log(TFM_LOG_INFO, "/sys is not mounted, so HWLOC_SYNTHETIC=%s is set for PoCL", words);
 }
 
 static void prepare_folder(void) {
     const char *set = getenv("POCL_CACHE_DIR");
     if (set && set[0])
         return;
-    char saved_message[TFM__MESSAGE_MAX]; /* what cannot be had here is no failure of the caller's */
+    char saved_message[TFM__MESSAGE_MAX]; /* failures here must not replace the caller's error message */
     tfm__error_save(saved_message);
     char *own = default_cache_dir(), *folder = NULL;
     if (!own || folder_error(own) != 0) {
@@ -84,7 +84,7 @@ static void prepare_folder(void) {
             folder = temporary_folder();
     }
     if (folder && setenv("POCL_CACHE_DIR", folder, 1) == 0)
-        tfm__log(TFM_LOG_INFO, "PoCL keeps what it compiles in %s, since %s%s", folder, own ? own : "HOME is not set",
+        tfm__log(TFM_LOG_INFO, "PoCL's cache folder is %s, since %s%s", folder, own ? own : "HOME is not set",
                  own ? " cannot be written" : "");
     free(folder);
     free(own);
@@ -107,9 +107,9 @@ bool tfm__pocl_cache_error(char *out, size_t size) {
     const bool nowhere = !path;
     const int error = path ? folder_error(path) : 0;
     if (nowhere)
-        snprintf(out, size, "it has nowhere to write: set POCL_CACHE_DIR to a folder of yours");
+        snprintf(out, size, "it has no writable folder: set POCL_CACHE_DIR to a folder that you own");
     else if (error)
-        snprintf(out, size, "it cannot write in %.120s (%s): set POCL_CACHE_DIR to a folder of yours", path,
+        snprintf(out, size, "it cannot write in %.120s (%s): set POCL_CACHE_DIR to a folder that you own", path,
                  strerror(error));
     free(path);
     return nowhere || error;

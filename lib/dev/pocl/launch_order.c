@@ -1,21 +1,20 @@
-/* Which launches PoCL must be given alone.
+/* Orders launches on PoCL, some of which must run exclusively.
  *
- * PoCL keeps the machine code that it has loaded in a list of items, the newest first. An item is of a kernel, of a
- * local size, and of grids up to the width of the one that it was made for. When a command begins, PoCL takes the first
- * item that fits and adds to its count of users; if none fits it makes one. When the command is over, PoCL 3.1 takes 1
- * from the count of the first item of that kernel and local size, whatever its width; newer releases take the right
- * one. So where narrow grids are running while another queue's wider one makes an item, the count of the new item goes
- * down for each of them, and below 0 PoCL ends the process by an assertion. Contexts of one process share the list.
+ * PoCL lists its loaded machine code as items, newest first. An item belongs to a kernel, a local size, and grids up to
+ * the width it was created for. When a command begins, PoCL takes the first item that fits and increments its use
+ * count; if none fits, it creates one. When the command completes, PoCL 3.1 decrements the count of the first item of
+ * that kernel and local size, whatever its width; newer releases decrement the right one. So if narrow grids run while
+ * another queue's wider grid creates an item, each decrements the new item's count, and below 0 an assertion aborts the
+ * process. Contexts of one process share the list.
  *
- * It cannot happen while a launch that makes an item runs alone: from then on that item comes before all that are
- * narrower, and nothing takes those any more. So this file keeps a list as PoCL's is, of all contexts on PoCL, and a
- * launch for which no item is there waits until what the others have enqueued is over, and is waited for. A translation
- * by four workers has 38 such launches in 15,000.
+ * The error cannot happen if a launch that creates an item runs alone: afterwards that item precedes all narrower ones,
+ * which are never taken again. So this file mirrors PoCL's list for all contexts, and a launch without an item waits
+ * until the other queues are empty, and is waited for. A translation with four workers has 38 such launches in 15,000.
  *
- * PoCL's list has room for 128 items, and forgets the one that was used longest ago if its count is 0. This one has
- * room for fewer, since commands begin in another order than they are enqueued in, and since programs may use PoCL
- * besides. To think that an item is gone costs some waiting; to think that it is there would be wrong. For the same
- * reason, what makes two kernels different to PoCL must make them different here, but not the reverse. */
+ * PoCL's list holds 128 items and evicts the least recently used one with count 0. The mirror holds fewer, because
+ * commands begin in another order than they are enqueued, and the program may also use PoCL directly. A false miss
+ * costs a wait; a false hit would be wrong. For the same reason, keys must distinguish all kernels that PoCL
+ * distinguishes, but may distinguish more. */
 #include <pthread.h>
 #include <string.h>
 #include "dev/pocl/env.h"
@@ -24,21 +23,21 @@
 enum { ITEMS = 96 };
 
 typedef struct item {
-    uint64_t key; /* of device, kernel and local size */
+    uint64_t key; /* hash of device, kernel and local size */
     size_t width;
 } item;
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    tfm_context *contexts; /* those on PoCL */
-    size_t launching;      /* of them are between begin and end, beside each other; */
-    bool exclusive;        /* or one is alone there, or waits until it is */
-    item items[ITEMS];     /* while there are two contexts or more: that which was used last comes first */
+    tfm_context *contexts; /* all contexts on PoCL */
+    size_t launching;      /* contexts between begin and end, running concurrently; */
+    bool exclusive;        /* or one runs exclusively, or waits to */
+    item items[ITEMS];     /* most recently used first; maintained while there are at least two contexts */
     size_t count;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-/* What PoCL calls the width of a grid; it takes local sizes for the numbers of groups in the third dimension. */
+/* PoCL's width of a grid; in the third dimension it uses local sizes instead of group counts. */
 static size_t width_of(const tfm__grid *grid) {
     size_t most = grid->local[2] * grid->local[2];
     for (int i = 0; i < 2; i++)
@@ -51,7 +50,7 @@ static uint64_t key_of(const tfm_context *ctx, const tfm__kernel *kernel, const 
     return tfm__hash64(grid->local, sizeof(grid->local), device);
 }
 
-/* Whether an item is there for it; in either case it comes first now. */
+/* Whether the mirror has an item for it; moves or adds it to the front. */
 static bool find_or_add(uint64_t key, size_t width) {
     size_t at = 0;
     while (at < all.count && (all.items[at].key != key || all.items[at].width < width))
@@ -81,7 +80,7 @@ void tfm__pocl_register(tfm_context *ctx) {
     pthread_mutex_lock(&all.lock);
     wait_for_exclusive();
     if (!has_several_contexts())
-        all.count = 0; /* what one context alone has launched was not noted */
+        all.count = 0; /* launches of a single context are not recorded */
     ctx->next_on_pocl = all.contexts;
     all.contexts = ctx;
     ctx->on_pocl = true;
@@ -103,7 +102,7 @@ void tfm__pocl_unregister(tfm_context *ctx) {
 
 cl_command_queue tfm__pocl_replace_queue(tfm_context *ctx, cl_command_queue queue) {
     pthread_mutex_lock(&all.lock);
-    wait_for_exclusive(); /* who is alone looks at the queues of all */
+    wait_for_exclusive(); /* an exclusive launch inspects the queues of all contexts */
     cl_command_queue before = ctx->queue;
     ctx->queue = queue;
     pthread_mutex_unlock(&all.lock);
@@ -120,7 +119,8 @@ static tfm__pocl_order begin(tfm_context *ctx, bool exclusive) {
     while (all.launching > 0)
         pthread_cond_wait(&all.changed, &all.lock);
     pthread_mutex_unlock(&all.lock);
-    /* Nobody else launches, joins or parts now. What a queue fails with its own context finds when it waits. */
+    /* No other context launches, registers or unregisters now. A queue's failure is reported when its own context
+     * waits. */
     for (const tfm_context *other = all.contexts; other; other = other->next_on_pocl)
         if (other != ctx)
             clFinish(other->queue);
@@ -149,7 +149,7 @@ void tfm__pocl_end(tfm__pocl_order order, bool run) {
         return;
     pthread_mutex_lock(&all.lock);
     if (order == TFM__POCL_EXCLUSIVE && !run && all.count > 0)
-        all.items[0].width = 0; /* there is none for it, and nobody has looked since: nothing fits */
+        all.items[0].width = 0; /* nothing fits a new item before the next lookup */
     if (order == TFM__POCL_EXCLUSIVE)
         all.exclusive = false;
     else

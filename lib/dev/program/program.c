@@ -1,4 +1,4 @@
-/* Programs: kernel text, specialised by defines, built once per context; binaries kept on disk between runs. */
+/* Programs: kernel text specialised by defines, built once per context; binaries are cached on disk. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,12 +9,12 @@
 #include "dev/program/program.h"
 
 struct tfm__program {
-    char *key;  /* "file options": what makes it unique in its context */
-    char *name; /* "file-hash": of its text and all its options, which are the next */
+    char *key;  /* "file options": unique in its context */
+    char *name; /* "file-hash": hash of its text and all its options */
     char *options;
-    char *disk_key; /* the same for all contexts of all runs; NULL when the binary is already on disk */
+    char *disk_key; /* the same for all contexts and runs; NULL if the binary is already on disk */
     cl_program cl;
-    bool built_here; /* built from source here */
+    bool built_here; /* built from source, in this process */
     tfm__program *next;
 };
 
@@ -22,7 +22,7 @@ static uint64_t hash_text(const char *text, uint64_t seed) {
     return tfm__hash64(text, strlen(text), seed);
 }
 
-/* What a binary depends on. Driver and platform are in it: PoCL aborts on another device's binary. */
+/* What a binary depends on, including driver and platform: PoCL aborts on another device's binary. */
 static char *disk_key(tfm_context *ctx, const char *source, const char *file, const char *options) {
     char *device = tfm__device_fingerprint_text(ctx->device), *key = NULL;
     if (device)
@@ -31,8 +31,8 @@ static char *disk_key(tfm_context *ctx, const char *source, const char *file, co
     return key;
 }
 
-/* Whatever the code: drivers call a kernel that is too large for the device "out of resources", and Adreno's "out of
- * host memory". A smaller batch would build the same again. */
+/* TFM_ERROR_BUILD for any code: drivers report "out of resources", Adreno's "out of host memory", for a kernel that is
+ * too large, and a smaller batch would build the same one. */
 static tfm_status build_failed(tfm_context *ctx, cl_program program, const char *source, const char *file,
                                cl_int error) {
     size_t size = 0;
@@ -88,7 +88,7 @@ static cl_program from_source(tfm_context *ctx, const char *source, const char *
     return NULL;
 }
 
-/* A device without a compiler takes binaries that were built elsewhere. */
+/* A device without a compiler uses binaries of an offline compiler. */
 static cl_program from_pack(tfm_context *ctx, const tfm__program *entry) {
     const unsigned char *binary;
     size_t bytes;
@@ -114,20 +114,19 @@ static cl_program from_pack(tfm_context *ctx, const tfm__program *entry) {
     }
     if (!program)
         tfm__context_fail(ctx, TFM_ERROR_BUILD,
-                          "%s does not take the binary of %s from the pack that TFM_KERNELS names: compile and pack it "
-                          "again",
+                          "%s rejects the binary of %s from the pack of TFM_KERNELS: compile and pack it again",
                           ctx->info.name, entry->name);
     return program;
 }
 
-/* From the disk cache, or built. */
+/* Loads from the disk cache, or builds. */
 static cl_program from_cache(tfm_context *ctx, tfm__program *entry, const char *source, const char *file) {
     size_t bytes = 0;
     cl_program program = NULL;
     entry->disk_key = disk_key(ctx, source, file, entry->options); /* NULL: built in each run */
     void *binary = entry->disk_key ? tfm__cache_get(entry->disk_key, &bytes) : NULL;
     if (binary && (program = from_binary(ctx, binary, bytes, entry->options))) {
-        free(entry->disk_key); /* nothing to export */
+        free(entry->disk_key); /* no need to export it */
         entry->disk_key = NULL;
     } else {
         if (binary)
@@ -234,7 +233,7 @@ static tfm__kernel *kernel_make(tfm_context *ctx, const char *file, const char *
         clReleaseKernel(kernel->cl);
     }
     char what[256];
-    snprintf(what, sizeof(what), "%s.cl: kernel %s cannot be made on %s: %s (%d)", file, name, ctx->info.name,
+    snprintf(what, sizeof(what), "%s.cl: kernel %s cannot be created on %s: %s (%d)", file, name, ctx->info.name,
              tfm__cl_error_name(error), (int)error);
     if (!tfm__workgroup_limit_reduce_after_build(ctx, what, error))
         tfm__context_fail(ctx, TFM_ERROR_BUILD, "%s", what);
@@ -256,7 +255,7 @@ tfm__kernel *tfm__kernel_get(tfm_context *ctx, const char *file, const char *nam
         tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "kernel %s: its defines are too long", name);
         return NULL;
     }
-    /* The hash of the whole key finds the slot and tells kernels apart; 64 bits over a few hundred keys. */
+    /* The hash of the whole key finds the slot and identifies the kernel; 64 bits for a few hundred keys. */
     uint64_t hash = hash_text(key, (uint64_t)ctx->tuning.group);
     size_t slot = hash % TFM__KERNEL_SLOTS;
     for (size_t probes = 0; probes < TFM__KERNEL_SLOTS; probes++, slot = (slot + 1) % TFM__KERNEL_SLOTS) {
@@ -283,7 +282,7 @@ void tfm__programs_export(tfm_context *ctx) {
     for (tfm__program *program = ctx->programs; program; program = program->next)
         any = any || program->disk_key;
     if (!any || !tfm__cache_usable())
-        return; /* PoCL compiles again to give a binary out */
+        return; /* PoCL compiles again to return a binary */
     for (tfm__program *program = ctx->programs; program; program = program->next)
         if (program->disk_key)
             export_program(program);

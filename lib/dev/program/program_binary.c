@@ -1,23 +1,23 @@
-/* What offline compilers and packs need of a program: its binary, and its build options as text. */
+/* A program's binary, and its build options as text, for offline compilers and packs. */
 #include <stdio.h>
 #include <string.h>
 #include "dev/program/program.h"
 
 unsigned char *tfm__program_binary(size_t *bytes, cl_program program) {
     cl_uint devices = 0;
-    /* A wrapped context may hold several devices, whose binaries come in an order that we cannot place. */
+    /* A wrapped context may have several devices, whose binaries come in an unknown order. */
     cl_int error = clGetProgramInfo(program, CL_PROGRAM_NUM_DEVICES, sizeof(devices), &devices, NULL);
     if (error == CL_SUCCESS && devices == 1)
         error = clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof(*bytes), bytes, NULL);
     if (error != CL_SUCCESS || devices != 1 || *bytes == 0) {
-        tfm__fail(TFM_ERROR_DEVICE, "the driver gives no binary of a program: %s (%d)", tfm__cl_error_name(error),
+        tfm__fail(TFM_ERROR_DEVICE, "the driver returns no program binary: %s (%d)", tfm__cl_error_name(error),
                   (int)error);
         return NULL;
     }
     unsigned char *binary = tfm__alloc(*bytes, 1);
     if (binary &&
         (error = clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(binary), &binary, NULL)) != CL_SUCCESS) {
-        tfm__fail(TFM_ERROR_DEVICE, "the driver gives no binary of a program: %s (%d)", tfm__cl_error_name(error),
+        tfm__fail(TFM_ERROR_DEVICE, "the driver returns no program binary: %s (%d)", tfm__cl_error_name(error),
                   (int)error);
         free(binary);
         binary = NULL;

@@ -1,4 +1,4 @@
-/* The text of a program: the prelude, and the op's own with what it includes. */
+/* The text of a program: the prelude, and the op's file with its includes. */
 #include <stdio.h>
 #include <string.h>
 #include "base/file.h"
@@ -12,8 +12,8 @@ static const tfm__kernel_source *embedded_source(const char *file) {
     return entry;
 }
 
-/* The text of a kernel file: from TFM_CL_DIR if it holds one, there or in the folder that it has below cl/, else the
- * embedded one. Owned by the caller. */
+/* The text of a kernel file: from TFM_CL_DIR, there or in its subfolder of cl/, else the embedded one. Owned by the
+ * caller. */
 static char *load_kernel_source(tfm_context *ctx, const char *file) {
     const tfm__kernel_source *entry = embedded_source(file);
     const char *directory = getenv("TFM_CL_DIR");
@@ -45,7 +45,7 @@ static bool append(char **source, char *more) {
     return both != NULL;
 }
 
-/* The next line of the text that begins with #include, or its end. */
+/* The next line that begins with #include, or the end of the text. */
 static const char *next_include(const char *text) {
     static const char WORD[] = "#include \"";
     if (strncmp(text, WORD, strlen(WORD)) == 0)
@@ -54,8 +54,8 @@ static const char *next_include(const char *text) {
     return found ? found + 1 : text + strlen(text);
 }
 
-/* `#include "name.cl"` on a line of its own stands for that text, so that kernels of several files share functions. A
- * text that is included includes none itself. */
+/* A line `#include "name.cl"` is replaced by that text, so that kernels of several files share functions. Included
+ * texts cannot include others. */
 static bool append_with_includes(tfm_context *ctx, char **source, const char *file, const char *text) {
     bool whole = append(source, tfm__format("#line 1 \"%s.cl\"\n", file));
     for (int line = 1; whole && *text;) {
@@ -85,15 +85,15 @@ char *tfm__program_source(tfm_context *ctx, const char *file) {
     free(prelude);
     free(text);
     if (!whole && ctx->status == TFM_OK)
-        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "no memory for the text of %s.cl", file);
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "out of host memory for the text of %s.cl", file);
     if (whole)
         return source;
     free(source);
     return NULL;
 }
 
-/* The place of a line of the assembled text, by the #line marks before it: NVIDIA's compiler does not follow them, and
- * tells of "<kernel>:413:15". */
+/* Maps a line of the assembled text by the preceding #line: NVIDIA's compiler ignores them and reports
+ * "<kernel>:413:15". */
 static void place_of(const char *source, long line, char *name, size_t size, long *at) {
     snprintf(name, size, "<kernel>");
     *at = line;

@@ -1,15 +1,14 @@
-/* Tuning data: what a device is good at decides which kernels it gets, never its name alone. llvmpipe is a CPU too, and
- * runs the wide kernels five hundred times slower than the others. */
+/* Device profiles: capabilities select the kernels, not the device name or type alone. llvmpipe is a CPU too, and runs
+ * the CPU kernels five hundred times slower than the others. */
 #include <string.h>
 #include "dev/device/context_internal.h"
 
-/* CPUs that vectorise what one work-item says, so an item is given much to do. A chunk is 16 KiB of floats, half of a
- * first-level cache; a group of panels, 512 KiB, fits the cache beside a core; the state of a block of queries stays in
- * the first caches, and copies of keys on a thread's stack. B is worth packing where it is read more often than once or
- * twice. Sentences that are over are computed in vain until the host has looked, which a CPU feels at once; and with 32
- * rows it computes longer than the host takes to ask how many the next step has. Larger batches of texts that are only
- * read took an encoder longer there, by a sixth in one measurement. Keys and values stay F32: what a batch has of them
- * mostly lies in caches, and rounding them would be two launches more a layer. */
+/* CPUs that vectorise within a work-item: items are large. A chunk is 16 KiB of floats, half of the L1 cache; a panel
+ * group, 512 KiB, fits the L2 cache; the state of a block of queries stays in L1/L2, and copies of keys on a thread's
+ * stack. Packing B pays off if it is read more than once or twice. Finished sequences are computed until the host
+ * checks, so a CPU checks every step; from 32 rows on a step takes longer than reading the row count of the next.
+ * Larger encoder-only batches were slower, by a sixth in one measurement. The KV cache stays F32: it mostly fits in
+ * caches, and rounding costs two more launches per layer. */
 #define CPU_PROFILE                                                                                                    \
     .class = TFM__CLASS_CPU, .group = 1, .chunk = 4096,                                                                \
     .gemm_order = {{.provider = "cpu-skinny"},                                                                         \
@@ -23,24 +22,23 @@
     .attention_max_head_dim = 4096, .attention_backward_max_head_dim = 512, .encode_batch_tokens = 2048,               \
     .search_sync_interval = 1, .search_ragged_rows = 32
 
-/* A tile of 12 x 2 vectors needs 32 registers, which hold 8 x 2 as well; where there are 16, 6 x 2 and 4 x 2. */
+/* A tile of 12 x 2 vectors needs 32 registers, which also hold 8 x 2; 16 registers hold 6 x 2 and 4 x 2. */
 #define TILE_32_REGISTERS .gemm_mr = 12, .gemm_mr_tail = 8
 #define TILE_16_REGISTERS .gemm_mr = 6, .gemm_mr_tail = 4
 
-/* Everything that runs work-items side by side. Of local memory a work-group takes a part, so that several are under
- * way on a core. A GPU would rather have a few steps of decoding in its queue, and reads keys and values from memory:
- * half of them where they are kept in 16 bits, which the products that make them write at once. Large tiles of
- * attention would be empty for the most part where sentences are short. */
+/* GPU-style devices. A work-group uses a part of local memory, so that several are resident per core. A few decode
+ * steps stay queued, and the KV cache is read from memory: a 16-bit one halves that, and the GEMMs write it directly.
+ * Large attention tiles would be mostly empty for short sequences. */
 #define GPU_PROFILE                                                                                                    \
     .class = TFM__CLASS_GPU, .width = 1, .gemm_skinny_rows = 32, .attention_shared_queries = 8,                        \
     .attention_shared_min_queries = 4, .attention_shared_max_head_dim = 256, .attention_shared_local_divisor = 4,      \
     .attention_tile_rows = 4, .attention_tile_min_rows = 128, .encode_batch_tokens = 4096, .search_sync_interval = 4,  \
     .kv_half = true
 
-/* The first whose demands are met is taken. */
+/* The first profile whose requirements are met is used. */
 static const struct {
     bool cpu;      /* only CPUs */
-    bool gpu;      /* only GPUs that are no emulator */
+    bool gpu;      /* only GPUs that are not emulated */
     bool fpga;     /* only accelerators */
     cl_uint width; /* least native float vector width */
     tfm__tuning tuning;
@@ -48,30 +46,28 @@ static const struct {
     {.cpu = true, .width = 16, .tuning = {.name = "cpu-512", CPU_PROFILE, TILE_32_REGISTERS, .width = 16}},
     {.cpu = true, .width = 8, .tuning = {.name = "cpu-256", CPU_PROFILE, TILE_16_REGISTERS, .width = 8}},
     {.cpu = true, .width = 4, .tuning = {.name = "cpu-128", CPU_PROFILE, TILE_16_REGISTERS, .width = 4}},
-    /* Accelerators are pipelines rather than many items side by side: loops in groups of one item, which their
-     * compilers unroll and fill, are what they are good at. The kernels are those of CPUs, whose vectors are the
-     * unrolled part. */
+    /* Accelerators are pipelines: their compilers unroll and fill loops in groups of one item. They use the CPU
+     * kernels, whose vectors are the unrolled part. */
     {.fpga = true, .tuning = {.name = "fpga", CPU_PROFILE, TILE_16_REGISTERS, .width = 4}},
     {.gpu = true,
-     .tuning =
-         {.name = "gpu",
-          GPU_PROFILE,
-          .group = 128,
-          .chunk = 1,
-          .int8_gpu = true,
-          /* A group of 128 items reads too little at a time to keep a core's memory busy. Two tiles of keys, or
-           * 64 entries an item, take longer than what putting the parts together adds. */
-          .split_workgroups = 4,
-          .split_min_keys = 256,
-          .split_min_logits = 8192,
-          /* `tfm tune` puts CLBlast first where it is faster, as it may be on devices that it has parameters for.
-           * On an H100, for which it has none, it took 1.2 to 2.9 times as long as `gpu-tiled`, and its first product
-           * compiles for seconds. It pads its tiles to 32 and more rows, so few rows cost it as much as many. */
-          .gemm_order = {{.provider = "gpu-skinny"},
-                         {.provider = "gpu-mma", .min_rows = 9}, /* its tiles have 16 rows or more */
-                         {.provider = "gpu-tiled"},
-                         {.provider = "clblast", .min_rows = 9},
-                         {.provider = "reference"}}}},
+     .tuning = {.name = "gpu",
+                GPU_PROFILE,
+                .group = 128,
+                .chunk = 1,
+                .int8_gpu = true,
+                /* A group of 128 items reads too little at a time to saturate a core's memory bandwidth. Two tiles of
+                 * keys, or 64 entries per item, take longer than combining the parts. */
+                .split_workgroups = 4,
+                .split_min_keys = 256,
+                .split_min_logits = 8192,
+                /* `tfm tune` puts CLBlast first where it is faster, e.g. on devices that it has parameters for. On an
+                 * H100, for which it has none, it took 1.2 to 2.9 times as long as `gpu-tiled`, and its first GEMM
+                 * compiles for seconds. It pads tiles to 32 rows and more, so few rows cost as much as many. */
+                .gemm_order = {{.provider = "gpu-skinny"},
+                               {.provider = "gpu-mma", .min_rows = 9}, /* its tiles have 16 rows or more */
+                               {.provider = "gpu-tiled"},
+                               {.provider = "clblast", .min_rows = 9},
+                               {.provider = "reference"}}}},
     {.tuning = {.name = "scalar", GPU_PROFILE, .group = 32, .chunk = 8, .gemm_order = {{.provider = "reference"}}}},
 };
 
@@ -79,7 +75,7 @@ const char *tfm_variant_name(size_t index) {
     return index < TFM__COUNT(TUNINGS) ? TUNINGS[index].tuning.name : NULL;
 }
 
-/* The tuning of that name, or TFM__COUNT(TUNINGS). */
+/* The index of the tuning, or TFM__COUNT(TUNINGS). */
 static size_t tuning_index(const char *name) {
     size_t i = 0;
     while (i < TFM__COUNT(TUNINGS) && strcmp(TUNINGS[i].tuning.name, name) != 0)
@@ -103,20 +99,20 @@ tfm_status tfm__tuning_choose(tfm__tuning *out, const tfm__capabilities *capabil
     tuning.fma = (capabilities->has & TFM__HAS_FMA) != 0;
     tuning.mma = capabilities->mma;
     tuning.dp4a = capabilities->dp4a;
-    /* An item may have 255 registers there; and with four rows, reading local memory takes longer than its FMAs. */
+    /* Up to 255 registers per item; with four rows, reads of local memory take longer than the FMAs. */
     if (tuning.class == TFM__CLASS_GPU && capabilities->mma == TFM__MMA_M16N8K16) {
         tuning.attention_tile_rows = 8;
         tuning.attention_resident_queries = true;
     }
-    /* Intel's compiler spills where a product's item has 64 sums, or reads 40 floats ahead: of 128 registers the rest
-     * takes as many. Those of its GPUs that have a matrix engine can give 256, to half as many items. */
+    /* Intel's compiler spills if a GEMM item has 64 accumulators or prefetches 40 floats: the rest uses as many of the
+     * 128 registers. GPUs with matrix cores can give 256 registers to half as many items. */
     if (tuning.class == TFM__CLASS_GPU && capabilities->has & TFM__HAS_INTEL_SUBGROUP_SIZE) {
         const bool has_dpas = capabilities->mma == TFM__MMA_DPAS_8 || capabilities->mma == TFM__MMA_DPAS_16;
         tuning.gemm_register_floats = 36;
         tuning.large_grf_option = has_dpas ? " -cl-intel-256-GRF-per-thread" : NULL;
     }
     tuning.avx512_bf16 = (capabilities->has & TFM__HAS_AVX512BF16) != 0;
-    /* What tiles read is made by the instructions for vectors. */
+    /* AVX512-BF16 instructions prepare the tiles' inputs. */
     tuning.amx_bf16 = tuning.avx512_bf16 && capabilities->has & TFM__HAS_AMX_BF16;
     tuning.amx_int8 = capabilities->has & TFM__HAS_AVX512VNNI && capabilities->has & TFM__HAS_AMX_INT8;
     while ((size_t)tuning.group > most && tuning.group > 1)

@@ -1,9 +1,8 @@
-/* What `tfm tune` has found best on this device: rows of a name and a setting, which the layers above give their
- * meaning. They are kept beside the cache's entries, under everything that a timing depends on, and read when a context
- * opens, so that what is run follows from device, shape and table, and never from a time measured in the run.
+/* Results of `tfm tune` for this device: rows of a name and a setting, interpreted by the layers above. They are stored
+ * in the cache folder, under everything that a timing depends on, and read when a context opens. So kernel selection
+ * depends on device, shape and table, never on a timing of the current run.
  *
- * Several programs may tune at a time, so what is stored is not what one of them has: each puts what it has changed
- * into the table that is there by then, under a lock. */
+ * Several programs may tune at once: each merges its changes into the stored table under a lock. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,11 +13,11 @@
 #include "dev/device/device_select.h"
 #include "dev/device/context_internal.h"
 
-/* Of the rows' meaning: a table of another format is under another key, and so is not found. */
+/* Version of the rows' meaning: part of the key, so that tables of another version are not found. */
 #define FORMAT 2
-/* Far above what there are shapes for: a larger table is none of ours. */
+/* Far more than there are shapes for: a larger table is not ours. */
 enum { MAX_ENTRIES = 4096 };
-/* Seconds to wait for another program that stores its rows, which takes it no time. */
+/* Seconds to wait for another program that stores its rows, which is quick. */
 enum { LOCK_TIMEOUT = 20 };
 
 static char *table_key(const tfm_context *ctx) {
@@ -31,7 +30,7 @@ static char *table_key(const tfm_context *ctx) {
 
 /* ---- Tables ---- */
 
-/* The place of a name in the rows, which are in order, or where it would be. */
+/* The index of a name in the sorted rows, or its insertion point. */
 static size_t lower_bound(const tfm__tuning_db *table, const char *name) {
     size_t low = 0, high = table->count;
     while (low < high) {
@@ -56,7 +55,7 @@ static bool is_valid_text(const char *text) {
 
 static tfm_status set(tfm__tuning_db *table, const char *name, const char *setting) {
     if (!is_valid_text(name) || (setting && !is_valid_text(setting)))
-        return tfm__fail(TFM_ERROR_FORMAT, "a row of a tuning table has other letters than those have, or more than %d",
+        return tfm__fail(TFM_ERROR_FORMAT, "a row of a tuning table has invalid characters, or more than %d",
                          TFM__TUNING_TEXT_MAX - 1);
     const size_t at = lower_bound(table, name);
     const bool there = find(table, name) != NULL;
@@ -103,7 +102,7 @@ static tfm_status copy_table(tfm__tuning_db *out, const tfm__tuning_db *from) {
     return TFM_OK;
 }
 
-/* `out`, which is what is stored, with what has changed from `before` to `now`. */
+/* Applies the changes from `before` to `now` to `out`, the stored table. */
 static tfm_status apply_changes(tfm__tuning_db *out, const tfm__tuning_db *before, const tfm__tuning_db *now) {
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < before->count && status == TFM_OK; i++)
@@ -117,7 +116,7 @@ static tfm_status apply_changes(tfm__tuning_db *out, const tfm__tuning_db *befor
     return status;
 }
 
-/* ---- A context's ---- */
+/* ---- The table of a context ---- */
 
 const tfm__tuning_entry *tfm__tuning_db_entries(const tfm_context *ctx, size_t *count) {
     *count = ctx->tuning_db.count;
@@ -154,13 +153,13 @@ uint64_t tfm__tuning_db_hash(const tfm_context *ctx) {
     return some && !value ? 1 : value;
 }
 
-/* ---- Stored ---- */
+/* ---- Stored table ---- */
 
 bool tfm__tuning_db_is_cleared(const tfm_context *ctx) {
     return ctx->tuning_db_cleared;
 }
 
-/* The work-group that rows share is read by kernels of all layers, so it is set here. */
+/* Kernels of all layers use the work-group for shared rows, so it is set here. */
 void tfm__tuning_db_apply(tfm_context *ctx) {
     const tfm__limits *limits = &ctx->limits;
     const size_t most = limits->max_group < limits->max_items[0] ? limits->max_group : limits->max_items[0];
@@ -187,7 +186,7 @@ static tfm_status parse_entries(tfm__tuning_db *table, const char *text, size_t 
          at = json_object_iter_next((json_t *)rows, at)) {
         const char *setting = json_string_value(json_object_iter_value(at));
         status = setting ? set(table, json_object_iter_key(at), setting)
-                         : tfm__fail(TFM_ERROR_FORMAT, "its row '%.80s' is no text", json_object_iter_key(at));
+                         : tfm__fail(TFM_ERROR_FORMAT, "its row '%.80s' is not a string", json_object_iter_key(at));
     }
     json_decref(root);
     if (status != TFM_OK)
@@ -195,7 +194,7 @@ static tfm_status parse_entries(tfm__tuning_db *table, const char *text, size_t 
     return status;
 }
 
-/* Without a table the device's own rules hold, so nothing here is a failure of the context. */
+/* Without a table the device's defaults apply, so nothing here fails the context. */
 void tfm__tuning_db_load(tfm_context *ctx) {
     size_t bytes;
     char saved_message[TFM__MESSAGE_MAX];
@@ -240,8 +239,8 @@ static tfm_status fail_not_stored(const char *key) {
                                          "folder that you own");
 }
 
-/* What is stored, if that is a table, with this context's changes. Where there is none by now, all that this context
- * has is there: a table that was lost comes back. */
+/* The stored table, if valid, with this context's changes. If there is none, all rows of this context: restores a lost
+ * table. */
 static tfm_status merge_with_stored(tfm__tuning_db *out, const tfm_context *ctx, const char *key) {
     size_t bytes;
     char *text = ctx->tuning_db_cleared ? NULL : tfm__cache_get(key, &bytes);
@@ -272,8 +271,8 @@ tfm_status tfm__tuning_db_save(tfm_context *ctx) {
     tfm_status status = key ? TFM_OK : TFM_ERROR_MEMORY;
     if (key && !tfm__cache_lock_table(&lock, LOCK_TIMEOUT))
         status = tfm__fail(TFM_ERROR_IO,
-                           "tune: the table cannot be stored: another program has been at it for %d "
-                           "seconds",
+                           "tune: the table cannot be stored: another program has held its lock "
+                           "for %d seconds",
                            LOCK_TIMEOUT);
     else if (key) {
         status = merge_with_stored(&all, ctx, key);
@@ -289,25 +288,25 @@ tfm_status tfm__tuning_db_save(tfm_context *ctx) {
     return status;
 }
 
-/* An entry beside the table's tells of folders that are full or can only be read. */
+/* A test entry next to the table's detects full or read-only folders. */
 tfm_status tfm__tuning_db_check_writable(tfm_context *ctx) {
-    static const char TEXT[] = "a trial";
+    static const char TEXT[] = "a test";
     char *key = table_key(ctx);
-    /* Contexts may save at the same time: each has a trial of its own. */
-    char *beside = key ? tfm__format("trial by %ld, %p of %s", (long)getpid(), (void *)ctx, key) : NULL;
-    tfm_status status = beside ? TFM_OK : TFM_ERROR_MEMORY;
-    if (beside && (!tfm__cache_usable() || tfm__cache_blocked(key))) {
+    /* Contexts may save at the same time: each uses its own test entry. */
+    char *test_key = key ? tfm__format("test by %ld, %p of %s", (long)getpid(), (void *)ctx, key) : NULL;
+    tfm_status status = test_key ? TFM_OK : TFM_ERROR_MEMORY;
+    if (test_key && (!tfm__cache_usable() || tfm__cache_blocked(key))) {
         status = fail_not_stored(key);
-    } else if (beside) {
+    } else if (test_key) {
         size_t bytes;
-        tfm__cache_put(beside, TEXT, sizeof(TEXT));
-        char *stored = tfm__cache_get(beside, &bytes);
+        tfm__cache_put(test_key, TEXT, sizeof(TEXT));
+        char *stored = tfm__cache_get(test_key, &bytes);
         if (!stored || bytes != sizeof(TEXT))
             status = fail_not_stored(key);
         free(stored);
-        tfm__cache_drop(beside);
+        tfm__cache_drop(test_key);
     }
-    free(beside);
+    free(test_key);
     free(key);
     return status;
 }

@@ -314,12 +314,12 @@ static void test_marian_nmt_config_selects_its_files(void **state) {
         tfm_status status;
         const char *part;
     } CASES[] = {
-        {"models: [model.npz, model.npz]\n", TFM_ERROR_UNSUPPORTED, "`models` names 2 models that translate together"},
+        {"models: [model.npz, model.npz]\n", TFM_ERROR_UNSUPPORTED, "`models` names 2 models of an ensemble"},
         {"models: []\n", TFM_ERROR_FORMAT, "`models` is []"},
         {"models: [7]\n", TFM_ERROR_FORMAT, "`models` has 7; the name of a file is needed"},
         {"models: [none.npz]\nvocabs: [vocab.spm]\n", TFM_ERROR_IO, "none.npz"},
         {"models: [model.npz]\n", TFM_ERROR_IO, "has no vocabulary"},
-        {"models: [model.npz]\nvocabs: [vocab.yml, vocab.yml]\n", TFM_ERROR_UNSUPPORTED, "vocab.yml is no .spm"},
+        {"models: [model.npz]\nvocabs: [vocab.yml, vocab.yml]\n", TFM_ERROR_UNSUPPORTED, "vocab.yml is not an .spm file"},
         {"models: [model.npz]\nvocabs: [none.spm, vocab.spm]\n", TFM_ERROR_IO, "none.spm"},
         {"models: [model.npz]\nvocabs: [vocab.spm]\nbeam-size: 0\n", TFM_ERROR_FORMAT, "`beam-size` is 0"},
         {"models: [model.npz]\nvocabs: [vocab.spm]\nnormalize: 1e9\n", TFM_ERROR_FORMAT, "`normalize` is 1e+09"},

@@ -330,7 +330,7 @@ static void test_fleet_rejects_bad_arguments(void **state) {
     harness_refused(tfm_fleet_new(&fleet, twice, 0), TFM_ERROR_ARGUMENT, "at least one");
     harness_refused(tfm_fleet_open(&fleet, &(tfm_fleet_options){.devices = "0,no-such-device"}), TFM_ERROR_DEVICE,
                     "\"no-such-device\" matches no device");
-    harness_refused(tfm_fleet_open(&fleet, &(tfm_fleet_options){.devices = "0,,1"}), TFM_ERROR_DEVICE, "empty place");
+    harness_refused(tfm_fleet_open(&fleet, &(tfm_fleet_options){.devices = "0,,1"}), TFM_ERROR_DEVICE, "empty item");
     harness_refused(tfm_fleet_open(&fleet, &(tfm_fleet_options){.devices = "0, 0"}), TFM_ERROR_DEVICE,
                     "lists \"0\", and the words before it already take each such device: leave it out");
     harness_refused(tfm_context_open(&twice[0], &(tfm_context_options){.device = " all "}), TFM_ERROR_DEVICE,
