@@ -14,7 +14,7 @@ typedef struct attention_case {
     int64_t past, before, after;
     int64_t beams; /* consecutive query sequences that share one key sequence (kv_batch); 0: no kv_batch */
     float scale, soft_cap;
-    bool masked;    /* with a mask of these dims, which broadcast or end early */
+    bool masked;    /* with a mask of shape mask_dims, which broadcasts or is shorter */
     tfm_dtype mask; /* F32, F16, BF16 or U8 */
     int mask_rank;
     int64_t mask_dims[4];
