@@ -21,9 +21,8 @@ USUAL = re.compile(r"^-(?:cl-.*|DTFM_(?:CLASS_GPU|WIDTH=1|CHUNK=1|FMA|GROUP=128)
 HEAD = """# Static figures of hot kernels
 
 From the machine code of clang 15, not from a run; `tests/gpu/README.md` lists the limits of such figures.
-`sh tests/run.sh` checks {ci}, `sh tests/nightly.sh gpu` all. A figure that differs by more than {share} % and by more than
-{least} fails.
-After an intended change of a kernel, write the tables again:
+`sh tests/run.sh` checks {ci}, `sh tests/nightly.sh gpu` all. A figure that differs by more than {share} % and by more
+than {least} fails. After an intended change of a kernel, write the tables again:
 
     sh tests/gpu/find.sh build/check build/check/gpu/programs group=1024,local=65536
     sh tests/gpu/engines.sh build/check
