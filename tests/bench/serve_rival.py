@@ -190,10 +190,10 @@ def serve(arguments):
     async def translate(asked: Asked):
         return {"translatedText": await rival.ask(asked.q)}
 
-    door = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    print("listening on http://127.0.0.1:%d/" % door.getsockname()[1], file=sys.stderr, flush=True)
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    print("listening on http://127.0.0.1:%d/" % listener.getsockname()[1], file=sys.stderr, flush=True)
     config = uvicorn.Config(app, log_level="warning", access_log=False)
-    asyncio.run(uvicorn.Server(config).serve(sockets=[door]))
+    asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
 
 
 # ---- The comparison -------------------------------------------------------------------------------------------------

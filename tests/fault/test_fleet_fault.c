@@ -55,7 +55,7 @@ static bool means(const char *failing, const char *name) {
     return failing[0] == '^' ? strncmp(name, failing + 1, strlen(failing + 1)) == 0 : strstr(name, failing) != NULL;
 }
 
-static bool told_of(const char *failing, const char *sentence) {
+static bool names_device(const char *failing, const char *sentence) {
     return strstr(sentence, failing + (failing[0] == '^')) != NULL;
 }
 
@@ -86,7 +86,7 @@ static const char *judge_members(const run *r) {
             return "another device than the one that failed is left out";
         if (m->dropped && !strstr(r->warning[i], m->reason))
             return "a device is left out without a warning that says why";
-        if (m->dropped && failing && !told_of(failing, r->warning[i]))
+        if (m->dropped && failing && !names_device(failing, r->warning[i]))
             return "the warning does not name the device that is left out";
         dropped += m->dropped;
     }
@@ -95,10 +95,11 @@ static const char *judge_members(const run *r) {
 
 /* Prints the failed check and the warnings about devices. */
 static int wrong_members(const run *r, const char *fault) {
-    char told[MEMBERS * sizeof(r->warning[0])] = "";
+    char all_warnings[MEMBERS * sizeof(r->warning[0])] = "";
     for (size_t i = 0; i < MEMBERS; i++)
-        snprintf(told + strlen(told), sizeof(told) - strlen(told), "%s%s", i > 0 ? " / " : "", r->warning[i]);
-    return wrong(fault, told);
+        snprintf(all_warnings + strlen(all_warnings), sizeof(all_warnings) - strlen(all_warnings), "%s%s",
+                 i > 0 ? " / " : "", r->warning[i]);
+    return wrong(fault, all_warnings);
 }
 
 /* The exit code for a failed call: accepted if all devices may fail. */
@@ -213,7 +214,7 @@ static int call_all(run *r) {
     if (tfm_fleet_open(&r->fleet, &(tfm_fleet_options){.devices = getenv(DEVICES),
                                                        .workers = workers ? atoi(workers) : 1}) != TFM_OK) {
         const char *failing = getenv("TFM_FAULT_DEVICE"), *sentence = tfm_error_message();
-        if (failing && !told_of(failing, sentence))
+        if (failing && !names_device(failing, sentence))
             return wrong("the sentence does not name the device", sentence);
         fprintf(stderr, "tfm: %s\n", sentence);
         return 1;
@@ -280,7 +281,7 @@ static const int CODES[] = {0, CL_OUT_OF_RESOURCES, CL_MEM_OBJECT_ALLOCATION_FAI
 /* Fault-free report of each kind in a run on both. */
 static runs_report plain[COUNT(KINDS)];
 static char numbers[4300], drops[4300];
-static unsigned turns; /* faults so far */
+static unsigned fault_count; /* faults so far */
 
 /* Whether a platform has a device of this kind; its name (at most 255 bytes) if `name` is not NULL. */
 static bool listed(const char *kind, const char *platform, char *name) {
@@ -344,7 +345,7 @@ static void fail_call(const char *kind, unsigned long number, const char *name, 
     char title[128], call[64], device[300], only[96], code[64];
     const char *settings[12] = {call, code, device, only};
     int count = 4;
-    const int as = CODES[turns++ % COUNT(CODES)];
+    const int as = CODES[fault_count++ % COUNT(CODES)];
     snprintf(title, sizeof(title), "%s: %s %lu fails with %d", kind ? kind : "any", name ? name : "call", number, as);
     snprintf(call, sizeof(call), "TFM_FAULT_CALL=%lu", number);
     snprintf(code, sizeof(code), "TFM_FAULT_CODE=%d", as);

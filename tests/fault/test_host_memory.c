@@ -45,7 +45,7 @@ static int try(const char *name, work_fn work, const void *what, size_t number, 
     else if (status != TFM_OK && status != TFM_ERROR_MEMORY)
         fault = "it fails in another way";
     else if (status != TFM_OK && (!strstr(sentence, "memory") || strchr(sentence, '\n')))
-        fault = "its sentence does not say so";
+        fault = "its message does not mention memory";
     else if (left > 0 && !may_keep)
         fault = "it leaks";
     tfm_context_clear_error(harness_context());
