@@ -1,9 +1,9 @@
-"""Call cycles between files: files that need each other's functions or data, from `nm` of their objects.
+"""Call cycles between files that need each other's functions or data, from `nm` of their objects.
 
     call_cycles.py OBJECT...    OBJECT: an object file or an archive
     call_cycles.py --self-test
 
-Prints each cycle with the symbols behind it, and nothing where there is none.
+Prints each cycle with its symbols; nothing if there is none.
 """
 import os
 import subprocess
@@ -17,7 +17,7 @@ def name_of(where):
 
 
 def calls(lines):
-    """{file: {file that it calls: {symbol}}} of the lines of `nm -A`."""
+    """{file: {called file: {symbol}}} from the lines of `nm -A`."""
     home, uses = {}, []
     for line in lines:
         where, _, rest = line.rpartition(":")
@@ -46,7 +46,7 @@ def reached(graph, start):
 
 
 def cycles(graph):
-    """The strongly connected components of more than one file."""
+    """The strongly connected components with more than one file."""
     reach = {file: reached(graph, file) for file in graph}
     in_cycle = {file for file in graph if file in reach[file]}
     return sorted({tuple(sorted(other for other in reach[file] if other in in_cycle and file in reach[other]))

@@ -1,24 +1,24 @@
-# What the scripts share that test the program: a folder of their own, checks in TAP, and runs.
+# Shared by the scripts that test the program: a temporary folder, TAP checks, and runs of the program.
 #     tfm=PROGRAM root=SOURCE_ROOT
 #     . "$root/tests/checks.sh"
-# The script ends with echo "1..$count".
+# The script must end with echo "1..$count".
 set -u
 export LC_ALL=C
 here=$(mktemp -d "${TMPDIR:-/tmp}/tfm-checks-XXXXXX")
 trap 'rm -rf "$here"' EXIT
-trap : PIPE # a program that dies early is a failed check; not inherited, so the program meets pipes as everyone's
+trap : PIPE # if the program dies early, a check fails, not the script; children do not inherit the trap
 cd "$here" || exit 1
 export TFM_CACHE_DIR="${TFM_CACHE_DIR:-$here/cache}" # never the user's
 unset TFM_LOG TFM_CL_DIR TFM_PROFILE TFM_GEMM TFM_KERNELS
 count=0
 
-# brief: whether few cases of each kind are enough, as tests/run.sh has it. The others are tests/nightly.sh's.
+# brief: whether a few cases of each kind are enough, as in tests/run.sh; tests/nightly.sh runs all.
 brief() {
     [ "${TFM_BRIEF:-}" = 1 ]
 }
 
-# hasty COMMAND...: a `run`, or a function with one, of what no other test has PoCL build: in brief runs it builds that in
-# less than half the time, where it does not optimize.
+# hasty COMMAND...: a `run`, or a function with one, for kernels that no other test builds: in brief runs PoCL builds
+# them without optimization, in less than half the time.
 hasty() {
     (
         brief && export POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable
@@ -28,7 +28,8 @@ hasty() {
     code=$(cat code)
 }
 
-# unkept COMMAND...: the same, of what few runs build: brief runs keep no binaries of it, for which PoCL compiles again.
+# unkept COMMAND...: the same, for rarely built kernels: brief runs do not store their binaries, for which PoCL compiles
+# again.
 unkept() {
     (
         brief && export TFM_CACHE_DIR=off
@@ -38,15 +39,15 @@ unkept() {
     code=$(cat code)
 }
 
-# unoptimized: from here on brief runs have PoCL build everything so, where little is computed with what it builds. The
-# library cannot tell such binaries from others, so they lie in a folder of their own, which all scripts share.
+# unoptimized: later brief runs let PoCL build all kernels without optimization, if they compute little. The library
+# cannot distinguish such binaries, so they are in a separate cache, shared by all scripts.
 unoptimized() {
     brief || return 0
     export POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable
     [ "$TFM_CACHE_DIR" = off ] || export TFM_CACHE_DIR="$TFM_CACHE_DIR-unoptimized"
 }
 
-# check NAME COMMAND...: one line of TAP; where the command is false, what the last run said follows.
+# check NAME COMMAND...: one line of TAP; on failure, the output of the last run follows.
 check() {
     count=$((count + 1))
     name=$1
@@ -57,7 +58,7 @@ check() {
         echo "not ok $count - $name"
         echo "# false: $*"
         echo "# exit code ${code:-none}"
-        awk 'NR <= 20 { print "# out: " $0 }' out # always with an end of line, or the next check is not seen
+        awk 'NR <= 20 { print "# out: " $0 }' out # always ends with a newline, else the next check is not recognized
         awk 'NR <= 20 { print "# err: " $0 }' err
     fi
 }
@@ -67,8 +68,8 @@ skip() {
     echo "ok $count - $1 # SKIP $2"
 }
 
-# run ARGUMENT...: leaves `out`, `err` and $code. Under the sanitizers the leak checker's own tracer dies now and then, with
-# its exit code in place of the program's: such a run has shown nothing and is done again, with its input from the start.
+# run ARGUMENT...: sets `out`, `err` and $code. Under sanitizers the leak checker's tracer sometimes crashes, and its
+# exit code replaces the program's: such a run is repeated, with its input from the start.
 run() {
     attempt "$@"
     if unjudged; then
@@ -83,7 +84,7 @@ unjudged() {
     grep -q 'LeakSanitizer has encountered a fatal error' err
 }
 
-# one_sentence CODE TEXT: it failed with this code and one line on stderr that has TEXT in it.
+# one_sentence CODE TEXT: the last run failed with this code and one line on stderr that contains TEXT.
 one_sentence() {
     [ "$code" = "$1" ] && [ "$(wc -l <err)" = 1 ] && grep -qF -- "$2" err
 }
@@ -96,8 +97,8 @@ both() {
 same() {
     [ "$code" = 0 ] && cmp -s "$1" "$2"
 }
-# in_terminal COLUMNS ARGUMENT...: the program reads `in` and writes to a terminal so wide. `screen` has what stays there,
-# which is of each line what follows the last time that it was cleared.
+# in_terminal COLUMNS ARGUMENT...: the program reads `in` and writes to a terminal of this width. `screen` has the
+# visible text: of each line the part after it was last cleared.
 in_terminal() {
     python3 - "$tfm" "$@" <<'END' >screen
 import fcntl, os, pty, struct, sys, termios
@@ -121,7 +122,7 @@ END
     code=$?
 }
 
-# self_test: what `tfm selftest` says of a device that compiles.
+# self_test: checks the output of `tfm selftest` on a device with a compiler.
 self_test() {
     run selftest
     check "selftest passes more than 15 checks" [ "$code" = 0 -a "$(grep -c ' pass ' out)" -gt 15 ]

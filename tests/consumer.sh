@@ -1,8 +1,8 @@
-# The example that translates, built against an installed tfm as other projects build: by pkg-config and by CMake. Both
-# must translate as the demo model does, and CMake must refuse versions that the library does not stand for. README's
-# example must translate, and fail where it has no model.
+# Builds the translation example against an installed tfm like other projects, with pkg-config and with CMake. Both must
+# translate like the demo model, and CMake must refuse incompatible versions. README's example must translate, and fail
+# without a model.
 #     sh tests/consumer.sh PREFIX FOLDER
-# Exit code 77 where there is no CMake.
+# Exit code 77 without CMake.
 set -eu
 prefix=$(realpath "$1")
 mkdir -p "$2"
@@ -27,7 +27,7 @@ translates() {
 cc -std=c11 "$root/apps/examples/translate.c" $(pkg-config --cflags --libs tfm) \
     -Wl,-rpath,"$(pkg-config --variable=libdir tfm)" -o "$folder/by-pkg-config"
 translates "$folder/by-pkg-config"
-# README's example: its exit status tells success from failure.
+# README's example: its exit status reports success or failure.
 sed -n '/^```c$/,/^```$/p' "$root/README.md" | sed '/^```/d' >"$folder/readme.c"
 # shellcheck disable=SC2046 # words
 cc -std=c11 "$folder/readme.c" $(pkg-config --cflags --libs tfm) \
@@ -38,9 +38,9 @@ if (cd / && "$folder/readme") 2>"$folder/err" || ! grep -q 'apps/demo' "$folder/
     exit 1
 fi
 
-command -v cmake >/dev/null || { echo "skipped: there is no CMake here"; exit 77; }
+command -v cmake >/dev/null || { echo "skipped: CMake is not installed"; exit 77; }
 rm -rf "$folder/cmake"
-# finds VERSION: whether CMake takes the installed tfm for it
+# finds VERSION: whether CMake accepts the installed tfm for it
 finds() {
     cmake -S "$root/tests/consumer" -B "$folder/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DWANTED="$1" \
         -DEXAMPLE="$root/apps/examples/translate.c" >"$folder/cmake.log" 2>&1
@@ -56,7 +56,7 @@ done
 cmake --build "$folder/cmake" >"$folder/cmake.log" 2>&1 || { cat "$folder/cmake.log"; exit 1; }
 translates "$folder/cmake/consumer"
 
-# What shares no soname with it, or is newer.
+# Versions with another soname, or newer ones.
 for wanted in "$major.$minor.$((patch + 1))" "$major.$((minor + 1))" $((major + 1)) "0...<$version"; do
     rm -rf "$folder/cmake"
     finds "$wanted" && { echo "CMake takes tfm $version for $wanted"; exit 1; }

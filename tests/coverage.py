@@ -1,9 +1,9 @@
 """Coverage of lib from gcov's counts: python3 tests/coverage.py ROOT BUILD [LINES BRANCHES]
 
-Prints how many lines and branches of lib ran, in per cent, and writes BUILD/uncovered.txt: for each file, those with most
-such lines first, the lines that nothing ran, and of those that ran the branches that were never taken. Exits with 1 where
-lines or branches are fewer than LINES and BRANCHES per cent. Needs gcovr. All branches count that gcov tells of: C has
-neither throwing branches nor others that gcovr would leave out."""
+Prints the percentages of lines and branches of lib that ran, and writes BUILD/uncovered.txt: for each file, worst
+first, the lines that did not run, and lines with branches never taken. Exits with 1 if the percentages are below LINES
+and BRANCHES. Needs gcovr. All branches that gcov reports count: C has neither throwing branches nor others that gcovr
+would exclude."""
 import json
 import os
 import subprocess
@@ -28,7 +28,7 @@ def per_cent(part, whole):
 root, build = sys.argv[1:3]
 least = [float(number) for number in sys.argv[3:5]] or [0, 0]
 report = os.path.join(build, "coverage.json")
-# Threads count without a lock, so now and then gcov says less than 0: such a line is skipped with a warning.
+# Threads count without a lock, so gcov sometimes reports less than 0: such a line is skipped with a warning.
 subprocess.run(["gcovr", "--root", root, "--filter", os.path.join(root, "lib", ""), "--gcov-ignore-parse-errors", "--json", report,
                 "--object-directory", build, build], check=True, stderr=subprocess.DEVNULL)
 with open(report, encoding="utf-8") as file:
@@ -50,7 +50,7 @@ with open(os.path.join(build, "uncovered.txt"), "w", encoding="utf-8") as file:
             per_cent(branches - untaken, branches)), file=file)
         print("    lines: %s\n    branches at: %s" % (ranges(numbers) or "all", ranges(of_branches) or "all"), file=file)
 got = [per_cent(sums[0] - sums[1], sums[0]), per_cent(sums[2] - sums[3], sums[2])]
-print("lib: %.2f %% of %d lines, %.2f %% of %d branches; what is missing: %s" % (
+print("lib: %.2f %% of %d lines, %.2f %% of %d branches; uncovered: %s" % (
     got[0], sums[0], got[1], sums[2], os.path.join(build, "uncovered.txt")))
 for (lines, missed, _, _), name, _, _ in rows[:15]:
     print("  %-40s %4d of %4d lines did not run" % (name, missed, lines))

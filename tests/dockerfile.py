@@ -1,11 +1,11 @@
-"""Runs the steps of a Dockerfile in folders that stand for images, where Docker is not to be had; needs root.
+"""Runs the steps of a Dockerfile in folders that replace images, without Docker; needs root.
     python3 tests/dockerfile.py build DOCKERFILE CONTEXT FOLDER IMAGE=ARCHIVE... [ARGUMENT=VALUE...]
-makes FOLDER/image, the last stage, and FOLDER/image.json, what its container would begin with; ARCHIVE is a tar of the
-root folder that IMAGE has; an ARGUMENT takes the place of what ARG says.
+creates FOLDER/image, the last stage, and FOLDER/image.json, the configuration of its container; ARCHIVE is a tar of
+IMAGE's root folder; an ARGUMENT overrides the value of ARG.
     python3 tests/dockerfile.py run FOLDER [ARGUMENT...]
-begins it as `docker run --read-only --tmpfs /tmp` does, with FOLDER/volumes in the place of its volumes: the user that it
-names, its variables and no others, and a network with this container alone. The process becomes that program, so signals reach it.
-It knows the instructions that are used here, and refuses others."""
+starts it like `docker run --read-only --tmpfs /tmp`, with FOLDER/volumes as its volumes: with its user, only its own
+environment, and a network with this container alone. The process becomes that program, so signals reach it.
+Supports only the instructions that are used here, and refuses others."""
 import glob
 import json
 import os
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# In a mount namespace of its own: $1 is the root, the rest the command.
+# In a private mount namespace: $1 is the root, the rest the command.
 SYSTEM = """set -e
 root=$1; shift
 mkdir -p "$root/proc" "$root/dev" "$root/sys"
@@ -31,12 +31,12 @@ class Stage:
         self.arguments, self.user, self.entry, self.command = [], "root", [], []
 
     def inside(self, path):
-        """Where a path of the image lies here."""
+        """The host path of a path in the image."""
         return self.root / os.path.normpath(os.path.join(self.folder, path)).lstrip("/")
 
 
 def instructions(text):
-    """Pairs of an instruction and what follows it."""
+    """Pairs of an instruction and its arguments."""
     lines = [line for line in text.split("\n") if not line.lstrip().startswith("#")]
     for line in re.sub(r"\\\n", " ", "\n".join(lines)).split("\n"):
         if line.strip():
@@ -45,7 +45,7 @@ def instructions(text):
 
 
 def ignored(context, dockerfile):
-    """The patterns of what stays out of the context, which must begin at its top."""
+    """The patterns of .dockerignore, relative to the context."""
     path = Path(str(dockerfile) + ".dockerignore")
     patterns = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
     return {Path(p).name for pattern in patterns if pattern for p in glob.glob(str(context) + "/" + pattern.lstrip("/"))}
@@ -69,7 +69,7 @@ def run_step(stage, rest):
     if stage.user != "root":
         raise SystemExit("dockerfile.py: RUN after USER is not known here")
     shutil.copy("/etc/resolv.conf", stage.root / "etc/resolv.conf")
-    variables = [PATH, "HOME=/root", "DEBIAN_FRONTEND=noninteractive"]  # as the images of Debian behave without a terminal
+    variables = [PATH, "HOME=/root", "DEBIAN_FRONTEND=noninteractive"]  # like Debian's images without a terminal
     inner = "cd %s && %s" % (shlex.quote(stage.folder), rest)
     subprocess.run(["unshare", "--mount", "sh", "-c", SYSTEM + 'exec chroot "$root" "$@"', "sh", stage.root, "env", "-i",
                     *variables, *stage.variables, *stage.arguments, "/bin/sh", "-c", inner], check=True)
@@ -129,7 +129,7 @@ def run(folder, arguments):
     script = SYSTEM.replace("for place", 'mount --bind "$root" "$root"\nfor place', 1) + 'mount -t tmpfs tmpfs "$root/tmp"\n'
     for number, volume in enumerate(what["volumes"]):
         kept = folder / "volumes" / str(number)
-        if not kept.exists():  # a new volume has what the image has there, with its owner
+        if not kept.exists():  # a new volume is a copy of the image's folder, with its owner
             shutil.copytree(root / volume.lstrip("/"), kept)
             owner = (root / volume.lstrip("/")).stat()
             os.chown(kept, owner.st_uid, owner.st_gid)

@@ -1,4 +1,4 @@
-# The commands and options that README.md and apps/docs name exist: a renamed or removed one fails. Prints TAP.
+# Commands and options named in README.md and apps/docs must exist: finds renamed or removed ones. Prints TAP.
 #     sh tests/documentation.sh PROGRAM SOURCE_ROOT
 set -u
 export LC_ALL=C
@@ -26,9 +26,9 @@ for page in README.md apps/docs/*.md; do
     done)"
     count=$((count + 1))
     if [ -z "${wrong# }" ]; then
-        echo "ok $count - $page names commands and options of tfm that exist"
+        echo "ok $count - $page names only existing commands and options of tfm"
     else
-        echo "not ok $count - $page names commands and options of tfm that exist"
+        echo "not ok $count - $page names only existing commands and options of tfm"
         echo "# unknown: $wrong" | tr '\n' ' '
         echo
     fi

@@ -1,8 +1,8 @@
-/* What a model is in this library's hands, for interchange.py to compare:
+/* Exposes the library's view of a model to interchange.py:
  *
- *     interchange tokens DIR      of each line "source TAB target" of standard input: "ids TAB ids"
- *     interchange logits DIR      of each line "ids TAB ids", source and decoder input: (T, V) floats, raw
- *     interchange create DIR shared|separate      a new model with one vocabulary for both sides, or two
+ *     interchange tokens DIR      for each line "source TAB target" of standard input: "ids TAB ids"
+ *     interchange logits DIR      for each line "ids TAB ids", source and decoder input: (T, V) raw floats
+ *     interchange create DIR shared|separate      creates a model with one shared vocabulary, or two
  *
  * Failures are one sentence on standard error and exit code 1. */
 #include <stdio.h>
@@ -41,7 +41,7 @@ static bool tokens(const char *dir) {
     return good;
 }
 
-/* (1, n) of the numbers that begin at *text, which moves to what follows them. */
+/* (1, n) of the integers at *text, which advances past them. */
 static tfm_tensor read_ids(tfm_context *ctx, char **text) {
     int32_t ids[MOST_IDS];
     int64_t count = 0;

@@ -1,15 +1,15 @@
-"""Opens model directories with Hugging Face's transformers, and compares what it computes with what tfm does.
+"""Opens model directories in Hugging Face's transformers, and compares its results with tfm's.
 
     python interchange.py MODEL_DIR... --helper build/tests/interchange [--tfm build/apps/tfm] [--lines FILE] [--new]
 
-A directory is opened by MarianMTModel.from_pretrained and MarianTokenizer.from_pretrained, as strangers would, in fp32:
-every parameter must be found and none be left over; lines have the same tokens; the logits of every token are the same,
-given a translation; and with --tfm, sum log p as `tfm score` has it, and translations. Lines are those of --lines, or of
-the directory's test.*, else some that are here. A directory without a tokenizer is given random ids. --new has tfm make
-two directories and looks at them as well; and with --tfm it has it train two small language models, which
-AutoModelForCausalLM and AutoTokenizer open: tokens, log p and greedy text are compared.
+A directory is opened with MarianMTModel.from_pretrained and MarianTokenizer.from_pretrained, in fp32. All parameters
+must be used, and none missing; lines must have the same tokens; logits of every token must agree for a given
+translation; with --tfm also sum log p of `tfm score`, and translations. Lines come from --lines, else from the
+directory's test.*, else from LINES. A directory without a tokenizer gets random token ids. --new also tests two new
+directories made by tfm; and with --tfm, two small language models trained by it and opened with AutoModelForCausalLM
+and AutoTokenizer: tokens, log p and greedy text are compared.
 
-Prints TAP. Exit code 0 if all is well, 1 if not, 77 where transformers is not installed.
+Prints TAP. Exit code 0 if all checks pass, 1 if not, 77 without transformers.
 """
 
 import argparse
@@ -30,9 +30,9 @@ except ImportError as missing:
     sys.exit(77)
 
 LINES = ["Guten Morgen.", "Ich liebe dich.", "Wo ist das Haus?", "Das ist, was ich gestern gesehen habe.", "Danke!"]
-# Tokenizers alone see these: what no vocabulary has, what Unicode has twice, blanks where none should be.
+# Only for tokenizers: characters of no vocabulary, alternative Unicode forms, unusual blanks.
 ODD_LINES = ["", "  zwei  Leerzeichen ", "Größe, ﬁn, ①, ½", "日本語 und 🙂", "a-b_c/d\\e", "1.234,56 €", "«ja» „nein“ ’s", "ÄÖÜß" * 30]
-# Relative to the largest logit, and of a sum of log p. Both sides compute in fp32, in orders of their own.
+# Tolerances: relative to the largest logit, and of a sum of log p. Both sides compute in fp32, in different orders.
 MOST_OFF, MOST_OFF_LOG_P = 1e-5, 1e-3
 
 checks = []
@@ -44,7 +44,7 @@ def check(name, good, text):
 
 
 def run(command, lines=()):
-    """What a program prints, as bytes, when it is given these lines."""
+    """A program's output for these lines, as bytes."""
     return subprocess.run(
         [str(c) for c in command], input="".join(f"{line}\n" for line in lines).encode(), stdout=subprocess.PIPE, check=True
     ).stdout
@@ -59,7 +59,7 @@ def count_equal(mine, other):
 
 
 def open_model(folder, kind=MarianMTModel):
-    """The model in fp32, after the check of its parameters."""
+    """The model in fp32, after checking its parameters."""
     model, info = kind.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
     wrong = {kind: sorted(map(str, names)) for kind, names in info.items() if names}
     check("parameters", not wrong, wrong or "none missing, none left over")
@@ -67,7 +67,7 @@ def open_model(folder, kind=MarianMTModel):
 
 
 def compare_tokens(options, folder, tokenizer, sources, targets):
-    """The ids of both sides, by transformers."""
+    """The token ids of both sides, from transformers."""
     both = [(tokenizer(s).input_ids, tokenizer(text_target=t).input_ids) for s, t in zip(sources, targets)]
     mine = run([options.helper, "tokens", folder], [f"{s}\t{t}" for s, t in zip(sources, targets)]).decode()
     mine = [tuple([int(i) for i in side.split()] for side in line.split("\t")) for line in mine.splitlines()]
@@ -78,7 +78,7 @@ def compare_tokens(options, folder, tokenizer, sources, targets):
 
 
 def compare_logits(options, folder, model, pairs):
-    """Teacher forcing: the decoder's input is its start and the target but for its last token."""
+    """Teacher forcing: the decoder input is its start token and the target without its last token."""
     start, width = model.config.decoder_start_token_id, model.config.decoder_vocab_size or model.config.vocab_size
     inputs = [(source, [start] + target[:-1]) for source, target in pairs]
     mine = np.frombuffer(
@@ -119,7 +119,7 @@ def generate(model, tokenizer, source, beam):
 
 
 def compare_translations(options, folder, sources, translated):
-    """Greedy has one answer; searches with a beam may stop at different times, and are only told."""
+    """Greedy has one answer; beam searches may stop at different times, so their results are only printed."""
     for beam, good in ((1, 1), (4, 0.9)):
         mine = run([options.tfm, "translate", "-m", folder, "--beam-size", beam, "--length-norm", "hf", "--length-penalty", 1], sources)
         equal = count_equal(mine.decode().splitlines(), translated[beam])
@@ -147,7 +147,7 @@ def compare_text(options, folder, model):
 def compare(options, folder):
     config = transformers.MarianConfig.from_pretrained(folder)
     flags = [f for f in ("normalize_before", "normalize_embedding", "add_final_layer_norm") if getattr(config, f, False)]
-    if flags:  # it ignores them, and its results would mean nothing
+    if flags:  # transformers ignores them, so its results would be meaningless
         check("order of norms", False, f"MarianMTModel does not know {', '.join(flags)}")
         return
     model = open_model(folder)
@@ -160,7 +160,7 @@ def compare(options, folder):
                    [(ids(config.vocab_size, 40), ids(config.decoder_vocab_size, 40)) for _ in range(10)])
 
 
-# ---- Language models that tfm trains on text
+# ---- Language models trained by tfm
 
 FAMILIES = {"gpt": ["GPT2LMHeadModel"], "llama": ["LlamaForCausalLM", "--kv-heads", 2]}
 
@@ -224,7 +224,7 @@ def main():
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    torch.set_num_threads(1)  # threads that wait for each other are slow on a busy machine
+    torch.set_num_threads(1)  # waiting threads are slow on a busy machine
     torch.set_grad_enabled(False)
     versions = f"transformers {transformers.__version__}, torch {torch.__version__}"
     for folder in options.folders:

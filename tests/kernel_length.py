@@ -1,4 +1,4 @@
-"""Lines and parameters of every function in OpenCL C files, macros that define one or hold a body included.
+"""Lines and parameters of every function in OpenCL C files, including macros that define one or contain a body.
 
     python3 tests/kernel_length.py [--list] FILE.cl...
 
@@ -13,13 +13,13 @@ NOT_FUNCTIONS = {"__attribute__", "_Pragma", "defined"}
 
 
 def without_comments(text):
-    """The same lines, with blanks for comments and the contents of strings."""
+    """The same lines, with comments and string contents blanked."""
     blank = lambda match: re.sub(r"[^\n]", " ", match.group())
     return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', blank, text, flags=re.S)
 
 
 def matching(text, start):
-    """The index of the parenthesis or brace that closes the one at `start`."""
+    """The index of the closing parenthesis or brace for the one at `start`."""
     pairs, depth = {"(": ")", "{": "}"}, 0
     opens, closes = text[start], pairs[text[start]]
     for i in range(start, len(text)):
@@ -38,7 +38,7 @@ def parameters(inside):
 
 
 def called(head):
-    """The last `name(` of a head outside of parentheses: where its parameters begin, and the name."""
+    """The last `name(` of a head outside of parentheses: the start of its parameters, and the name."""
     depth, found = 0, None
     for i, c in enumerate(head):
         if c == "(" and depth == 0:
@@ -50,7 +50,7 @@ def called(head):
 
 
 def functions(text):
-    """(first line, lines, parameters, name) of what has the form `name(...) {` outside of any braces."""
+    """(first line, lines, parameters, name) of each `name(...) {` outside of braces."""
     i, begin = 0, 0
     while i < len(text):
         if text[i] in ";}":
@@ -67,7 +67,7 @@ def functions(text):
 
 
 def first_branches(text):
-    """Without the #else of an #if that opens braces, which would be opened twice."""
+    """Removes the #else of an #if that opens braces, which would be opened twice."""
     lines, stack = text.split("\n"), []
     for n, line in enumerate(lines):
         if re.match(r"\s*#\s*if", line):

@@ -1,4 +1,4 @@
-# The rules of lib/docs/architecture.md: grep checks some, and nm others if a build folder is given. Prints TAP.
+# Checks the rules of lib/docs/architecture.md: some with grep, others with nm if a build folder is given. Prints TAP.
 #     sh tests/layers.sh [ROOT [BUILD]]
 set -u
 export LC_ALL=C
@@ -6,7 +6,7 @@ build=${2:+$(cd "$2" && pwd)}
 cd "${1:-$(dirname "$0")/..}" || exit 1
 count=0
 
-# nothing NAME FOUND: fails if something was found, and shows it
+# nothing NAME FOUND: fails if FOUND is not empty, and prints it
 nothing() {
     count=$((count + 1))
     if [ -z "$2" ]; then
@@ -16,7 +16,7 @@ nothing() {
         echo "$2" | sed 's/^/# /'
     fi
 }
-# built NAME COMMAND...: fails if the command, which reads the build folder, finds something; skips without one
+# built NAME COMMAND...: fails if the command finds something in the build folder; skips without one
 built() {
     built_name=$1
     shift
@@ -27,12 +27,12 @@ built() {
         echo "ok $count - $built_name # SKIP no build folder is given"
     fi
 }
-code() { # what grep -n found, less lines that are comments
+code() { # removes comment lines from the output of grep -n
     grep -vE ':[0-9]+: *(/?\*|//)'
 }
 
-# may LAYER FOLDERS HEADERS: where a layer's files may include from and whose functions they may call, and which public
-# headers they may include
+# may LAYER FOLDERS HEADERS: the folders that a layer's files may include from and call functions of, and the public
+# headers that they may include
 rules=
 may() {
     rules="$rules $1=|$2|"
@@ -47,7 +47,7 @@ may nn 'base|dev|ops|nn' 'base|device|tensor|ops|tape|nn'
 may model 'base|text|dev|ops|nn|model' 'base|device|tensor|ops|tape|nn|text|model|embed|fleet|selftest|tune'
 may train 'base|text|dev|ops|nn|model|train' 'base|device|tensor|ops|tape|nn|text|model|embed|train|data'
 
-# calls: every symbol that an object of the library takes from a layer that its own may not know
+# calls: every undefined symbol of an object that a layer defines which the object's own layer may not call
 calls() {
     nm -A "$1" | awk -v rules="$rules" '
         BEGIN {
@@ -55,12 +55,12 @@ calls() {
                 known[substr(rule[n], 1, index(rule[n], "=") - 1)] = substr(rule[n], index(rule[n], "=") + 1)
         }
         {
-            split($1, at, ":") # "archive:object:" before what the line says of it
+            split($1, at, ":") # "archive:object:" comes first in the line
             object = at[2]
             sub(/.*\//, "", object)
             layer = substr(object, 1, index(object, "_") - 1)
             if (!(layer in known))
-                next # the texts of the kernels, which a program of the build has written
+                next # generated file with the kernel sources
             seen[layer]
             if ($(NF - 1) ~ /^[ABCDGRST]$/)
                 home[$NF] = layer
@@ -70,11 +70,11 @@ calls() {
         END {
             for (layer in known)
                 if (!(layer in seen))
-                    print "no object of lib/" layer " is there: is the library built?"
+                    print "no object of lib/" layer " found: is the library built?"
             for (line in takes) {
                 split(takes[line], use, " ")
                 if (use[1] in home && index(known[use[2]], "|" home[use[1]] "|") == 0)
-                    print line ", which is of lib/" home[use[1]]
+                    print line ", which belongs to lib/" home[use[1]]
             }
         }' | sort
 }
@@ -93,7 +93,7 @@ nothing "apps use include/ only" "$(
     done)"
 nothing "public headers include each other only" "$(grep -nE '#include "[a-z_]+/' include/tfm/*.h)"
 
-# CLBlast's interface is OpenCL's, so its provider speaks it too.
+# CLBlast's interface uses OpenCL, so its provider includes OpenCL too.
 nothing "only lib/dev, opencl.h and the CLBlast provider name OpenCL symbols" "$(
     grep -rnwE 'clblast_c\.h|cl[A-Z][A-Za-z]+|cl_(mem|int|uint|event|kernel|context|program|device_id|command_queue)|CL_[A-Z_]+' \
         lib/base lib/ops lib/nn lib/text lib/model lib/train apps include/tfm --include='*.[ch]' --exclude-dir=examples |
@@ -102,12 +102,12 @@ nothing "the library never exits and never prints" "$(
     grep -rnwE 'exit|abort|_exit|puts|putchar|printf|perror|assert' lib --include='*.c' --include='*.cc' | code)"
 nothing "only the log writes to standard error" "$(grep -rnwE 'stdout|stderr' lib --include='*.c' --include='*.cc' |
     grep -v '^lib/base/log\.c:' | code)"
-nothing "no work is left for later in the code" "$(grep -rnwE 'TODO|FIXME' lib cl include apps tests --include='*.[chs]*' |
+nothing "the code has no TODO or FIXME" "$(grep -rnwE 'TODO|FIXME' lib cl include apps tests --include='*.[chs]*' |
     grep -v '^tests/layers\.sh:')"
 nothing "file names are unique" "$(find lib cl apps tests -name '*.[ch]' -o -name '*.cl' -o -name '*.cc' |
     grep -v '^apps/examples/' | sed 's|.*/||' | sort | uniq -d)"
-# Those left out have no input with a gradient (adam, onehot, sinusoid), call ops that record (score_general), or are
-# called by a search alone (argmax_int8), or are a provider of gemm, which records (gemm_int8).
+# Exceptions: ops without a differentiable input (adam, onehot, sinusoid), ops that call recording ops (score_general),
+# ops used only in searches (argmax_int8), and gemm_int8, a provider of gemm, which records.
 nothing "every op records on the tape or declares that it has no backward pass" "$(
     sed -n "/^folder_ops = \[/,/^\]/s/^  '\(.*\)',\$/\1/p" lib/ops/*/meson.build |
         grep -vxE 'adam|onehot|sinusoid|score_general|argmax_int8|gemm_int8' | while read -r op; do
@@ -135,12 +135,12 @@ for path in sys.argv[1:]:
         if len(line.rstrip("\n")) > 120:
             print("%s:%d" % (path, number))' {} + | head -n 20)"
 if command -v clang-format >/dev/null; then
-    nothing "everything is as .clang-format says" "$(
+    nothing "all files are formatted with .clang-format" "$(
         find lib cl include apps tests \( -name '*.[ch]' -o -name '*.cl' -o -name '*.cc' \) -exec clang-format --dry-run {} + 2>&1 |
             grep -E 'warning|error' | head -n 20)"
 else
     count=$((count + 1))
-    echo "ok $count - everything is as .clang-format says # SKIP clang-format is not installed"
+    echo "ok $count - all files are formatted with .clang-format # SKIP clang-format is not installed"
 fi
 for header in include/tfm/*.h; do
     nothing "$header stands alone in C" "$(cc -x c -std=c11 -fsyntax-only -Wall -Wextra -Iinclude "$header" 2>&1 |

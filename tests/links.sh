@@ -1,8 +1,8 @@
-# The relative links of Markdown files lead to files, and to headings of Markdown files.
+# Checks relative links in Markdown files, to files and to headings of Markdown files.
 #     sh tests/links.sh FILE...
 set -eu
 dead=0
-# has_heading FILE ANCHOR: a heading in small letters, with hyphens for blanks
+# has_heading FILE ANCHOR: a heading in lower case, with hyphens for blanks
 has_heading() {
     grep '^#' "$1" | sed 's/^#* //' | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-' | grep -qxF -e "$2"
 }

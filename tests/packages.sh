@@ -1,10 +1,11 @@
-# What reaches users as packages, made and tried as they meet it; some minutes, as root, on Debian:
+# Builds and tests the packages like a user; takes some minutes, as root, on Debian:
 #   dist    the tarball of `meson dist`: its tests configure, and Debian's packages are built from it
-#   debian  the packages of apps/packages/debian: lintian finds nothing; in a clean Debian the tests that they bring pass
-#   docker  the steps of apps/packages/Dockerfile, without Docker (tests/dockerfile.py); then what it makes translates and
-#           serves as its own user, with a root that cannot be written
+#   debian  the packages of apps/packages/debian: lintian reports nothing; their own tests pass in a clean Debian
+#   docker  the steps of apps/packages/Dockerfile, without Docker (tests/dockerfile.py); the result translates and
+#           serves as its own user, with a read-only root
 #     sh tests/packages.sh FOLDER [PART...]
-# All parts if none is named; `debian` takes the tarball that `dist` has left in FOLDER, or the files here. Ends with a line "N passed, N failed, N skipped".
+# Default: all parts; `debian` uses the tarball of `dist` in FOLDER, or the working tree. The last line is "N passed, N
+# failed, N skipped".
 set -u
 mkdir -p "$1"
 folder=$(realpath "$1")
@@ -36,25 +37,25 @@ check() {
     echo "failed: $name"
     return 1
 }
-# in_clean COMMAND...: in the clean Debian, where it finds the system's folders and a network
+# in_clean COMMAND...: runs in the clean Debian, with the system's folders and network
 in_clean() {
     unshare --mount sh -c 'for place in proc dev sys; do mount --rbind "/$place" "$0/$place" || exit; done
         exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive "$@"' \
         "$folder/clean" "$@"
 }
 
-# ---- What is needed ----
+# ---- Requirements ----
 
-[ "$(sed -n 's/^VERSION_ID=//p' /etc/os-release)" = '"12"' ] || { skip "this is no Debian 12" && finish; }
+[ "$(sed -n 's/^VERSION_ID=//p' /etc/os-release)" = '"12"' ] || { skip "this is not Debian 12" && finish; }
 [ "$(id -u)" = 0 ] || { skip "only root can make a clean Debian" && finish; }
 sh apps/packages.sh curl debhelper debootstrap iproute2 lintian && apt-get build-dep -y -qq ./apps/packages >"$folder/last.log" 2>&1 ||
-    { skip "Debian's tools cannot be had" && finish; }
+    { skip "Debian's tools cannot be installed" && finish; }
 if [ ! -f "$folder/base.tar" ]; then
     mirror=$(apt-get indextargets --format '$(SITE)' "Codename: bookworm" "Component: main" | head -n 1)
     rm -rf "$folder/base"
     debootstrap --variant=minbase bookworm "$folder/base" "$mirror" >"$folder/last.log" 2>&1 &&
         tar -C "$folder/base" -cf "$folder/base.part" . && mv "$folder/base.part" "$folder/base.tar" ||
-        { tail -n 3 "$folder/last.log" && skip "a clean Debian cannot be had" && finish; }
+        { tail -n 3 "$folder/last.log" && skip "debootstrap failed" && finish; }
     rm -rf "$folder/base"
 fi
 
@@ -62,7 +63,7 @@ version=$(sed -n "s/^project(.* version: '\([^']*\)'.*/\1/p" meson.build)
 tarball=$folder/dist/meson-dist/tfm-$version.tar.xz
 
 dist() {
-    git rev-parse --is-inside-work-tree >/dev/null 2>&1 || { skip "meson dist: this is no work tree of git" && return; }
+    git rev-parse --is-inside-work-tree >/dev/null 2>&1 || { skip "meson dist: this is not a git work tree" && return; }
     [ -f "$folder/dist/build.ninja" ] || meson setup "$folder/dist" -Dtests=false >"$folder/last.log" 2>&1
     rm -f "$tarball"
     check "meson dist" meson dist -C "$folder/dist" --no-tests --allow-dirty --formats xztar || return
@@ -73,7 +74,7 @@ dist() {
     rm -rf "$folder/unpacked"
 }
 
-# A clean Debian, the packages, and of the source only what their tests ask for.
+# A clean Debian with the packages, and only the sources that their tests need.
 prepare_clean() {
     rm -rf "$folder/clean"
     mkdir -p "$folder/clean"
@@ -89,7 +90,7 @@ debian() {
     [ -f "$tarball" ] || tarball=
     rm -rf "$folder"/deb/*
     check "the Debian packages build" sh apps/packages/build-deb.sh "$folder/deb" ${tarball:+"$tarball"} || return
-    # No request for packaging is open, which a first upload to Debian would close.
+    # There is no packaging request (ITP bug) for an initial upload to close.
     check "lintian reports nothing for the Debian packages" lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs \
         --tag-display-limit 0 "$folder/deb/tfm_${version}"-*_"$(dpkg --print-architecture)".changes
     prepare_clean
@@ -108,7 +109,7 @@ debian() {
     rm -rf "$folder/clean"
 }
 
-# What the container's program answers, in the network that only it has.
+# Requests to the container's program, in its own network namespace.
 asked() {
     nsenter --target $server --net curl -sS -d q="Guten Morgen." -d source=de -d target=en \
         http://127.0.0.1:5000/translate | tee /dev/stderr | grep -qF '"Good morning."'

@@ -1,10 +1,10 @@
-# The suite `device` on platforms that Debian does not have, or not by default: PoCL's `basic` device, one thread without
-# its scheduler, and Intel's runtime for CPUs, another compiler altogether, which takes AMD's too; there layers, models
-# and a trainer with the tuning of GPUs as well, and a fleet of Intel's and PoCL's, of which one fails.
+# The suite `device` on platforms that Debian lacks or does not install by default: PoCL's single-threaded `basic`
+# device, and Intel's CPU runtime, with a different compiler, which also runs on AMD's CPUs; there also layers, models
+# and a trainer with the device profile `gpu`, and a fleet of Intel's and PoCL's devices, one of which fails.
 #     sh tests/platforms.sh BUILD [PLATFORM...]      PLATFORM: basic, intel
-# BUILD is a build folder with tests. Intel's runtime comes from the Python Package Index and is unpacked in BUILD/intel,
-# nothing is installed; where it cannot be had, that is said, and the platform is skipped. Ends with a line
-# "N passed, N failed, N skipped"; the exit code says whether all is well.
+# BUILD is a build folder with tests. Intel's runtime is fetched from PyPI and unpacked in BUILD/intel, not installed;
+# if that fails, the platform is skipped with a message. The last line is "N passed, N failed, N skipped"; the exit code
+# is 1 if something failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD
@@ -23,7 +23,7 @@ skip() {
 basic() {
     mkdir -p "$build/basic/vendors" "$build/basic/cache"
     cp /etc/OpenCL/vendors/pocl.icd "$build/basic/vendors/" || {
-        skip basic "there is no PoCL"
+        skip basic "PoCL is not installed"
         return
     }
     export OCL_ICD_VENDORS="$build/basic/vendors" POCL_DEVICES=basic POCL_CACHE_DIR="$build/basic/cache" TFM_CACHE_DIR=off \
@@ -52,34 +52,34 @@ intel() {
         for part in "$folder"/unpacked/*.data/data/lib; do
             cp -a "$part"/. "$folder/lib.new/"
         done
-        # It comes with a loader of its own, and tfm keeps to the machine's.
+        # The wheel has its own loader; tfm uses the system's.
         rm -rf "$folder/unpacked" "$folder"/lib.new/libOpenCL.so*
-        mv "$folder/lib.new" "$folder/lib" # once all is there: what was broken off begins anew
+        mv "$folder/lib.new" "$folder/lib" # only when complete: an interrupted download starts again
     fi
     mkdir -p "$folder/vendors"
     echo "$folder/lib/libintelocl.so" >"$folder/vendors/intel.icd"
     export OCL_ICD_VENDORS="$folder/vendors" LD_LIBRARY_PATH="$folder/lib" TFM_CACHE_DIR="$folder/cache" TFM_DEVICE=0
-    # Without a device it tells of the platform alone, with index -1.
+    # Without a device, only the platform is listed, with index -1.
     if "$build/apps/tfm" devices --json | grep -qE '"index": *[0-9]'; then
         suite intel "$build" --suite device
         as_gpu intel "$build" model trainer decode_steps quantize
-        beside
+        mixed_fleet
     else
-        skip intel "its runtime finds no device here"
+        skip intel "its runtime finds no device"
     fi
 }
 
-# Intel's beside PoCL's in one fleet, of which one fails.
-beside() {
+# A fleet of Intel's and PoCL's devices, one of which fails.
+mixed_fleet() {
     mkdir -p "$folder/both"
     cp /etc/OpenCL/vendors/pocl.icd "$folder/vendors/intel.icd" "$folder/both/" || {
-        skip beside "there is no PoCL"
+        skip mixed_fleet "PoCL is not installed"
         return
     }
-    OCL_ICD_VENDORS="$folder/both" "$build/tests/test_fleet_fault" test_intel_runtime_next_to_pocl_survives_faults | tee "$folder/beside.log"
-    if grep -q '  OK ] test_intel_runtime_next_to_pocl_survives_faults' "$folder/beside.log"; then
+    OCL_ICD_VENDORS="$folder/both" "$build/tests/test_fleet_fault" test_intel_runtime_next_to_pocl_survives_faults | tee "$folder/mixed_fleet.log"
+    if grep -q '  OK ] test_intel_runtime_next_to_pocl_survives_faults' "$folder/mixed_fleet.log"; then
         echo "1 0 0" >>"$counts"
-    else # also where it has skipped itself, which here it has no reason to
+    else # also if the test was skipped
         echo "0 1 0" >>"$counts"
     fi
 }
@@ -88,7 +88,7 @@ for platform; do
     case $platform in
     basic | intel) ("$platform") || echo "0 1 0" >>"$counts" ;;
     *)
-        echo "$platform is not known here"
+        echo "unknown platform $platform"
         echo "0 1 0" >>"$counts"
         ;;
     esac

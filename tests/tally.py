@@ -1,6 +1,6 @@
 """Counts the cases in a Meson test log: python3 tests/tally.py LABEL testlog.json >> counts
 
-Prints a line "passed failed skipped", and on standard error what was not passed."""
+Prints a line "passed failed skipped", and on standard error the cases that did not pass."""
 import json
 import re
 import sys
@@ -27,7 +27,7 @@ for line in open(log, encoding='utf-8', errors='replace'):
     text = test.get('stdout', '') + '\n' + test.get('stderr', '')
     passed, failed, skipped = (cmocka if '[ RUN      ]' in text else tap)(text)
     if test['result'] not in ('OK', 'SKIP') and not failed:
-        failed = [test['result'].lower()]  # died between the cases
+        failed = [test['result'].lower()]  # died between cases
     for kind, names in (('failed', failed), ('skipped', skipped)):
         for name in names:
             print(f'{label}: {test["name"]}: {kind}: {name}', file=sys.stderr)

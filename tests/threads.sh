@@ -1,11 +1,11 @@
-# ThreadSanitizer over what has threads: devices of a fleet, lines that come while others are translated, trainers of
-# several devices, readers of corpora, devices that fail, and the server under its own tests and under load.
+# Runs multi-threaded code under ThreadSanitizer: devices of a fleet, streams of lines, trainers on several devices,
+# corpus readers, failing devices, and the server under its own tests and under load.
 #     sh tests/threads.sh BUILD
-# Sets up BUILD with -Db_sanitize=thread if it is not there, and builds what it runs. Drivers and compilers are not
-# instrumented, but their locks and threads are seen, which order what tfm does; PoCL's kernels are not seen. Nothing is
-# suppressed: PoCL 3.1 gives no report. A race that is put into a copy of the library's source must be found first.
-# Every report is a failure, and lies in BUILD/reports. Two cores that do nothing else take half an hour. Ends with a line
-# "N passed, N failed, N skipped"; the exit code says whether all is well.
+# Sets up BUILD with -Db_sanitize=thread if it does not exist, and builds the tests. Drivers and compilers are not
+# instrumented, but their locks and threads are visible and order tfm's accesses; PoCL's kernels are not visible. There
+# are no suppressions: PoCL 3.1 causes no report. A race inserted into a copy of the library's source must be found
+# first. Every report is a failure, stored in BUILD/reports. On two idle cores it takes half an hour. The last line is
+# "N passed, N failed, N skipped"; the exit code is 1 if something failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD
@@ -31,7 +31,7 @@ mkdir -p "$reports"
 : >"$counts"
 export TFM_CACHE_DIR="$build/cache" TSAN_OPTIONS="exitcode=66:log_path=$reports/report"
 
-# judged NAME CODE: one check; what it has been reported is told and moved away
+# judged NAME CODE: one check; prints its reports and moves them away
 judged() {
     if [ "$2" = 0 ] && ! ls "$reports"/report.* >/dev/null 2>&1; then
         echo "ok: $1"
@@ -47,7 +47,7 @@ judged() {
     echo "0 1 0" >>"$counts"
 }
 
-# ---- That a race is found: two threads that log, without the log's lock
+# ---- A planted race is found: two threads that log without the log's lock
 mkdir -p "$build/canary"
 sed 's/pthread_mutex_lock(&lock);//; s/pthread_mutex_unlock(&lock);//' lib/base/log.c >"$build/canary/log.c"
 cat >"$build/canary/main.c" <<'END'
@@ -85,7 +85,7 @@ for source in "$root/lib/base/log.c" "$build/canary/log.c"; do
     esac
 done
 
-# ---- Tests, each in a process of its own
+# ---- Tests, each in a separate process
 for name in $names fleet_fault; do
     timeout 1800 "$build/tests/test_$name" >"$build/$name.out" 2>&1
     code=$?
@@ -93,7 +93,7 @@ for name in $names fleet_fault; do
     judged "$name" $code
 done
 
-# ---- The server. Its tests have limits in seconds, which it may miss here: they are judged elsewhere.
+# ---- The server. Its tests have time limits, which it may exceed here, so their results do not count.
 for script in options libretranslate models concurrency limits openai chat_templates; do
     sh "tests/serve/$script.sh" "$build/apps/tfm" . "$build/tests/make_decoder" >"$build/serve-$script.tap" 2>&1
     grep '^not ok' "$build/serve-$script.tap"

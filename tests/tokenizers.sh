@@ -1,8 +1,8 @@
-# Tokenizers of every kind on real text in more than ten scripts: the sentences of programs in all of Django's languages
-# (PyPI's django 5.2.8, BSD), which are fetched and not installed, are what tokenizers are learned from, and what ids and
-# texts are compared on with the libraries `tokenizers`, `sentencepiece` and transformers.
-#     sh tests/tokenizers.sh BUILD/tests/test_hf_tokenizer FOLDER      FOLDER keeps the wheel
-# TFM_PYTHON names a Python with these libraries, python3 if not given. Ends with a line "N passed, N failed, N skipped".
+# Tokenizers of every kind on real text in more than ten scripts: program messages in all of Django's languages (PyPI's
+# django 5.2.8, BSD, fetched, not installed). Tokenizers are trained on them, and token ids and texts are compared with
+# the libraries `tokenizers`, `sentencepiece` and transformers.
+#     sh tests/tokenizers.sh BUILD/tests/test_hf_tokenizer FOLDER      FOLDER caches the wheel
+# TFM_PYTHON: a Python with these libraries, default python3. The last line is "N passed, N failed, N skipped".
 set -u
 test=$(realpath "$1")
 folder=$2
@@ -22,7 +22,7 @@ failed() {
 "$python" -c 'import tokenizers, transformers, sentencepiece' 2>/dev/null || skip "$python has no transformers"
 wheel=$folder/django-5.2.8-py3-none-any.whl
 [ -f "$wheel" ] || python3 -m pip download --quiet --no-deps --dest "$folder" django==5.2.8 >"$folder/pip.log" 2>&1
-[ -f "$wheel" ] || skip "django cannot be had from PyPI ($(tail -n 1 "$folder/pip.log"))"
+[ -f "$wheel" ] || skip "django cannot be fetched from PyPI ($(tail -n 1 "$folder/pip.log"))"
 "$python" - "$wheel" "$folder/texts" <<'END' || failed
 import collections, gettext, io, random, re, sys, unicodedata, zipfile
 
@@ -47,7 +47,7 @@ if len(chosen) < 10000 or len(scripts) < 10:
     sys.exit("these are too few")
 open(sys.argv[2], "w", encoding="utf-8").write("\n".join(chosen) + "\n")
 END
-echo "learning"
+echo "training tokenizers"
 "$python" "$golden/make_tokenizers.py" --texts "$folder/texts" -o "$folder/tokenizers" >"$folder/make.log" 2>&1 ||
     { tail -n 5 "$folder/make.log"; failed; }
 if "$test" "$folder/tokenizers"; then

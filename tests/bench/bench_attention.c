@@ -1,9 +1,9 @@
-/* Times attention and top-k on this device in the shapes of translation: best of a few runs.
+/* Times attention and top-k at the shapes of translation: best of a few runs.
  *
- *     bench_attention [PART]    only lines whose name has this part: own, source, encoder, long, topk
+ *     bench_attention [PART]    only lines with PART in their name: own, source, encoder, long, topk
  *
- * GFLOP/s counts 2 S (dk + dv) a query and head, half of it where causal; core-GFLOP/s the same by the
- * seconds that this process computed, which a busy machine does not change. */
+ * GFLOP/s counts 2 S (dk + dv) per query and head, half of it if causal; core-GFLOP/s uses the CPU time of this
+ * process, which other load does not change. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ typedef struct shape {
     enum { NO_MASK, ADDED, BOOLEAN } mask; /* (T, S) */
     float soft_cap;
     tfm_dtype numbers; /* of q, k and v */
-    int64_t window;    /* keys on either side; 0: no window */
+    int64_t window;    /* keys on each side; 0: no window */
 } shape;
 
 static double now(clockid_t clock) {
@@ -33,7 +33,7 @@ static void leave(const tfm_context *ctx) {
     }
 }
 
-/* Numbers in [-1, 1), or with `below` indices in [0, below), that come in no order. */
+/* Numbers in [-1, 1), or with `below` unordered indices in [0, below). */
 static tfm_tensor filled(tfm_context *ctx, tfm_dtype dtype, int rank, const int64_t *dims, int64_t below) {
     tfm_tensor x = {0};
     tfm_tensor_new(ctx, &x, dtype, rank, dims);
@@ -46,7 +46,7 @@ static tfm_tensor filled(tfm_context *ctx, tfm_dtype dtype, int rank, const int6
         seed = seed * 1664525u + 1013904223u;
         if (dtype == TFM_F32)
             ((float *)host)[i] = (float)seed * 4.6566e-10F - 1.0F;
-        else if (size < 4) /* halves between 2^-8 and 1, bytes of any kind but mostly not 0 */
+        else if (size < 4) /* fp16 between 2^-8 and 1; arbitrary bytes, mostly not 0 */
             for (size_t byte = 0; byte < size; byte++)
                 ((unsigned char *)host)[i * size + byte] = (unsigned char)(byte ? 0x38 + (seed >> 28) % 4 : seed >> 24);
         else

@@ -1,18 +1,16 @@
-"""Times tfm beside transformers, in turns, on decoders of random weights: a prompt of 512 tokens and 64 new
-ones, greedily, in fp32 on all cores. Both write the same tokens, or it says how many differ. On a GPU give --device cuda
-for transformers, and TFM_DEVICE for tfm; --precision fp16 or bf16 is for both.
+"""Times tfm and transformers in turns on decoders with random weights: a prompt of 512 tokens and 64 new ones, greedy,
+fp32, all cores. Both must generate the same tokens, else the number of differences is printed. On a GPU use --device
+cuda for transformers, and TFM_DEVICE for tfm; --precision fp16 or bf16 is for both.
 
     python3 bench_generate.py BENCH_PROMPT FOLDER [--models gpt2,llama] [--rounds 5] [--prompt 512] [--new 64] [--threads N]
                               [--device cpu|cuda] [--precision fp32|fp16|bf16] [--keep FILE]
 
-The directories are made in FOLDER once: GPT-2 with 124 million parameters (500 MB), and a Llama of 16 layers with 1.2
-billion (5 GB); --rounds 0 does no more. BENCH_PROMPT is the program of this name in the folder `tests` of a build. Both
-are processes that stay, and are not timed while they load. tfm's packs weights for the first prompt that it reads, so it
-is given the prompt twice: `tfm_first_s` is the first time, and `tfm_s`, as all further prompts take, the second.
-transformers' is that of generate(), after a short text. Where a machine cannot be had for long
-at a time, run it with few rounds and --keep FILE as often as needed: medians are of all rounds in FILE. Needs torch,
-transformers and numpy.
-"""
+The models are created in FOLDER once: GPT-2 with 124 million parameters (500 MB), and a Llama of 16 layers with 1.2
+billion (5 GB); --rounds 0 only does that. BENCH_PROMPT is the program of this name in the folder `tests` of a build.
+Both are persistent processes; loading is not timed. tfm packs weights at the first prompt, so it gets the prompt twice:
+`tfm_first_s` is the first time, `tfm_s` the second, like all further prompts. transformers' time is that of generate(),
+after a short warm-up text. If a machine is only free for short times, run it repeatedly with few rounds and --keep
+FILE: medians are over all rounds in FILE. Needs torch, transformers and numpy."""
 import argparse
 import json
 import os
@@ -46,14 +44,14 @@ def make(name, folder):
 
 
 def run_tfm(program, path, prompt, new, precision):
-    """What it says of the prompt at first, and again."""
+    """The program's numbers for the prompt, first and second time."""
     lines = ''.join('%d %s\n' % (count, ' '.join(map(str, ids))) for count, ids in ((2, prompt[:9]), (new, prompt), (new, prompt)))
     result = subprocess.run([program, path, precision], input=lines, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in result.stdout.splitlines()][1:]
 
 
 def run_transformers(model, prompt, new):
-    """The seconds up to the first new token, as who watches a streamer sees it, and of all; and the tokens."""
+    """Seconds until the first new token, as seen by a streamer, and in total; and the tokens."""
     ids = torch.tensor([prompt], device=model.device)
     times = []
 
@@ -88,7 +86,7 @@ def bench(args, name, path):
 
 
 def report(rounds):
-    """Medians of rounds of one kind."""
+    """Prints the medians of the rounds of each kind."""
     for kind in sorted({tuple(r[k] for k in KIND) for r in rounds}):
         same = [r for r in rounds if tuple(r[k] for k in KIND) == kind]
         ratios = [r['transformers_s'] / r['tfm_s'] for r in same]

@@ -1,10 +1,9 @@
-/* What a launch costs that reads 1 MB, whatever it does with it: the floor of a product of one row by 512 x
- * 512.
+/* Cost of a kernel launch that only reads 1 MB: the lower bound for a 1 x 512 x 512 GEMV.
  *
- *     bench_launch    on the first CPU that OpenCL has, by bare calls: nothing of tfm is in it
+ *     bench_launch    on the first OpenCL CPU device, with plain OpenCL calls, without tfm
  *
- * A turn is 1000 launches in order, waited for at its end. Each line: a kernel and its work-groups of one
- * item, median and least of 31 turns. `empty` reads nothing; `reads` adds up 1 MB in four streams. */
+ * A turn is 1000 launches in order and a wait. Each line: a kernel and its number of work-groups of one work-item,
+ * median and minimum of 31 turns. `empty` reads nothing; `reads` sums 1 MB in four streams. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
-/* What attention over one sequence holds at most, by its length: 4 heads, each 64 wide.
+/* Peak memory of attention over one sequence, by its length: 4 heads of width 64.
  *
  *     bench_memory LENGTH [causal] [backward]
  *
- * Writes a JSON object: the bytes of the context's pool at their peak, those of the whole process where Linux tells
- * them (with the driver and, where kernels are in no cache, its compiler), and the seconds. With `backward` there are
- * gradients of queries, keys and values besides. growth.py draws them. */
+ * Prints a JSON object: peak bytes of the context's pool and of the process (Linux only; with the driver and, without
+ * cached kernels, its compiler), and the seconds. `backward` also computes the gradients of queries, keys and values.
+ * growth.py plots them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static uint64_t process_peak(void) {
     return kib * 1024;
 }
 
-/* Numbers in [-1, 1), written by a few rows, so that the host's memory of them does not grow with the length. */
+/* Numbers in [-1, 1), written in parts, so that host memory does not grow with the length. */
 static tfm_tensor filled(tfm_context *ctx, int64_t length, uint32_t seed) {
     static float host[ROWS * HEADS * WIDTH];
     tfm_tensor x = {0};

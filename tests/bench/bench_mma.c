@@ -1,10 +1,10 @@
-/* What each tile of the device's matrix engine takes, for the table in lib/ops/gemm/gemm_mma.c: linear layers whose
- * weights are of 16 bits, each by the tile that tfm chooses and then by every tile, in 1, 2 and 4 parts.
+/* Times each MMA tile of the device, for the table in lib/ops/gemm/gemm_mma.c: linear layers with 16-bit weights, with
+ * the tile that tfm selects and with every tile, with split-K of 1, 2 and 4.
  *
  *     bench_mma [fp16|bf16 [MxNxK...]]
  *
- * Microseconds a product, of launches in a row that are waited for at their end: the least of seven rows. `-` where the
- * tile does not take it. TFM_DEVICE names the device. */
+ * Prints microseconds per GEMM, over consecutive launches with one wait: the minimum of seven series; `-` for an
+ * unsupported shape. TFM_DEVICE selects the device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,11 +27,11 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Seconds of one product; 0 where the tile that the tuning asks for does not take it. */
+/* Seconds of one GEMM; 0 if the tile of the tuning does not support it. */
 static double measure(tfm_context *ctx, const tfm__gemm_task *task) {
     if (tfm__gemm_gpu_mma.declines(ctx, task))
         return 0;
-    check(tfm__gemm_dispatch(ctx, &tfm__gemm_gpu_mma, task)); /* and tries it */
+    check(tfm__gemm_dispatch(ctx, &tfm__gemm_gpu_mma, task)); /* and validates it */
     check(tfm_context_finish(ctx));
     if (tfm__gemm_gpu_mma.declines(ctx, task))
         return 0;
@@ -49,7 +49,7 @@ static double measure(tfm_context *ctx, const tfm__gemm_task *task) {
     return least;
 }
 
-/* Numbers of [-1, 1): of zeros engines take less power, and so less time. */
+/* Numbers in [-1, 1): zeros would need less power, and so less time. */
 static void fill(tfm_context *ctx, tfm_tensor x) {
     const size_t count = tfm_tensor_count(x);
     float *host = malloc(count * sizeof(*host));
@@ -106,7 +106,7 @@ int main(int count, char **arguments) {
     const tfm_dtype dtype = count > 1 && strcmp(arguments[1], "bf16") == 0 ? TFM_BF16 : TFM_F16;
     tfm_context *ctx;
     check(tfm_context_open(&ctx, NULL));
-    printf("%s, %s; microseconds in 1, 2 and 4 parts\n", tfm_context_device(ctx)->name, tfm_dtype_name(dtype));
+    printf("%s, %s; microseconds with split-K of 1, 2 and 4\n", tfm_context_device(ctx)->name, tfm_dtype_name(dtype));
     for (int i = 2; i < count; i++)
         shape(ctx, dtype, arguments[i]);
     for (size_t i = 0; count < 3 && i < TFM__COUNT(SHAPES); i++)

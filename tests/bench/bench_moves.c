@@ -1,10 +1,10 @@
-/* How fast a device moves what elementwise kernels read and write, and looks for the best words: each op on tensors
- * that begin at multiples of four elements, and at one element after these.
+/* Memory throughput of elementwise kernels and top-k: each op on tensors aligned to four elements, and on tensors that
+ * begin one element later.
  *
- *     bench_moves [ROWS]      512 if not given: rows of 58,100 floats, the vocabulary of a translator
+ *     bench_moves [ROWS]      default 512: rows of 58,100 floats, a translator's vocabulary
  *
- * Microseconds of one call, of calls in a row that are waited for at their end, the least of seven rows; and the bytes
- * that it has to read and write in GB/s. TFM_DEVICE names the device. */
+ * Prints microseconds of one call, over consecutive calls with one wait, the minimum of seven series; and GB/s of the
+ * bytes that it must read and write. TFM_DEVICE selects the device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tfm/tfm.h>
@@ -54,7 +54,7 @@ static tfm_status best(moved *t) {
 static const struct op {
     const char *name;
     tfm_status (*call)(moved *t);
-    double bytes; /* of each element */
+    double bytes; /* per element */
 } OPS[] = {{"cast to F16", cast, 6}, {"relu", activate, 8}, {"neg", negate, 8},  {"add", add, 12},
            {"mul", multiply, 12},    {"copy", copy, 8},     {"best 8", best, 4}, {"adam", adam, 32}};
 
@@ -79,7 +79,7 @@ static double measure(moved *t, tfm_status (*call)(moved *t)) {
     return least;
 }
 
-/* (rows, WORDS) from the `late`-th element of a buffer on. */
+/* (rows, WORDS) from element `late` of a buffer on. */
 static tfm_tensor view(tfm_context *ctx, tfm_dtype dtype, int64_t rows, int64_t late) {
     tfm_tensor whole = {0}, flat = {0}, x = {0};
     const int64_t count = rows * WORDS, room = count + 4;

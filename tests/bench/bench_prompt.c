@@ -1,9 +1,9 @@
-/* What a program that stays takes for prompts, one after another: seconds of reading each, and of writing after it.
+/* Times prompts one after another in one process: seconds of prefill and of decoding for each.
  *
  *     bench_prompt MODEL_DIR [fp32|fp16|bf16] < LINES
  *
- * Each line has the number of tokens to write, and then the prompt's ids. For each there is a line of JSON; the first
- * ones have in them what is made once, such as packed copies of weights. bench_generate.py calls it. */
+ * Each line: the number of tokens to generate, then the prompt's token ids. Prints a line of JSON for each; the first
+ * ones include one-time work such as packing weights. bench_generate.py calls it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static int fail(void) {
     return 1;
 }
 
-/* The numbers of a line, NULL if it has others than whole ones. */
+/* The integers of a line; NULL if it has anything else. */
 static int32_t *numbers_of(const char *line, size_t *count) {
     int32_t *numbers = calloc(strlen(line) / 2 + 1, sizeof(*numbers));
     const char *at = line;
@@ -60,8 +60,8 @@ int main(int argc, char **argv) {
                         : strcmp(precision, "bf16") == 0 ? TFM_PRECISION_BF16
                                                          : TFM_PRECISION_AUTO;
     if (argc < 2 || argc > 3 || options.precision == TFM_PRECISION_AUTO) {
-        fprintf(stderr, "usage: bench_prompt MODEL_DIR [fp32|fp16|bf16] < LINES, each the number of tokens to write "
-                        "and a prompt's ids\n");
+        fprintf(stderr, "usage: bench_prompt MODEL_DIR [fp32|fp16|bf16] < LINES, each the number of tokens to generate "
+                        "and a prompt's token ids\n");
         return 2;
     }
     if (tfm_context_open(&ctx, NULL) != TFM_OK || tfm_model_open(&model, ctx, argv[1], &options) != TFM_OK)

@@ -1,10 +1,10 @@
-/* How fast a preset trains: tokens of source and target, without padding, in a second; and the bytes that the context's
- * pool held at most, beside those that tfm_trainer_estimate_memory says.
+/* Training speed of a preset: source and target tokens per second, without padding; and the peak bytes of the context's
+ * pool, next to the estimate of tfm_trainer_estimate_memory.
  *
  *     bench_train TOKENIZER_DIR SOURCE TARGET [PRESET [UPDATES [TOKENS [fp32|bf16 [recompute]]]]]
  *
- * The first tenth of the updates, and at least five, are not counted. The counterpart in PyTorch:
- * peers/train_torch.py of the shared folder, with the same text and SentencePiece model. */
+ * The first tenth of the updates, at least five, is warm-up. The counterpart in PyTorch: peers/train_torch.py of the
+ * shared folder, with the same text and SentencePiece model. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""Vectors of lines by tfm, ONNX Runtime and CTranslate2, in turns: lines a second on all cores, in fp32.
+"""Sentence embeddings with tfm, ONNX Runtime and CTranslate2, in turns: lines per second on all cores, fp32.
 
     pip install torch transformers onnx onnxscript onnxruntime ctranslate2
     python3 tests/bench/embed_rivals.py build/release/apps/tfm MODEL LINES --work FOLDER [--rounds 5] [--limit 2000]
                                         [--rivals onnxruntime,ctranslate2] [--keep FILE]
 
-MODEL is a directory such as all-MiniLM-L6-v2's. FOLDER keeps the rivals' conversions. Lines are sorted by length and cut
-into batches of up to 4096 tokens for all three. The rivals' time is that of tokens (by `tokenizers`, in parallel), of the
-model, and of the mean and its normalisation by NumPy; tfm's is what --stats says, the same, without loading. All are
-warm. Prints each round, with how busy other programs kept the cores meanwhile, and the median of tfm's ratio to each
-rival. Where a machine cannot be had for long at a time, few rounds and --keep FILE, run as often as needed, give medians
-of all rounds in FILE in which others took less than a tenth.
-"""
+MODEL is a directory such as all-MiniLM-L6-v2's. FOLDER caches the peers' conversions. Lines are sorted by length and
+split into batches of up to 4096 tokens for all three. A peer's time includes tokenization (`tokenizers`, parallel), the
+model, mean pooling and normalization in NumPy; tfm's time (--stats) includes the same, without loading. All are warmed
+up. Prints each round, with the share of the cores used by other programs, and the median of tfm's ratio to each peer.
+If a machine is only free for short times, run it repeatedly with few rounds and --keep FILE: medians are over all
+rounds in FILE in which others used less than a tenth."""
 
 import argparse
 import json
@@ -40,7 +39,7 @@ def export(source, path):
 
     ids = torch.ones(2, 9, dtype=torch.int64)
     mask = torch.ones(2, 9, dtype=torch.int64)
-    mask[1, 5:] = 0  # where nothing is masked, the exporter leaves masks out
+    mask[1, 5:] = 0  # without masked tokens the exporter omits the mask
     batch, width = torch.export.Dim("batch", min=1, max=4096), torch.export.Dim("width", min=1, max=512)
     torch.onnx.export(Hidden(), (ids, mask), path, input_names=["ids", "mask"], output_names=["hidden"],
                       dynamic_shapes={"ids": {0: batch, 1: width}, "mask": {0: batch, 1: width}}, dynamo=True)
@@ -70,12 +69,12 @@ class OnnxRuntime:
         self.session = self.sessions[0]
 
     def choose(self, run):
-        """The faster of the model as exported and the one with fused operators, if that computes the same."""
+        """The faster of the exported and the fused model, if the latter computes the same."""
         made = []
         for self.session in self.sessions * 2:
             made.append(run())
         same = np.abs(made[2][0] - made[3][0]).max() < 1e-3
-        print("onnxruntime: what is fused gives %s vectors" % ("the same" if same else "other"))
+        print("onnxruntime: the fused model gives %s vectors" % ("the same" if same else "other"))
         self.session = self.sessions[int(same and made[3][1] < made[2][1])]
 
     def hidden(self, ids, mask):
@@ -100,7 +99,7 @@ class CTranslate2:
 
 
 def embed(rival, tokenizer, lines):
-    """The vectors, and how long they took."""
+    """The vectors, and the seconds."""
     start = time.perf_counter()
     encoded = [e.ids for e in tokenizer.encode_batch(lines)]
     order = sorted(range(len(lines)), key=lambda i: -len(encoded[i]))
@@ -128,17 +127,17 @@ def embed_tfm(program, model, path, out):
 
 
 def busy():
-    """Seconds that all cores have worked, and those of them that were this program's and its children's."""
+    """Busy seconds of all cores, and the part of this program and its children."""
     fields = [int(x) for x in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
     own = os.times()
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK"), sum(own[:4])
 
 
 def in_turn(runs, cores):
-    """The seconds of each, and the part of the cores that others took."""
+    """The seconds of each, and the share of the cores that others used."""
     seconds, others = [], []
     for run in runs:
-        time.sleep(0.3)  # threads that wait for more work by spinning give up
+        time.sleep(0.3)  # lets spinning threads go to sleep
         start, before = time.perf_counter(), busy()
         seconds.append(run())
         after, passed = busy(), time.perf_counter() - start
@@ -171,7 +170,7 @@ def main():
     for rival in rivals:
         if isinstance(rival, OnnxRuntime):
             rival.choose(lambda r=rival: embed(r, tokenizer, lines[:200]))
-        few, _ = embed(rival, tokenizer, lines[:200])  # which warms it up
+        few, _ = embed(rival, tokenizer, lines[:200])  # warm-up
         got, _ = embed_tfm(a.program, a.model, str(work / "few.txt"), str(work / "vectors.npy"))
         print("smallest cosine to %s: %.7f" % (rival.name, (got * few).sum(1).min()))
     kept = [json.loads(line) for line in Path(a.keep).read_text().split("\n")[:-1]] if a.keep and Path(a.keep).exists() else []

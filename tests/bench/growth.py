@@ -1,14 +1,12 @@
-"""How what decoding, attention and training cost grows with length: growth.sh calls this, and says how.
+"""Growth of the cost of decoding, attention and training with length; growth.sh calls this.
 
-A part is a table and one or two panels of the picture: series of points, and the straight line through each by least
-squares, with its r^2 and how far a point is from it at most, in hundredths of the largest value.
+A part is a table and one or two panels of the plot: series of points, each with a least-squares line, its r^2 and the
+largest deviation of a point, in percent of the largest value.
 
-Decoding: a translator, the demo, and a language model of random weights, both with room for 4,224 positions and no way
-to end, write so many tokens after one short text. A step attends to all tokens before it, so its time is what should
-grow in a line; the time of all steps has a part that grows with the square. Attention: 4 heads, each 64 wide, over one
-sequence, causal. Training: the preset tiny with the demo's vocabulary, on lines that are all as long, and on lines of
-many lengths.
-"""
+Decoding: the demo translator and a language model with random weights, both with 4,224 positions and no EOS, generate
+so many tokens after a short text. A step attends to all previous tokens, so its time should grow linearly; the time of
+all steps has a quadratic part. Attention: 4 heads of width 64, one causal sequence. Training: the preset tiny with the
+demo's vocabulary, on lines of equal length, and on lines of many lengths."""
 import argparse
 import array
 import datetime
@@ -54,7 +52,7 @@ def load(path):
 
 
 def translator():
-    """The demo, whose end is so unlikely that it never comes."""
+    """The demo, with EOS so unlikely that it never ends."""
     folder = MODELS / 'translator'
     folder.mkdir(parents=True, exist_ok=True)
     for name in ('source.spm', 'target.spm', 'vocab.json', 'tokenizer_config.json'):
@@ -73,7 +71,7 @@ def translator():
 
 
 def language_model(width=256, layers=4, heads=4, vocabulary=4000):
-    """A GPT-2 of random weights that knows no end."""
+    """A GPT-2 with random weights and no EOS."""
     folder = MODELS / 'language-model'
     folder.mkdir(parents=True, exist_ok=True)
     draw = random.Random(1)
@@ -108,7 +106,7 @@ def language_model(width=256, layers=4, heads=4, vocabulary=4000):
 
 
 def line(points):
-    """The straight line through points by least squares: its values at 0 and by the unit, r^2, and the largest deviation."""
+    """Least-squares line: its value at 0 and slope, r^2, and the largest deviation."""
     xs, ys = zip(*points, strict=True)
     x, y = statistics.fmean(xs), statistics.fmean(ys)
     slope = sum((a - x) * (b - y) for a, b in points) / sum((a - x) ** 2 for a in xs)
@@ -132,7 +130,7 @@ def lines_of(panel):
          '%.1f %%' % (100 * one['line']['off'])) for one in panel['series']))
 
 
-# ---- What is measured: each gives what it is in words, its panels and its tables ----
+# ---- Measurements: each returns its description, panels and tables ----
 
 
 def decoding(rounds):
@@ -150,11 +148,11 @@ def decoding(rounds):
             done = run.Done(run.TFM, 'generate', '-m', folder, '--token-ids', '--max-new-tokens', length, '--stats', prompt)
             count, taken = len(done.out.split()), done.stats()['decode_seconds']
         if abs(count - length) > 1:
-            sys.exit('growth.py: the %s wrote %d tokens where %d were asked for' % (who, count, length))
+            sys.exit('growth.py: the %s generated %d tokens instead of %d' % (who, count, length))
         return taken
 
     numbers = {}
-    for turn in range(rounds + 1):  # the first turn builds kernels and is not counted
+    for turn in range(rounds + 1):  # the first turn builds kernels: warm-up
         for who, length in itertools.product(models, LENGTHS):
             numbers.setdefault((who, length), []).extend([seconds(who, length)] if turn else [])
             print('decoding, %s, %d: %s' % (who, length, numbers[who, length]), file=sys.stderr)
@@ -166,22 +164,22 @@ def shown_decoding(numbers, models, rounds):
     total = [series(who, [(n, taken[who, n]) for n in LENGTHS]) for who in models]
     steps = [series(who, [((a + b) / 2, 1e6 * (taken[who, b] - taken[who, a]) / (b - a))
                           for a, b in itertools.pairwise(LENGTHS)]) for who in models]
-    panels = [{'title': 'Decoding: all steps', 'x': 'tokens written', 'y': 'seconds', 'series': total},
+    panels = [{'title': 'Decoding: all steps', 'x': 'tokens generated', 'y': 'seconds', 'series': total},
               {'title': 'Decoding: a step', 'x': 'tokens before it', 'y': 'microseconds', 'series': steps}]
     rows = [('{:,}'.format(n), *('%.3f' % taken[who, n] for who in models),
              *('%.0f' % one['points'][i - 1][1] if i else '' for one in steps)) for i, n in enumerate(LENGTHS)]
-    words = ['Greedy, one text at a time, fp32; each time is the least of %d turns, of decoding alone, without loading. '
-             'The translator: the demo (%s). The language model: %s, of random weights. The time of a step is the '
-             'difference between a length and the one before it, by step.' % (
+    words = ['Greedy, one text at a time, fp32; each time is the minimum of %d turns, decoding only, without loading. '
+             'The translator: the demo (%s). The language model: %s, with random weights. The time of a step is the '
+             'difference between two consecutive lengths, per step.' % (
                  rounds, models['translator'][1], models['language model'][1]), '']
     for one in steps:
         square = 0.5e-6 * one['line']['slope'] * LENGTHS[-1] ** 2 / taken[one['name'], LENGTHS[-1]]
-        words.append("The %s's step takes %.0f us, and %.0f ns more for each token before it, so of all steps' time the "
-                     'part that grows with the square of the length is about %.0f %% at %s tokens.' % (
+        words.append("The %s's step takes %.0f us, and %.0f ns more for each previous token, so the quadratic part of "
+                     "all steps' time is about %.0f %% at %s tokens." % (
                          one['name'], one['line']['start'], 1e3 * one['line']['slope'], 100 * square,
                          '{:,}'.format(LENGTHS[-1])))
-    words += ['', 'What is linear in the length is the time of a step, for each attends to all tokens before it. The time of '
-              'all steps is not, exactly: it is a straight line as far as that last part is small.']
+    words += ['', 'The time of a step is linear in the length, because it attends to all previous tokens. The time of '
+              'all steps is only linear as long as its quadratic part is small.']
     head = ['tokens', *(who + ', s' for who in models), *(who + ', us a step' for who in models)]
     return {'title': 'Decoding', 'panels': panels, 'text': [
         *words, '', *table(head, rows), '', 'All steps, in seconds:', '', *lines_of(panels[0]), '',
@@ -195,10 +193,10 @@ def attention(rounds):
     for kind, words in kinds.items():
         last = 0
         for n in LONGER:
-            if last * 4 > limit:  # twice the length takes four times as long
+            if last * 4 > limit:  # doubling the length takes four times as long
                 late.append('%s of %s' % (kind, '{:,}'.format(n)))
                 continue
-            run.Done(program, LONGER[0], 'causal', *words)  # so that the compiler is in no measurement
+            run.Done(program, LONGER[0], 'causal', *words)  # keeps the compiler out of the measurement
             got[kind, n] = json.loads(run.Done(program, n, 'causal', *words).out)
             last = got[kind, n]['seconds']
             print('attention, %s, %d: %s' % (kind, n, got[kind, n]), file=sys.stderr)
@@ -213,11 +211,11 @@ def attention(rounds):
         rows.append(('{:,}'.format(n), *itertools.chain(*(
             ('%.1f' % (one['pool_bytes'] / MIB), '%.0f' % (one['process_bytes'] / MIB), '%.2f' % one['seconds'])
             if one else ('', '', '') for one in cells)), '{:,.0f}'.format(4 * 4 * n * n / MIB)))
-    text = ['One sequence, 4 heads, each 64 wide, causal, fp32: the most that the pool of the context held, inputs, result and '
-            'gradients counted, and the peak of the process, with the driver. The last column is what one matrix of all '
-            'scores would take, which is nowhere in memory. The seconds are of one run, filling the inputs counted, and '
-            'other work may have run beside: they grow with the square, as they must.']
-    text += ['Left out, since they would take more than two minutes: %s.' % ', '.join(late)] * bool(late)
+    text = ['One sequence, 4 heads of width 64, causal, fp32: the peak of the context\'s pool, including inputs, result '
+            'and gradients, and the peak of the process, with the driver. The last column is the size of one matrix of '
+            'all scores, which is never in memory. The seconds are of one run, including filling the inputs, possibly with '
+            'other load: they grow quadratically, as expected.']
+    text += ['Omitted, because they would take more than two minutes: %s.' % ', '.join(late)] * bool(late)
     head = ['tokens', *itertools.chain(*((kind + ': pool, MiB', 'process, MiB', 's') for kind in kinds)), 'scores, MiB']
     return {'title': 'Attention', 'panels': [panel], 'text': [
         *text, '', *table(head, rows), '', 'In MiB:', '', *lines_of({'series': pool + whole})]}
@@ -244,45 +242,46 @@ def training(rounds):
     def points(kind, key):
         return [(n, got[kind, n][key] / MIB) for n in BATCHES]
 
-    drawn = [series('pool, lines of one length', points('one length', 'pool_bytes')),
+    plotted = [series('pool, lines of one length', points('one length', 'pool_bytes')),
              series('pool, lines of many lengths', points('many lengths', 'pool_bytes')),
              series('estimate', points('one length', 'estimated_bytes')),
              series('pool, recomputed', points('again', 'pool_bytes'))]
-    panel = {'title': 'Training: peak memory', 'x': 'tokens of a batch, on its longer side', 'y': 'MiB', 'series': drawn}
+    panel = {'title': 'Training: peak memory', 'x': 'tokens of a batch, on its longer side', 'y': 'MiB',
+             'series': plotted}
     rows = [('{:,}'.format(n), *('%.0f' % (number / MIB) for number in (
         got['one length', n]['estimated_bytes'], got['one length', n]['pool_bytes'], got['one length', n]['process_bytes'],
         got['many lengths', n]['pool_bytes'], got['many lengths', n]['process_bytes'], got['again', n]['estimated_bytes'],
         got['again', n]['pool_bytes'], got['again', n]['process_bytes']))) for n in BATCHES]
     text = ['The preset tiny (4 + 4 layers of 128) with the demo\'s vocabulary, 6 updates, fp32; the estimate is that of '
-            '`tfm_trainer_estimate_memory`, which `tfm train` says when it starts. Pairs are those of the demo: its longest again and '
-            'again, or all. Where lines have many lengths, batches have many shapes, and the pool counts what it keeps in '
-            'reserve of those that were before. The last three columns are of lines of one length with `--gradient-checkpointing`, by which '
-            'the backward pass runs each block once more.']
+            '`tfm_trainer_estimate_memory`, which `tfm train` prints at the start. Pairs are those of the demo: its '
+            'longest one repeatedly, or all. With lines of many lengths, batches have many shapes, and the pool '
+            'includes cached buffers of earlier batches. The last three columns are of lines of one length with '
+            '`--gradient-checkpointing`, which recomputes each block in the backward pass.']
     above = ['%s (by %.0f %%)' % ('{:,}'.format(n), 100 * (one['pool_bytes'] / one['estimated_bytes'] - 1))
              for (kind, n), one in got.items() if kind == 'many lengths' and one['pool_bytes'] > one['estimated_bytes']]
-    text += ['With them the peak was above the estimate at %s tokens.' % ', '.join(above)] * bool(above)
+    text += ['With many lengths the peak was above the estimate at %s tokens.' % ', '.join(above)] * bool(above)
     head = ('tokens', 'estimate, MiB', 'one length: pool, MiB', 'process, MiB', 'many lengths: pool, MiB', 'process, MiB', 'recomputed: estimate, MiB',
             'pool, MiB', 'process, MiB')
     whole = [series('process, lines of one length', points('one length', 'process_bytes'))]
     return {'title': 'Training', 'panels': [panel], 'text': [
-        *text, '', *table(head, rows), '', 'In MiB:', '', *lines_of({'series': drawn + whole})]}
+        *text, '', *table(head, rows), '', 'In MiB:', '', *lines_of({'series': plotted + whole})]}
 
 
 PARTS = {'decoding': decoding, 'attention': attention, 'training': training}
 
 
-# ---- The picture ----
+# ---- The plot ----
 
 
 def ticks(most, count=4):
-    """Round numbers from 0 up to `most`."""
+    """Round numbers from 0 to `most`."""
     step = 10 ** math.floor(math.log10(most / count))
     step *= next(n for n in (1, 2, 5, 10) if step * n * count >= most * 0.8)
     return [i * step for i in range(int(most / step) + 1)]
 
 
 def draw(panel, left, top, width, height):
-    """A panel whose axes cross at `left` and `top + height`."""
+    """A panel with the origin at `left` and `top + height`."""
     bottom = top + height
     most_x = max(x for one in panel['series'] for x, _ in one['points'])
     most_y = 1.05 * max(y for one in panel['series'] for _, y in one['points'])
@@ -320,7 +319,7 @@ def svg(parts):
     each = 285 + legend
     out = ['<svg xmlns="http://www.w3.org/2000/svg" width="760" height="%d" font-family="sans-serif" font-size="12">' % (
         30 + each * rows), '<rect width="100%" height="100%" fill="white"/>',
-           '<text x="15" y="20">Points are measured; lines are the straight ones through them, by least squares</text>']
+           '<text x="15" y="20">Points: measured; lines: least squares</text>']
     for i, panel in enumerate(panels):
         out += draw(panel, 60 + 375 * (i % 2), 75 + each * (i // 2), 300, 190)
     return '\n'.join([*out, '</svg>', ''])
@@ -328,17 +327,17 @@ def svg(parts):
 
 def markdown(found, picture):
     of = found['machine']
-    out = ['# What grows with length, and how', '',
+    out = ['# Growth with length', '',
            '%s, %d cores, %d GB (%s). %s. tfm %s.' % (of['processor'], of['cores'], of['memory_gb'], ', '.join(of['flags']),
                                                      of['device'], found['versions']['tfm']), '',
-           'Made by `sh tests/bench/growth.sh`. Lines are the straight ones through the points by least squares; the '
-           'largest deviation is that of a point, in hundredths of the largest value.', '',
+           'Made by `sh tests/bench/growth.sh`. Lines are least-squares fits of the points; the largest deviation of '
+           'a point is in percent of the largest value.', '',
            '![Points and lines](%s)' % picture]
     for part in found['parts'].values():
         out += ['', '## ' + part['title'], '', part['date'] + '. ' + part['text'][0], *part['text'][1:]]
         if 'turns' in part:
             out += ['', 'All turns, in seconds: %s.' % '; '.join(part['turns'])]
-    return '\n'.join([*out, ''])
+    return '\n'.join(run.wrapped([*out, '']))
 
 
 def main():
@@ -349,7 +348,7 @@ def main():
     args = parser.parse_args()
     for word in args.parts:
         if word not in PARTS:
-            sys.exit("growth.py: there is no part '%s': give some of %s" % (word, ', '.join(PARTS)))
+            sys.exit("growth.py: unknown part '%s': use %s" % (word, ', '.join(PARTS)))
     kept = Path(args.out + '.json')
     found = json.loads(kept.read_text(encoding='utf-8')) if kept.exists() else {'parts': {}}
     found |= {'machine': run.machine(), 'versions': {'tfm': run.versions()['tfm']}}

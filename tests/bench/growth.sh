@@ -1,8 +1,8 @@
-# How decoding's time and the memory of attention and training grow with length: three tables and a picture.
-#     sh tests/bench/growth.sh [--rounds N] [--out PREFIX] [PART...]     PART: decoding, attention or training; none: all
-# Writes PREFIX.md, PREFIX.json and PREFIX.svg, by default build/bench/growth; parts that are not run stay as they are
-# there. Times are the least of N rounds (3 if not given); nothing else should run meanwhile. It asks for a CPU, where the
-# pool's memory is the process's, unless TFM_DEVICE names another device. Needs python3 and no packages.
+# Growth with length of decoding's time and the memory of attention and training: three tables and a plot.
+#     sh tests/bench/growth.sh [--rounds N] [--out PREFIX] [PART...]     decoding, attention, training; default: all
+# Writes PREFIX.md, PREFIX.json and PREFIX.svg, by default build/bench/growth; keeps the existing results of other
+# parts. Times are the minimum of N rounds (default 3); run nothing else meanwhile. Selects a CPU, whose pool is in the
+# process's memory, unless TFM_DEVICE is set. Needs python3 and no packages.
 set -eu
 cd "$(dirname "$0")/../.."
 mkdir -p build/bench

@@ -1,10 +1,10 @@
-"""Products and attention by PyTorch and by NumPy's OpenBLAS, for run.py, which asks a line of JSON at a time:
+"""GEMM and attention in PyTorch and NumPy's OpenBLAS, for run.py, which sends a line of JSON for each:
 
     {"op": "linear", "by": "pytorch" | "openblas", "dtype": "fp32" | "bf16" | "int8", "shape": [M, N, K]}
     {"op": "attention", "shape": [heads, n, d], "causal": true, "backward": true}
     {"op": "read", "megabytes": N}
 
-The answer is a line with the seconds of a run, the median of some after two that are not counted.
+The answer is a line with the seconds of a run: the median of some, after two warm-up runs.
 """
 import json
 import os
@@ -39,7 +39,7 @@ def linear(by, dtype, shape):
         a, b = (generator.standard_normal(dims, dtype=numpy.float32) for dims in ((m, k), (k, n)))
         c = numpy.empty((m, n), numpy.float32)
         return timed(lambda: numpy.matmul(a, b, out=c))
-    if dtype == 'int8':  # weights of bytes, and rows that are made bytes as they come
+    if dtype == 'int8':  # int8 weights, dynamically quantized rows
         x, layers = torch.randn(m, k), torch.nn.Sequential(torch.nn.Linear(k, n, bias=False)).eval()
         small = torch.ao.quantization.quantize_dynamic(layers, {torch.nn.Linear}, dtype=torch.qint8)
         with torch.inference_mode():
@@ -63,7 +63,7 @@ def attention(shape, causal, backward):
 
 
 def read(megabytes):
-    """Numbers are added up, which takes as long as memory takes to give them."""
+    """A sum, which takes as long as reading the memory."""
     x = torch.ones(megabytes * 1000000 // 4)
     return timed(x.sum)
 

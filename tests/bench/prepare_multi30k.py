@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Multi30k as its published baselines have it: lower-cased, punctuation normalised, tokenized as Moses does.
+"""Multi30k as in its published baselines: lower-cased, punctuation normalised, tokenized as in Moses.
 
     pip install sacremoses
     python3 tests/bench/prepare_multi30k.py ../shared/data/multi30k OUT
 
-Writes OUT/{train,val,test_2016_flickr}.{en,de}. Those of val and test must come out as the corpus's own tok/ files, else it
-fails: but for one or two, since versions of Moses order a last quotation mark differently.
-"""
+Writes OUT/{train,val,test_2016_flickr}.{en,de}. val and test must equal the corpus's own tok/ files, except one or two
+lines (versions of Moses order a last quotation mark differently), else it fails."""
 import os
 import sys
 

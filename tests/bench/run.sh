@@ -1,9 +1,9 @@
-# tfm beside OpenBLAS, PyTorch, CTranslate2 and ONNX Runtime on this machine, in turns: one table.
-#     sh tests/bench/run.sh [--rounds N] [--out PREFIX] [ROW...]     ROW: the beginning of a row's name; none: all of them
+# Compares tfm with OpenBLAS, PyTorch, CTranslate2 and ONNX Runtime on this machine, in turns: one table.
+#     sh tests/bench/run.sh [--rounds N] [--out PREFIX] [ROW...]     ROW: the beginning of a row's name; default: all
 #     sh tests/bench/run.sh --list
-# Writes PREFIX.md, PREFIX.json and PREFIX.svg, by default build/bench/peers; rows that are not run stay as they are there.
-# The peers are installed by pip into build/bench/venv (some GB) unless TFM_BENCH_VENV names an environment that has them.
-# Their scripts and texts are taken from ../shared; rows that need what is not there are left out by name.
+# Writes PREFIX.md, PREFIX.json and PREFIX.svg, by default build/bench/peers; keeps the existing results of other rows.
+# pip installs the peers into build/bench/venv (some GB), unless TFM_BENCH_VENV names an environment that has them.
+# Their scripts and texts are in ../shared; rows with missing files are skipped and named.
 set -eu
 cd "$(dirname "$0")/../.."
 venv=${TFM_BENCH_VENV:-build/bench/venv}

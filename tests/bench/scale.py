@@ -1,30 +1,30 @@
-"""What an update of several ranks takes on the wire: measured, and a model of it.
+"""Communication time of data-parallel updates: measurements and a model.
 
 As root, with Open MPI and a build with MPI:
     python3 tests/bench/scale.py measure PROGRAM OUT.jsonl [RATE:DELAY...]
-                                                               runs between namespaces of the network (scale_net.sh),
-                                                               over links such as 1gbit:50us; 0 is none. SCALE_WORLDS
-                                                               may name other worlds than 1,2,4, such as 1,2,4,8
-    python3 tests/bench/scale.py fit OUT.jsonl                 constants from some of them, errors on the others
-    python3 tests/bench/scale.py plan OUT.jsonl                what follows for the paper's models, as Markdown
+                                                               runs between network namespaces (scale_net.sh), over
+                                                               links such as 1gbit:50us; 0 is none. SCALE_WORLDS: other
+                                                               world sizes than 1,2,4, such as 1,2,4,8
+    python3 tests/bench/scale.py fit OUT.jsonl                 fits the constants; errors on held-back points
+    python3 tests/bench/scale.py plan OUT.jsonl                extrapolation to the paper's models, as Markdown
 
-The model: an update sends each bucket of the gradient twice, as blocks to each rank and as a sum to each. A call waits
-for the slowest, and costs a ranks' worth of messages and, by the byte, the link and the host's own work:
+The model: an update sends each gradient bucket twice, as blocks to each rank (reduce-scatter) and as a sum to each
+(all-gather). A call waits for the slowest rank, and costs a message per rank and, per byte, the link and host work:
 
     seconds = calls (ranks - 1) (ALPHA + TRIPS delay) + link (OVERHEAD + JAM (1 - 2 / ranks)) + bytes crowd HOST
-    link    = 8 (bytes - calls BURST) / rate, BURST being 0 where a link has a delay
-    crowd   = ranks / cores, at least 1, of the one machine that all are measured on
+    link    = 8 (bytes - calls BURST) / rate, BURST is 0 for links with a delay
+    crowd   = ranks / cores, at least 1, of the one machine of all ranks
 
-where bytes is what a rank sends, delay that of a link one way, and HOST one number for gradients of 32 bits and another
-for those of 16, which are converted. A token bucket lets BURST bytes of each call through at once, which no real link
-does; JAM is that more than two ranks do not always have each a partner whose turn it is. `measure` takes the median of a
-run's updates. Constants are taken from models of two widths; the width between them is held back.
+bytes is the amount that a rank sends, delay the one-way delay of a link; HOST has one value for 32-bit and one for
+16-bit gradients, which are converted. A token bucket passes BURST bytes of each call at once, unlike real links; JAM
+accounts for idle partners with more than two ranks. `measure` takes the median of a run's updates. Constants are fitted
+to models of two widths; the width between them is held back.
 
-The whole of an update on this machine, whose cores all ranks share, is the work of all of them and the wire:
+A whole update on this machine, whose cores all ranks share, is the work of all ranks plus communication:
 
     update = ranks work + seconds
 
-where work is what an update takes a world of one, which has no wire and is measured beside the others."""
+work is the update time of a world of one, which does not communicate and is measured next to the others."""
 import json
 import math
 import os
@@ -37,8 +37,8 @@ UNITS = {'gbit': 1e9, 'mbit': 1e6, 'us': 1e-6, 'ms': 1e-3}
 WORLDS = tuple(int(n) for n in os.environ.get('SCALE_WORLDS', '1,2,4').split(','))
 WIDTHS = (256, 384, 512)
 WIRES = ('f32', 'bf16')
-BUCKET = 1 << 20  # numbers of a gradient that are sent together
-BURST = 1 << 18  # bytes, as scale_net.sh has it
+BUCKET = 1 << 20  # gradient elements of a bucket
+BURST = 1 << 18  # bytes, as in scale_net.sh
 NET = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'scale_net.sh')
 
 
@@ -87,7 +87,7 @@ def measure(program, out, links):
                     try:
                         point.update(measure_run(program, folder, world, width, wire))
                     except subprocess.TimeoutExpired:
-                        print('no end:', point, file=sys.stderr)
+                        print('timeout:', point, file=sys.stderr)
                         continue
                     log.write(json.dumps(point) + '\n')
                     log.flush()
@@ -96,10 +96,10 @@ def measure(program, out, links):
 
 
 def terms(p):
-    """What the constants are multiplied by: ALPHA, TRIPS, OVERHEAD, JAM, and HOST of 32 bits and of 16."""
+    """The factors of the constants ALPHA, TRIPS, OVERHEAD, JAM, and HOST of 32 bits and of 16."""
     calls = 2 * math.ceil(p['parameters'] / BUCKET)
     steps = calls * (p['world'] - 1)
-    burst = 0 if number(p.get('delay', '0')) else BURST  # where there is a delay the switch is a program, without a bucket
+    burst = 0 if number(p.get('delay', '0')) else BURST  # links with a delay use scale_link, which has no token bucket
     link = max(0, p['bytes'] - calls * burst) * 8 / (number(p['rate']) or math.inf)
     host = p['bytes'] * max(1, p['world'] / p['cores'])
     wide = p['wire'] == 'f32'
@@ -108,7 +108,7 @@ def terms(p):
 
 
 def solve(rows, values):
-    """Least squares of relative errors, no constant below 0: Gauss, without what came out negative."""
+    """Least squares of relative errors with constants >= 0: Gauss elimination, dropping negative ones."""
     n = len(rows[0])
     kept = [i for i in range(n) if any(r[i] for r in rows)]
     while True:
@@ -136,7 +136,7 @@ def wired(points):
 
 
 def fits(points):
-    """Those that constants are taken from; the others are held back."""
+    """The points used for fitting; the others are held back."""
     return [p for p in wired(points) if p['width'] != WIDTHS[1]]
 
 
@@ -162,7 +162,7 @@ def fit(points):
     say_errors('held back', [predicted(constant, p) / p['seconds'] - 1 for p in held])
     alone = {(p['rate'], p.get('delay', '0'), p['width']): p['update'] for p in points if p['world'] == 1}
     pairs = [(alone.get((p['rate'], p.get('delay', '0'), p['width'])), p) for p in held]
-    say_errors('whole updates of these', [(p['world'] * work + predicted(constant, p)) / p['update'] - 1
+    say_errors('whole updates', [(p['world'] * work + predicted(constant, p)) / p['update'] - 1
                                           for work, p in pairs if work])
 
 
@@ -175,30 +175,30 @@ def say_errors(what, errors):
 
 # ---- The paper's models
 
-# Numbers that an encoder token, a decoder token and a target's output are multiplied by, and all parameters, with the
-# paper's vocabulary of 37,000 pieces for both languages; what an update has of each side, and how many there are.
+# Parameters per encoder token, decoder token and target output, and in total, with the paper's vocabulary of 37,000
+# tokens shared by both languages; tokens per side of an update, and the number of updates.
 MODELS = {
     'base': {'width': 512, 'inner': 2048, 'layers': 6, 'updates': 100000},
     'big': {'width': 1024, 'inner': 4096, 'layers': 6, 'updates': 300000},
 }
 VOCABULARY, TOKENS = 37000, 25000
-# FP32 peaks by the makers, in FLOP/s, and the share of it that is assumed: none of these was there to be measured. The
-# H100 was (h100.md): base, with 5,001 pieces, at 177,000 tokens of both sides in a second, which is 37 % of its peak.
+# Vendors' FP32 peaks in FLOP/s, and the assumed share of the peak: only the H100 was measured (h100.md): base, with
+# 5,001 vocabulary entries, at 177,000 tokens of both sides per second, 37 % of its peak.
 GPUS = {'Tesla T4': 8.1e12, 'Arc A770': 19.7e12, 'A100': 19.5e12, 'RTX 4090': 82.6e12}
 SHARE = 0.3
 H100_TOKENS, H100_VOCABULARY = 177000.0, 5001
-# What an update asks of a GPU, as counted where PoCL poses as one (TFM_PROFILE=1 tfm train): 46 launches a layer of the
-# 12, and 23 besides; and what a launch took the host of that H100.
+# Launches of an update, counted while PoCL posed as a GPU (TFM_PROFILE=1 tfm train): 46 per layer for 12 layers, and 23
+# others; host time of a launch on that H100.
 LAYER_LAUNCHES, OTHER_LAUNCHES, LAUNCH = 46, 23, 5.7e-6
-# Tokens of both sides in a second that two cores with AVX-512 train, base as measured (train-cpu.md), big by its FLOPs.
+# Trained tokens of both sides per second on two cores with AVX-512: base measured (train-cpu.md), big from its FLOPs.
 CPU_TOKENS, CPU_CORES = 957.0, 32
 
 
 def model_flops(m, vocabulary=VOCABULARY):
-    """Of an update: two for a multiply and add, three times for forward and backward; scores and their products too."""
+    """FLOPs of an update: two per multiply-add, three times for forward and backward; with attention scores."""
     attention, feed = 4 * m['width'] ** 2, 2 * m['width'] * m['inner']
     encoder, decoder = m['layers'] * (attention + feed), m['layers'] * (2 * attention + feed)
-    sentence = 30  # tokens, about: what a token looks at
+    sentence = 30  # typical number of tokens that a token attends to
     scores = m['layers'] * 3 * 2 * sentence * m['width']
     return 6 * TOKENS * (encoder + decoder + m['width'] * vocabulary + scores)
 
@@ -209,7 +209,7 @@ def model_parameters(m):
     return m['layers'] * (3 * attention + 2 * feed) + norms + VOCABULARY * m['width']
 
 
-# Seconds by the byte of a host with nothing else to do: assumed, where HOST is what this one had.
+# Seconds per byte of an otherwise idle host: assumed, while HOST is the measured value.
 IDLE = 1e-9
 
 
@@ -221,12 +221,12 @@ def wire_seconds(constant, parameters, ranks, rate, delay):
 
 
 def update_seconds(compute, wire, buckets):
-    """Two thirds of the work are the backward pass, under which all buckets but the last one can be sent."""
+    """The backward pass is two thirds of the work; all buckets except the last can be sent during it."""
     return compute + max(wire - 2 / 3 * compute, wire / buckets)
 
 
 def devices_of(m):
-    """Their names, how many ranks, and the seconds that each works on its share of an update, launches among them."""
+    """Device names, number of ranks, and seconds of each rank's share of an update, including launches."""
     flops = model_flops(m)
     launches = (2 * m['layers'] * LAYER_LAUNCHES + OTHER_LAUNCHES) * LAUNCH
     speeds = {gpu: SHARE * peak for gpu, peak in GPUS.items()}

@@ -1,7 +1,7 @@
-/* A switch between namespaces of the network with a rate and a delay, for kernels without netem: a TAP device in each,
- * whose frames this program passes on when their time has come.
- *     scale_link COUNT BITS SECONDS PREFIX      of every way into the switch; BITS a second, 0: as fast as it goes
- * The namespaces are PREFIX-1 to PREFIX-COUNT, and the devices eth0. It runs until it is killed, as root. */
+/* A switch between network namespaces with bandwidth and delay, for kernels without netem: it forwards frames between
+ * TAP devices, one in each namespace, after the delay. scale_link COUNT BITS SECONDS PREFIX      for each link into the
+ * switch; BITS per second, 0: unlimited The namespaces are PREFIX-1 to PREFIX-COUNT, the devices eth0. It runs as root
+ * until it is killed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if.h>
@@ -23,12 +23,12 @@ typedef struct frame {
     unsigned char data[FRAME];
 } frame;
 
-/* A way into the switch, whose frames leave it in order. */
+/* A link into the switch; it forwards frames in order. */
 typedef struct port {
     int fd;
     frame *queue; /* [QUEUE] */
     size_t first, count;
-    double free; /* when the link is done with what was sent */
+    double free; /* time when the link has sent all frames */
     unsigned char address[ADDRESS];
 } port;
 
@@ -60,7 +60,7 @@ static int open_tap(const char *prefix, int number, int home) {
     return fd;
 }
 
-/* Takes the frames that have come into a port; what has no room is lost, as in any switch. */
+/* Reads the frames of a port; drops frames that do not fit the queue, like any switch. */
 static void take(port *p, double bits, double delay) {
     while (p->count < QUEUE) {
         frame *f = &p->queue[(p->first + p->count) % QUEUE];
@@ -83,7 +83,7 @@ static void send_on(port *ports, int count, const port *from, const frame *f) {
                 fail("eth0");
             return;
         }
-    for (int i = 0; i < count; i++) /* nobody's yet, or everybody's */
+    for (int i = 0; i < count; i++) /* unknown destination or broadcast */
         if (&ports[i] != from && write(ports[i].fd, f->data, f->bytes) < 0 && errno != EAGAIN && errno != EIO)
             fail("eth0");
 }

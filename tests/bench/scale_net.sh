@@ -1,31 +1,31 @@
-# Machines that are namespaces of the network on this one, as root: a link each, to one switch, with a rate and a delay.
-#     sh tests/bench/scale_net.sh up COUNT RATE DELAY     such as 4 1gbit 50us: of every way into the switch; a RATE of 0
-#                                                         is as fast as it goes
+# Simulates machines with network namespaces, as root: each has a link to one switch, with bandwidth and delay.
+#     sh tests/bench/scale_net.sh up COUNT RATE DELAY     such as 4 1gbit 50us, for each link into the switch; RATE 0:
+#                                                         unlimited
 #     sh tests/bench/scale_net.sh down
 #     sh tests/bench/scale_net.sh mpirun COUNT COMMAND... a rank in each
-# In a kernel without netem a DELAY needs SCALE_LINK, the program that scale_link.c makes, as the switch.
-# Open MPI starts its daemons by this script too, in place of ssh.
+# In a kernel without netem, a DELAY needs SCALE_LINK, the program built from scale_link.c, as the switch.
+# Open MPI starts its daemons with this script instead of ssh.
 set -eu
 net=10.77.21
 name=tfm-scale
 self=$(realpath "$0")
-# shape I RATE DELAY: by netem, or in a kernel without it the rate alone, by a token bucket
+# shape I RATE DELAY: with netem, else only the rate, with a token bucket
 shape() {
     ip netns exec $name-"$1" tc qdisc add dev eth0 root netem delay "$3" rate "$2" limit 100000 2>/dev/null ||
         { [ "$3" = 0 ] && ip netns exec $name-"$1" tc qdisc add dev eth0 root tbf rate "$2" burst 256k latency 100ms; } ||
         { echo "scale_net.sh: this kernel has no netem: give a DELAY of 0, or SCALE_LINK" >&2 && exit 1; }
 }
-# number TEXT: "1gbit" as bits a second, "50us" as seconds
+# number TEXT: converts "1gbit" to bits per second, "50us" to seconds
 number() {
     echo "$1" | awk '{ unit = $1; sub(/^[0-9.]*/, "", unit); scale["gbit"] = 1e9; scale["mbit"] = 1e6; scale["us"] = 1e-6
         scale["ms"] = 1e-3; printf "%.9g\n", $1 * (unit in scale ? scale[unit] : 1) }'
 }
-address() { # address I: of what is eth0 there
+address() { # address I: of eth0 in namespace I
     ip -n $name-"$1" addr add $net."$1"/24 dev eth0
     ip -n $name-"$1" link set eth0 up
     ip -n $name-"$1" link set lo up
 }
-# The switch is a program, whose number lies beside the namespaces.
+# The switch is a program; its process id is in a file next to the namespaces.
 up_by_program() { # up_by_program COUNT RATE DELAY
     for i in $(seq "$1"); do
         ip netns add $name-"$i"
@@ -72,7 +72,7 @@ mpirun)
     shift 2
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # namespaces need root
     hosts=$(seq -s , -f "$net.%g:1" "$count")
-    # shellcheck disable=SC2016 # what unshare's shell reads
+    # shellcheck disable=SC2016 # unshare's shell expands it
     exec ip netns exec $name-1 unshare -u sh -c 'hostname "$0"; exec "$@"' $net.1 \
         mpirun -n "$count" --host "$hosts" --mca plm_rsh_agent "sh $self" --mca btl tcp,self --mca btl_tcp_if_include $net.0/24 \
         --mca oob_tcp_if_include $net.0/24 --mca pml ob1 --mca coll ^hcoll,sm --bind-to none "$@"

@@ -1,25 +1,24 @@
 #!/usr/bin/env python3
-"""tfm serve beside CTranslate2 behind FastAPI and uvicorn, on loopback, in turns, on the cores that their client shares.
+"""tfm serve and CTranslate2 behind FastAPI and uvicorn, on loopback, in turns, on the same cores as their client.
 
     pip install ctranslate2 fastapi 'uvicorn[standard]' sentencepiece
     python3 tests/bench/serve_rival.py build/release/apps/tfm MODEL LINES --work FOLDER [--connections 1,8,64,256]
                                        [--rounds 5] [--limit 2000] [--beam 4] [--length-penalty paper|hf] [--keep FILE]
 
-MODEL is a Marian model such as apps/demo, LINES has a sentence on each line. FOLDER keeps the rival's conversion of MODEL
-and the logs of both servers. tests/serve/load.py is the client: each connection sends a line when it has the answer to its
-last. In each round the servers take turns at every number of connections, and `tfm translate` has the same lines once.
-Both servers compute in fp32 on all cores, with the same beam, and both are warm. Each ranks and ends beams in its own way,
-as users get them: CTranslate2 by sums over lengths, until as many have ended as the beam is wide; tfm by the paper's penalty.
-With --length-penalty hf tfm ranks as CTranslate2 does, but goes on until no beam can become the best.
+MODEL is a Marian model such as apps/demo, LINES has a sentence on each line. FOLDER has the peer's conversion of MODEL
+and the logs of both servers. tests/serve/load.py is the client: each connection sends a line after the answer to its
+last one. In each round the servers take turns at every number of connections, and `tfm translate` gets the same lines
+once. Both servers compute in fp32 on all cores, with the same beam size, and are warmed up. Each uses its default
+ranking and beam end: CTranslate2 divides scores by lengths and stops when beam-size hypotheses have ended; tfm uses the
+paper's length penalty. With --length-penalty hf tfm ranks like CTranslate2, but continues until no beam can become the
+best.
 
-The rival batches as it can: what waits while the model is busy is its next batch, sorted and cut by CTranslate2 into
-batches of up to 4096 tokens. It does not split lines into sentences, which tfm serve does. Its threads spin for a while
-when they have nothing to do, which its client feels: try OMP_WAIT_POLICY=PASSIVE and KMP_BLOCKTIME=0 before the command
-too, and take what is better for it. Prints each run, with how much
-of the cores others took, and then the medians as a table, over runs in which that was less than a tenth (--others). How
-long cores worked for a line tells the servers apart even where others took more.
-Where a machine cannot be had for long at a time, few rounds and --keep FILE, run as often as needed, give medians of all
-rounds in FILE."""
+The peer batches all lines that wait while the model is busy, sorted and split by CTranslate2 into batches of up to 4096
+tokens. It does not split lines into sentences, tfm serve does. Its idle threads spin for a while, which slows the
+client: also try OMP_WAIT_POLICY=PASSIVE and KMP_BLOCKTIME=0 before the command, and use the better one for it. Prints
+each run, with the share of the cores used by others, then a table of medians over runs in which that was less than a
+tenth (--others). The CPU time per line compares the servers even under other load. If a machine is only free for short
+times, run it repeatedly with few rounds and --keep FILE: medians are over all rounds in FILE."""
 
 import argparse
 import asyncio
@@ -40,11 +39,11 @@ TOKENS = 4096
 MAX_NEW = 256
 
 
-# ---- The rival --------------------------------------------------------------------------------------------------------
+# ---- The peer -------------------------------------------------------------------------------------------------------
 
 
 def tensors_of(path):
-    """The tensors of a safetensors file, in fp32."""
+    """The tensors of a safetensors file, as fp32."""
     import numpy as np
 
     data = Path(path).read_bytes()
@@ -57,9 +56,9 @@ def tensors_of(path):
 
 
 def convert(model, folder):
-    """MODEL as CTranslate2 keeps it. Its own way with Marian needs PyTorch, and takes the decoder to begin with zeros, as
-    OPUS-MT's models do, whose row of <pad> is zero; models that were trained elsewhere have learned that row, so here it
-    stays."""
+    """Converts MODEL to CTranslate2. Its own Marian converter needs PyTorch, and zeroes the decoder's start embedding,
+    as in OPUS-MT's models, where the row of <pad> is zero. Models trained elsewhere have learned that row, so it is
+    kept here."""
     import numpy as np
     from ctranslate2.specs import common_spec, transformer_spec
 
@@ -71,7 +70,7 @@ def convert(model, folder):
         (config["encoder_layers"], config["decoder_layers"]), config["encoder_attention_heads"],
         pre_norm=config.get("normalize_before", False), activation=activations[config["activation_function"]])
 
-    def linear(to, *names):  # one product of several
+    def linear(to, *names):  # one fused matrix
         to.weight = np.concatenate([known[name + ".weight"] for name in names])
         to.bias = np.concatenate([known[name + ".bias"] for name in names])
 
@@ -122,7 +121,7 @@ def convert(model, folder):
 
 
 class Rival:
-    """Translates what has come while it was busy, in one batch."""
+    """Translates the lines that arrived while it was busy, in one batch."""
 
     def __init__(self, folder, model, cores, beam):
         import ctranslate2
@@ -153,7 +152,7 @@ class Rival:
             batch, self.waiting = self.waiting, []
             try:
                 texts = await asyncio.to_thread(self.translate, [line for line, _ in batch])
-            except Exception as error:  # every one of them is told, and the next batch goes on
+            except Exception as error:  # each of them fails, the next batch is not affected
                 for _, answer in batch:
                     answer.cancelled() or answer.set_exception(error)
                 continue
@@ -162,7 +161,7 @@ class Rival:
 
 
 def serve(arguments):
-    """The rival's server, a process of its own."""
+    """The peer's server, a separate process."""
     import uvicorn
     from fastapi import FastAPI
     from pydantic import BaseModel
@@ -191,17 +190,17 @@ def serve(arguments):
     async def translate(asked: Asked):
         return {"translatedText": await rival.ask(asked.q)}
 
-    door = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    print("listening on http://127.0.0.1:%d/" % door.getsockname()[1], file=sys.stderr, flush=True)
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    print("listening on http://127.0.0.1:%d/" % listener.getsockname()[1], file=sys.stderr, flush=True)
     config = uvicorn.Config(app, log_level="warning", access_log=False)
-    asyncio.run(uvicorn.Server(config).serve(sockets=[door]))
+    asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
 
 
-# ---- The race ---------------------------------------------------------------------------------------------------------
+# ---- The comparison -------------------------------------------------------------------------------------------------
 
 
 class Server:
-    """A process that says where it listens."""
+    """A process that prints its listening address."""
 
     def __init__(self, name, command, log):
         self.name, self.log = name, log
@@ -234,7 +233,7 @@ class Server:
 
 
 def by_command(program, model, lines, out, beam, penalty):
-    """How many seconds `tfm translate` takes, without loading and building."""
+    """Seconds of `tfm translate`, without loading and building kernels."""
     done = subprocess.run([program, "translate", "-m", model, "-i", lines, "-o", out, "--split", "--beam-size", str(beam),
                            "--length-norm", penalty, "--stats"], stderr=subprocess.PIPE, check=True, text=True)
     return {"seconds": json.loads(re.search(r"^stats (.*)$", done.stderr, re.MULTILINE)[1])["seconds"]}
@@ -244,23 +243,23 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def worked(pid):
-    """Seconds that a process has worked."""
+    """CPU seconds of a process."""
     return sum(int(x) for x in Path("/proc/%d/stat" % pid).read_text(encoding="utf-8").rsplit(")", 1)[1].split()[11:13]) / TICK
 
 
 def busy(pids):
-    """Seconds that all cores have worked, and those of them that these processes and this one's ended children did."""
+    """Busy seconds of all cores, and the part of the given processes and this one's ended children."""
     fields = [int(x) for x in Path("/proc/stat").read_text(encoding="utf-8").split("\n")[0].split()[1:9]]
     return (sum(fields) - fields[3] - fields[4]) / TICK, sum(os.times()[:4]) + sum(worked(pid) for pid in pids)
 
 
 def watched(run, pids, which=None):
-    """What run gives, with the part of the cores that others took meanwhile, and the seconds that process `which` worked, or
-    children of this one."""
+    """run's result, with the share of the cores that others used meanwhile, and the CPU seconds of process `which`, or
+    of children of this one."""
     def seconds():
         return worked(which) if which else sum(os.times()[2:4])
 
-    time.sleep(0.3)  # threads that wait for more work by spinning give up
+    time.sleep(0.3)  # lets spinning threads go to sleep
     start, before, own = time.perf_counter(), busy(pids), seconds()
     record = run()
     after, passed, own = busy(pids), time.perf_counter() - start, seconds() - own
@@ -283,7 +282,7 @@ def race(a, servers, lines, codes):
 
 
 def table(kept, connections, most):
-    """The medians, as Markdown."""
+    """Prints the medians as Markdown."""
     kept = [{**k, "core_ms": 1e3 * k["core_seconds"] / k["lines"]} for k in kept]
 
     def median(who, number, key):
@@ -308,7 +307,7 @@ def table(kept, connections, most):
 
 
 def agree(a, servers, lines, codes):
-    """How many of the first lines both servers give alike; and both are warm afterwards."""
+    """Counts equal answers of both servers for the first lines; warms them up."""
     import urllib.request
 
     def ask(server, line):
@@ -319,7 +318,7 @@ def agree(a, servers, lines, codes):
 
     first = lines[:50]
     alike = sum(len({ask(server, line) for server in servers}) == 1 for line in first)
-    print("of %d lines both give %d alike" % (len(first), alike))
+    print("%d lines, %d equal answers" % (len(first), alike))
     if alike < (0.8 if a.length_penalty == "hf" else 0.5) * len(first):
         raise SystemExit("that is too few for the same model: something is wrong with the conversion in " + a.work)
     for server in servers:

@@ -1,4 +1,4 @@
-/* Attributes of a node. One of another kind than the op says reads as not there. */
+/* Attributes of a node. An attribute of the wrong type is treated as absent. */
 #include <string.h>
 #include "graph.h"
 

@@ -25,8 +25,8 @@ double compare(const double *got, const double *want, size_t count, bool exact, 
     return worst;
 }
 
-/* Of FLOAT: sums in another order. Of the narrow ones: two roundings that fell to the two sides of one value,
- * each of them a unit in the last place, 2^-10 and 2^-7. */
+/* FLOAT: another summation order. Narrow types: two values rounded in opposite directions, each by one unit in the last
+ * place, 2^-10 and 2^-7. */
 double compare_allowed(int type) {
     switch (type) {
     case ONNX_FLOAT:

@@ -1,8 +1,8 @@
 /* Runs ONNX node tests through the public API.
  *     conformance [--tap] [--unsupported N] FOLDER...
- * A folder is one case (model.onnx and test_data_set_<n>) or holds cases. Prints a line a case and the count;
- * exits 1 if a case fails or none is found, or if more than N are unsupported. --tap is for Meson: without a
- * FOLDER it takes golden/onnx of the shared folder, and skips where that is absent. */
+ * A folder is one case (model.onnx and test_data_set_<n>) or contains cases. Prints one line per case and the totals;
+ * exits with 1 if a case fails, none is found, or more than N are unsupported. --tap is for Meson: without a FOLDER it
+ * uses golden/onnx of the shared folder, and skips if that is absent. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -62,7 +62,7 @@ void graph_give(graph *g, const char *name, onnx_tensor *tensor) {
     *tensor = (onnx_tensor){0};
 }
 
-/* The last of a name: a damaged graph may name things twice. */
+/* The last value of a name: a damaged graph may have duplicates. */
 static graph_value *lookup(const graph *g, const char *name) {
     for (size_t i = g->count; name && i-- > 0;)
         if (g->values[i].name && strcmp(g->values[i].name, name) == 0)
@@ -114,7 +114,7 @@ static bool listed(const char *words, const char *word) {
     return false;
 }
 
-/* Whether the node's first output is one that no input is: the library made it, be it only other dims. */
+/* Whether the first output differs from all inputs, so that the library made it, even if only by a reshape. */
 static bool made(const graph *g, const Onnx__NodeProto *proto) {
     const graph_value *y = proto->n_output > 0 ? lookup(g, proto->output[0]) : NULL;
     for (size_t i = 0; y && i < proto->n_input; i++) {
@@ -152,7 +152,7 @@ void graph_run(graph *g) {
     char why[256];
     for (size_t i = 0; i < proto->n_initializer && g->verdict == VERDICT_PASS; i++) {
         onnx_tensor tensor;
-        if (lookup(g, proto->initializer[i]->name)) /* an input that was given stands before its default */
+        if (lookup(g, proto->initializer[i]->name)) /* a given input overrides its default */
             continue;
         if (onnx_tensor_from(&tensor, proto->initializer[i], why, sizeof(why)))
             graph_give(g, proto->initializer[i]->name, &tensor);
@@ -210,7 +210,7 @@ tfm_tensor node_upload(node *n, tfm_dtype dtype, int rank, const int64_t *dims, 
     return x;
 }
 
-/* INT64 to I32: the devices' integers. */
+/* INT64 to I32, because the library has no 64-bit integers. */
 static tfm_tensor upload_wide(node *n, const graph_value *value, int rank, const int64_t *dims) {
     const int64_t *wide = value->host.data;
     int32_t *narrow = malloc((value->host.count + 1) * sizeof(*narrow));

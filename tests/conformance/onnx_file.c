@@ -85,7 +85,7 @@ void onnx_model_free(Onnx__ModelProto *model) {
         onnx__model_proto__free_unpacked(model, NULL);
 }
 
-/* Elements that do not lie in raw_data lie in the array of their kind, the narrow ones one an int32. */
+/* Without raw_data, elements are in the typed array; narrow types have one element per int32. */
 static bool from_arrays(onnx_tensor *out, const Onnx__TensorProto *proto) {
     const size_t n = out->count;
     if (n == 0)
@@ -162,7 +162,7 @@ bool onnx_tensor_from(onnx_tensor *out, const Onnx__TensorProto *proto, char *wh
         snprintf(why, why_size, "a tensor of %zu elements has %zu bytes", out->count, proto->raw_data.len);
         return false;
     }
-    /* Before the memory is asked for: what the file does not hold must not be allocated on its word. */
+    /* Check the size before allocating: a damaged file must not cause a huge allocation. */
     if (!proto->has_raw_data && proto->n_float_data != out->count && proto->n_double_data != out->count &&
         proto->n_int64_data != out->count && proto->n_int32_data != out->count) {
         snprintf(why, why_size, "a tensor of %zu elements does not hold them", out->count);

@@ -1,5 +1,5 @@
-/* Attention of opsets 23 and 24: Q (B, H, T, dk), K (B, Hk, S, dk), V (B, Hk, S, dv), or the heads beside
- * each other in 3-D inputs; a past of keys and values in front, which makes the present. */
+/* Attention of opsets 23 and 24: Q (B, H, T, dk), K (B, Hk, S, dk), V (B, Hk, S, dv), or 3-D inputs with concatenated
+ * heads; an optional KV cache (past), which is prepended and returned (present). */
 #include "op_table.h"
 
 enum { QUERY, KEY, VALUE, MASK, PAST_KEY, PAST_VALUE, LENGTHS };
@@ -27,7 +27,7 @@ static tfm_tensor merge_heads(node *n, tfm_tensor x) {
     return node_reshape(n, y, 3, (int64_t[]){y.dims[0], y.dims[1], y.dims[2] * y.dims[3]});
 }
 
-/* What came before, and x after it. */
+/* Concatenates the past and x. */
 static tfm_tensor present(node *n, size_t past, tfm_tensor x) {
     tfm_tensor y = {0};
     if (!node_has(n, past) || !node_ok(n))
@@ -38,8 +38,8 @@ static tfm_tensor present(node *n, size_t past, tfm_tensor x) {
     return y;
 }
 
-/* The mask as the op takes it: bytes, or floats. ONNX repeats all dimensions but the last, which it fills up
- * with what hides, be it of one column only. */
+/* The mask for tfm_attention: U8 or floats. ONNX broadcasts all dimensions except the last, which is padded with masked
+ * keys, even a single column. */
 static tfm_tensor read_mask(node *n, int64_t keys) {
     if (node_ok(n) && node_type(n, MASK) == ONNX_BOOL) {
         const tfm_tensor mask = node_input(n, MASK);
@@ -64,7 +64,7 @@ static tfm_attention_stage read_stage(node *n) {
     return TFM_ATTENTION_QK;
 }
 
-/* Limits of opset 25 on either side of the query's own key; -1 is none. */
+/* Sliding-window limits of opset 25 on both sides of the query's key; -1 is none. */
 static void read_window(node *n, tfm_attention_options *options) {
     options->window_left = node_int(n, "left_window_size", -1);
     options->window_right = node_int(n, "right_window_size", -1);

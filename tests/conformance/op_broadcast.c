@@ -1,9 +1,9 @@
-/* Sums of any number of inputs, and tensors repeated along dimensions. */
+/* Sums of any number of inputs, and broadcasts. */
 #include <stdlib.h>
 #include <string.h>
 #include "op_table.h"
 
-enum { MOST_ELEMENTS = 1 << 24 }; /* so that a damaged shape does not ask for the machine's memory */
+enum { MOST_ELEMENTS = 1 << 24 }; /* a damaged shape must not cause a huge allocation */
 
 tfm_tensor part_scaled(node *n, tfm_tensor x, float factor) {
     const tfm_tensor number = node_upload(n, TFM_F32, 1, (int64_t[]){1}, &factor);
@@ -21,7 +21,7 @@ tfm_tensor part_spread(node *n, tfm_tensor x, int rank, const int64_t *dims) {
     for (int i = 0; i < rank && count <= MOST_ELEMENTS; i++)
         count = dims[i] >= 0 && dims[i] <= MOST_ELEMENTS ? count * dims[i] : (int64_t)MOST_ELEMENTS + 1;
     if (count > MOST_ELEMENTS || rank > TFM_MAX_RANK) {
-        NODE_UNSUPPORTED(n, "%d dimensions of these sizes in %s", rank, n->proto->op_type);
+        NODE_UNSUPPORTED(n, "%d dimensions, or too many elements, in %s", rank, n->proto->op_type);
         return y;
     }
     uint8_t *host = calloc((size_t)count + 1, sizeof(*host));
@@ -34,7 +34,7 @@ tfm_tensor part_spread(node *n, tfm_tensor x, int rank, const int64_t *dims) {
     return y;
 }
 
-/* The dims that a and b have together. */
+/* The broadcast dims of a and b. */
 static int common(node *n, int64_t *dims, int rank_a, const int64_t *a, int rank_b, const int64_t *b) {
     const int rank = rank_a > rank_b ? rank_a : rank_b;
     for (int i = 0; i < rank; i++) {
@@ -54,7 +54,7 @@ tfm_tensor part_product(node *n, tfm_tensor a, tfm_tensor b) {
     return y;
 }
 
-/* A result of all inputs; a scalar where all of them are. */
+/* A result of all inputs; a scalar if all of them are. */
 static void output_of_all(node *n, tfm_tensor y) {
     bool scalar = true;
     for (size_t i = 0; i < n->proto->n_input && node_ok(n); i++)

@@ -1,13 +1,13 @@
-/* What needs no device: shapes as tensors, constants, ranges, casts from and to integers. A graph that is nothing but
- * these tests the runner and not the library, so it counts as unsupported. */
+/* Ops on the host: shapes as tensors, constants, ranges, casts from and to integers. A graph of such ops alone tests
+ * only the runner, so it counts as unsupported. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "op_table.h"
 
-enum { MOST = 1 << 24 }; /* elements, so that a damaged shape does not ask for the machine's memory */
+enum { MOST = 1 << 24 }; /* elements; a damaged shape must not cause a huge allocation */
 
-/* A number as an integer; narrower types take its low bits, as ONNX casts integers. */
+/* A number as an integer; narrower types keep its low bits, like an ONNX cast. */
 static int64_t whole(node *n, double number, int type) {
     if (number > -9.2e18 && number < 9.2e18)
         return (int64_t)number;
@@ -15,7 +15,7 @@ static int64_t whole(node *n, double number, int type) {
     return 0;
 }
 
-/* A tensor of these numbers; given to the graph. */
+/* Sets output 0 to a host tensor of `numbers`. */
 static void give(node *n, int type, int rank, const int64_t *dims, const double *numbers) {
     onnx_tensor t = {.type = type, .rank = rank, .count = 1};
     if (type != ONNX_FLOAT && type != ONNX_DOUBLE && type != ONNX_INT64 && type != ONNX_INT32 && type != ONNX_BOOL &&
@@ -91,7 +91,7 @@ void op_constant_of_shape(node *n) {
     for (int i = 0; i < rank; i++)
         count = dims[i] < 0 || dims[i] > MOST || count > MOST ? (int64_t)MOST + 1 : count * dims[i];
     if (count > MOST)
-        NODE_UNSUPPORTED(n, "ConstantOfShape of these sizes");
+        NODE_UNSUPPORTED(n, "ConstantOfShape of an unsupported shape");
     double *numbers = node_ok(n) ? malloc(((size_t)count + 1) * sizeof(*numbers)) : NULL;
     for (int64_t i = 0; numbers && i < count; i++)
         numbers[i] = value.data && value.count ? onnx_tensor_number(&value, 0) : 0;
@@ -101,7 +101,7 @@ void op_constant_of_shape(node *n) {
     onnx_tensor_free(&value);
 }
 
-/* All elements of input i as numbers; free(). NULL where they cannot be had. */
+/* All elements of input i as doubles; free(). NULL on error. */
 static double *numbers_of(node *n, size_t i, size_t *count) {
     const graph_value *value = node_has(n, i) ? graph_find(n->graph, n->proto->input[i]) : NULL;
     if (!value || !node_ok(n))
@@ -144,14 +144,14 @@ void op_range(node *n) {
     free(numbers);
 }
 
-/* Of integers, as in Python: the remainder has the divisor's sign. */
+/* Integers, as in Python: the remainder has the divisor's sign. */
 void op_mod(node *n) {
     size_t count_a = 0, count_b = 0;
     double *a = numbers_of(n, 0, &count_a), *b = numbers_of(n, 1, &count_b);
     int64_t dims[ONNX_MAX_RANK];
     const int rank = node_dims(n, 0, dims);
     if (node_ok(n) && (count_b != 1 || node_int(n, "fmod", 0) != 0 || node_type(n, 0) != ONNX_INT64))
-        NODE_UNSUPPORTED(n, "Mod but of INT64 by one number");
+        NODE_UNSUPPORTED(n, "Mod other than of INT64 by one number");
     for (size_t i = 0; a && b && node_ok(n) && i < count_a; i++)
         a[i] = b[0] != 0 ? a[i] - b[0] * floor(a[i] / b[0]) : 0;
     if (a && b && node_ok(n))

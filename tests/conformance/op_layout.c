@@ -1,5 +1,4 @@
-/* Ops that only move elements. Integers of 64 bits travel as those of 32, into which they were checked to
- * fit. */
+/* Ops that only move elements. 64-bit integers are held as checked 32-bit ones. */
 #include <stdlib.h>
 #include <string.h>
 #include "op_table.h"
@@ -11,7 +10,7 @@ void op_identity(node *n) {
     node_output_as(n, x, node_type(n, 0), node_scalar(n, 0));
 }
 
-/* Outside training it changes nothing. In training what is dropped is the device's own draw, which no file can know. */
+/* The identity outside training. In training the random mask is the library's own, which no file can contain. */
 void op_dropout(node *n) {
     const tfm_tensor x = node_floats(n, 0);
     tfm_dropout_options options = {0};
@@ -35,7 +34,7 @@ void op_dropout(node *n) {
     }
     free(training);
     if (options.rate != 0)
-        NODE_UNSUPPORTED(n, "Dropout in training at rate %g, whose file has another generator's draw",
+        NODE_UNSUPPORTED(n, "Dropout in training at rate %g, which uses another random generator",
                          (double)options.rate);
     if (!node_ok(n))
         return;
@@ -47,7 +46,7 @@ void op_dropout(node *n) {
         node_output(n, 1, mask, ONNX_BOOL);
 }
 
-/* Constants that are numbers instead of a tensor. */
+/* Constants given as numbers instead of a tensor. */
 static bool constant_numbers(node *n, onnx_tensor *t) {
     static const struct {
         const char *name;
@@ -121,7 +120,7 @@ void op_concat(node *n) {
         node_output(n, 0, y, node_type(n, 0));
 }
 
-/* One piece of x along an axis. */
+/* A slice of x along an axis. */
 static tfm_tensor piece(node *n, tfm_tensor x, int axis, int64_t start, int64_t length) {
     tfm_range ranges[TFM_MAX_RANK];
     tfm_tensor y = {0};
@@ -142,7 +141,7 @@ void op_split(node *n) {
         return;
     const int axis = node_axis(n, node_int(n, "axis", 0), x.rank);
     size_t count = node_has(n, 1) ? node_ints(n, 1, lengths, MOST) : node_list(n, "split", lengths, MOST);
-    if (count == 0 && outputs <= MOST) { /* equal pieces, the last may be shorter */
+    if (count == 0 && outputs <= MOST) { /* equal lengths, the last may be shorter */
         const int64_t each = (x.dims[axis] + (int64_t)outputs - 1) / (int64_t)outputs;
         for (; count < outputs; count++)
             lengths[count] = count + 1 < outputs ? each : x.dims[axis] - each * (int64_t)count;
@@ -158,7 +157,7 @@ void op_split(node *n) {
     }
 }
 
-/* The numbers of Slice: inputs since opset 10, attributes before. */
+/* Integers of Slice: inputs since opset 10, attributes before. */
 static size_t bounds(node *n, const char *name, size_t i, int64_t *out) {
     return node_has(n, i) ? node_ints(n, i, out, TFM_MAX_RANK) : node_list(n, name, out, TFM_MAX_RANK);
 }
@@ -179,7 +178,7 @@ void op_slice(node *n) {
         const int axis = node_axis(n, named ? axes[i] : (int64_t)i, x.rank);
         const int64_t size = x.dims[axis], step = node_has(n, 4) ? steps[i] : 1;
         int64_t start = starts[i] < 0 ? starts[i] + size : starts[i], end = ends[i];
-        /* An end before the first element, of a walk backwards, is what INT64_MIN says to tfm_slice. */
+        /* INT64_MIN as end: tfm_slice stops before the first element when stepping backwards. */
         if (step < 0 && end < -size)
             end = INT64_MIN;
         start = start < 0 ? 0 : start > size ? size : start;
@@ -193,7 +192,7 @@ void op_slice(node *n) {
         node_output(n, 0, y, node_type(n, 0));
 }
 
-/* The number that Pad fills with, as the bytes of an element of x. */
+/* The fill value of Pad, as the bytes of an element of x. */
 static void read_filler(node *n, tfm_tensor x, void *out) {
     const tfm_tensor filler = node_has(n, 2) ? node_input(n, 2) : x;
     memset(out, 0, 4);
@@ -205,7 +204,7 @@ static void read_filler(node *n, tfm_tensor x, void *out) {
         tfm_tensor_read(n->graph->ctx, out, filler);
 }
 
-/* x with `before` and `after` elements more along an axis, or less where they are below 0. */
+/* Pads x along an axis with `before` and `after` elements, or crops it where they are negative. */
 static tfm_tensor padded(node *n, tfm_tensor x, int axis, int64_t before, int64_t after, const void *filler) {
     enum { MOST_ELEMENTS = 1 << 24 };
     const int64_t cut = before < 0 ? -before : 0, size = node_ok(n) ? x.dims[axis] : 0;
@@ -257,7 +256,7 @@ void op_pad(node *n) {
         node_output_as(n, x, node_type(n, 0), node_scalar(n, 0));
 }
 
-/* ONNX counts negative indices from the end; tfm_gather_axis gives zeros there, so they are counted here. */
+/* ONNX counts negative indices from the end; tfm_gather_axis returns zeros for them, so they are converted here. */
 static tfm_tensor positive_indices(node *n, int64_t size) {
     tfm_tensor indices = node_input(n, 1), y = {0};
     if (!node_ok(n))
@@ -303,8 +302,8 @@ void op_gather(node *n) {
     node_output_as(n, rank == 0 ? y : node_reshape(n, y, rank, dims), type, rank == 0);
 }
 
-/* Which row of the cache, with the update's rows after it, each row of the result is. Rows are those of all
- * dims up to the axis; `place` has one start a batch, or none. */
+/* For each row of the result, its row in the cache followed by the update. Rows are those of all dims before the axis;
+ * `place` has one start per batch entry, or is NULL. */
 static void scatter_rows(int32_t *from, tfm_tensor cache, int axis, int64_t length, const int64_t *place,
                          bool circular) {
     const int64_t room = cache.dims[axis];
@@ -320,7 +319,7 @@ static void scatter_rows(int32_t *from, tfm_tensor cache, int axis, int64_t leng
         }
 }
 
-/* Keys and values of a step into the cache of those before, each sequence of the batch at its own place. */
+/* KV cache update: writes the update of each sequence at its own position. */
 void op_tensor_scatter(node *n) {
     enum { MOST = 1024, MOST_ROWS = 1 << 24 };
     int64_t place[MOST] = {0};

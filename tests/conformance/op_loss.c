@@ -1,13 +1,13 @@
-/* The losses of classifiers. */
+/* Classification losses. */
 #include <stdlib.h>
 #include "op_table.h"
 
-/* What each row of scores is to choose, and how much that counts. */
+/* Target class and weight of each row of scores. */
 typedef struct choices {
     size_t count;
-    int32_t *labels; /* -1: the row does not count */
-    float *weights;  /* 0 there */
-    double total;    /* of the weights */
+    int32_t *labels; /* -1: ignored row */
+    float *weights;  /* 0 for ignored rows */
+    double total;    /* sum of the weights */
 } choices;
 
 static void free_choices(choices *c) {
@@ -66,7 +66,7 @@ static tfm_tensor rows_of(node *n, tfm_tensor x) {
     return node_reshape(n, y.buffer ? y : x, 2, (int64_t[]){(int64_t)tfm_tensor_count(x) / classes, classes});
 }
 
-/* -weight log p of what is to be chosen (R, 1), from log p (R, C). */
+/* -weight log p of the target class (R, 1), from log p (R, C). */
 static tfm_tensor losses_of(node *n, tfm_tensor rows, const choices *c) {
     tfm_tensor picked = {0};
     const int64_t count = (int64_t)c->count, classes = rows.dims[1];
@@ -96,7 +96,7 @@ static tfm_tensor sum_of(node *n, tfm_tensor losses, float factor) {
     return factor == 1 ? sum : part_scaled(n, sum, factor);
 }
 
-/* Loss of rows of scores, or of log p. Scores that all count alike have an op of their own. */
+/* The loss of rows of scores or of log p. Equal weights use the fused op. */
 static void output_loss(node *n, tfm_tensor rows, const choices *c, bool scores) {
     const bool none = node_text(n, "reduction", "mean", "none"), sum = node_text(n, "reduction", "mean", "sum");
     const float factor = sum ? 1 : (float)(1 / c->total);

@@ -1,4 +1,4 @@
-/* Matrix products, activations, the largest, and casts. */
+/* Matrix multiplication, activations, top-k, and casts. */
 #include <string.h>
 #include "op_table.h"
 
@@ -17,7 +17,7 @@ static tfm_tensor raised(node *n, tfm_tensor x, int rank) {
     return node_reshape(n, x, rank, dims);
 }
 
-/* x with the batch dims of both. */
+/* x broadcast to the batch dims of both. */
 static tfm_tensor repeated(node *n, tfm_tensor x, tfm_tensor other) {
     tfm_tensor y = x;
     for (int i = 0; node_ok(n) && i < x.rank - 2; i++)
@@ -29,7 +29,7 @@ void op_matmul(node *n) {
     tfm_tensor a = node_floats(n, 0), b = node_floats(n, 1), c = {0};
     if (!node_ok(n))
         return;
-    const bool row = a.rank == 1, column = b.rank == 1; /* these dims vanish from the product */
+    const bool row = a.rank == 1, column = b.rank == 1; /* these dims are dropped from the result */
     if (row)
         a = raised(n, a, 2);
     if (column)
@@ -60,7 +60,7 @@ void op_gemm(node *n) {
     const tfm_tensor bias = added ? node_floats(n, 2) : y;
     if (!node_ok(n))
         return;
-    if (alpha == 0) { /* which means 1 to tfm_gemm */
+    if (alpha == 0) { /* tfm_gemm treats 0 as 1 */
         NODE_UNSUPPORTED(n, "attribute alpha of Gemm at 0");
         return;
     }
@@ -118,7 +118,7 @@ void op_swiglu(node *n) {
     output_like_input(n, y);
 }
 
-/* The axis and the last dimension changed places; again, and they are where they were. */
+/* Swaps the axis and the last dimension; a second call swaps them back. */
 static tfm_tensor axis_last(node *n, tfm_tensor x, int axis) {
     int axes[TFM_MAX_RANK];
     tfm_tensor y = {0};
@@ -130,8 +130,8 @@ static tfm_tensor axis_last(node *n, tfm_tensor x, int axis) {
     return y;
 }
 
-/* What orders the other way round: -x, and of integers -1 - x. */
-static tfm_tensor turned_over(node *n, tfm_tensor x) {
+/* Reverses the order: -x, and for integers -1 - x. */
+static tfm_tensor reversed_order(node *n, tfm_tensor x) {
     const tfm_tensor none = node_upload(n, TFM_I32, 1, (int64_t[]){1}, &(int32_t){-1});
     tfm_tensor y = {0};
     if (node_ok(n) && x.dtype == TFM_I32)
@@ -141,8 +141,8 @@ static tfm_tensor turned_over(node *n, tfm_tensor x) {
     return y;
 }
 
-/* Rows as tfm_topk wants them: (R, n), with the axis last. The smallest are the largest of -x, or of
- * integers those of -1 - x, which is no overflow. */
+/* Rows for tfm_topk: (R, n), with the axis last. The smallest are the largest of -x, or for integers of -1 - x, which
+ * cannot overflow. */
 void op_topk(node *n) {
     const bool ints = node_type(n, 0) == ONNX_INT64 || node_type(n, 0) == ONNX_INT32;
     tfm_tensor x = ints ? node_input(n, 0) : node_floats(n, 0), values = {0}, indices = {0};
@@ -155,7 +155,7 @@ void op_topk(node *n) {
         NODE_WRONG(n, "TopK has no k");
     if (k > 64)
         NODE_UNSUPPORTED(n, "TopK of %lld, more than 64", (long long)k);
-    x = axis_last(n, smallest ? turned_over(n, x) : x, axis);
+    x = axis_last(n, smallest ? reversed_order(n, x) : x, axis);
     if (!node_filled(n, x))
         return;
     memcpy(dims, x.dims, sizeof(dims));
@@ -164,7 +164,7 @@ void op_topk(node *n) {
     dims[x.rank - 1] = k;
     values = axis_last(n, node_reshape(n, values, x.rank, dims), axis);
     indices = axis_last(n, node_reshape(n, indices, x.rank, dims), axis);
-    node_output(n, 0, smallest ? turned_over(n, values) : values, node_type(n, 0));
+    node_output(n, 0, smallest ? reversed_order(n, values) : values, node_type(n, 0));
     node_output(n, 1, indices, ONNX_INT64);
 }
 

@@ -1,9 +1,9 @@
-/* Softmax and the norms. */
+/* Softmax and normalizations. */
 #include "op_table.h"
 
 typedef tfm_status (*softmax_fn)(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int axis);
 
-/* Before opset 13 the axis was 1, and all dimensions from it on were one. */
+/* Before opset 13 the default axis was 1, and all dimensions from it on were flattened. */
 static void softmax(node *n, softmax_fn function) {
     tfm_tensor x = node_floats(n, 0), y = {0};
     const bool flat = n->graph->opset < 13;
@@ -59,7 +59,7 @@ void op_rms_normalization(node *n) {
     node_output(n, 0, y, node_type(n, 0));
 }
 
-/* x (B, C, ...): each group of channels normalised, each channel with its own gamma and beta (C). */
+/* x (B, C, ...): normalizes each group of channels; gamma and beta (C). */
 static void normalize_groups(node *n, int64_t groups) {
     tfm_tensor x = node_floats(n, 0), gamma = node_floats(n, 1), beta = node_floats(n, 2), y = {0}, shifted = {0};
     tfm_tensor none = {0};
@@ -85,7 +85,7 @@ static void normalize_groups(node *n, int64_t groups) {
     node_output(n, 0, node_reshape(n, shifted, x.rank, x.dims), node_type(n, 0));
 }
 
-/* Before opset 21 gamma and beta were of groups. */
+/* Before opset 21 gamma and beta had one element per group. */
 void op_group_normalization(node *n) {
     if (n->graph->opset < 21)
         NODE_UNSUPPORTED(n, "GroupNormalization of opset %lld", (long long)n->graph->opset);
@@ -101,7 +101,7 @@ void op_instance_normalization(node *n) {
     normalize_groups(n, 0);
 }
 
-/* X (B, H, T, D) or (B, T, H D); the tables (P, R/2) with positions (B, T), or (B, T, R/2). */
+/* RoPE. X (B, H, T, D) or (B, T, H D); tables (P, R/2) with positions (B, T), or (B, T, R/2). */
 void op_rotary_embedding(node *n) {
     tfm_tensor x = node_floats(n, 0), cosines = node_floats(n, 1), sines = node_floats(n, 2), y = {0};
     tfm_rotary_options options = {.heads = (int)node_int(n, "num_heads", 0),

@@ -1,4 +1,4 @@
-/* Functions of one and of two numbers, comparisons and choices: one function of the API each. */
+/* Unary and binary functions, comparisons and selection: one function of the API each. */
 #include <math.h>
 #include <string.h>
 #include "op_table.h"
@@ -65,7 +65,7 @@ void op_clip(node *n) {
         node_output_as(n, y, node_type(n, 0), node_scalar(n, 0));
 }
 
-/* Both inputs as they are computed with: floats as F32; integers and truth values as they are. */
+/* Both inputs converted for computation: floats to F32; integers and booleans unchanged. */
 static bool read_two(node *n, tfm_tensor *a, tfm_tensor *b) {
     const int type = node_type(n, 0);
     if (n->proto->n_input != 2)

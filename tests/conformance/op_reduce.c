@@ -1,4 +1,4 @@
-/* Reductions, running sums, and indices along a dimension. */
+/* Reductions, cumulative sums, and indices along a dimension. */
 #include <string.h>
 #include "op_table.h"
 

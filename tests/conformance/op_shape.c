@@ -1,4 +1,4 @@
-/* Ops that give the same elements other dims. */
+/* Ops that change only the shape. */
 #include <string.h>
 #include "op_table.h"
 
@@ -35,7 +35,7 @@ void op_flatten(node *n) {
     int64_t rows = 1, axis = node_int(n, "axis", 1);
     if (!node_ok(n))
         return;
-    if (axis != x.rank) /* that one is right too, and leaves one column */
+    if (axis != x.rank) /* the rank itself is valid too, and gives one column */
         axis = node_axis(n, axis, x.rank);
     int64_t columns = 1;
     for (int i = 0; i < x.rank; i++)
@@ -43,7 +43,7 @@ void op_flatten(node *n) {
     output_dims(n, x, 2, (int64_t[]){rows, columns});
 }
 
-/* The axes as flags, from input 1 since opset 13, else from the attribute; returns how many. */
+/* Flags of the axes, from input 1 since opset 13, else from the attribute; returns their number. */
 static size_t flagged(node *n, bool *flags, int rank) {
     int64_t axes[ONNX_MAX_RANK];
     const size_t count =

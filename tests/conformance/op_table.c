@@ -1,5 +1,5 @@
-/* Which op of ONNX is which function. An op that is not here, or an attribute that its line does not name,
- * makes a case unsupported by that name. */
+/* Maps ONNX ops to functions. An op that is absent, or an attribute that its line does not list, makes a case
+ * unsupported. */
 #include "op_table.h"
 
 #include <string.h>

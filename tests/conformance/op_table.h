@@ -1,4 +1,4 @@
-/* The op functions: one a name or a few, in the file of their kind. */
+/* The op functions, by file. */
 #ifndef TFM_TESTS_OP_TABLE_H
 #define TFM_TESTS_OP_TABLE_H
 
@@ -9,7 +9,7 @@ void op_add(node *n);
 void op_expand(node *n);
 void op_mean(node *n);
 void op_sum(node *n);
-/* factor x; x repeated to these dims; a b, each repeated along the other. F32, sticky as all of graph.h. */
+/* factor x; x broadcast to these dims; a b with broadcasting. F32, sticky errors as in graph.h. */
 tfm_tensor part_scaled(node *n, tfm_tensor x, float factor);
 tfm_tensor part_spread(node *n, tfm_tensor x, int rank, const int64_t *dims);
 tfm_tensor part_product(node *n, tfm_tensor a, tfm_tensor b);
@@ -32,7 +32,7 @@ void op_size(node *n);
 void op_constant_of_shape(node *n);
 void op_range(node *n);
 void op_mod(node *n);
-/* Input 0 as another type, for what tfm_cast does not know. */
+/* Casts input 0 on the host, for types that tfm_cast does not support. */
 void part_cast_on_host(node *n, int type);
 /* op_math.c */
 void op_matmul(node *n);

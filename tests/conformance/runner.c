@@ -16,7 +16,7 @@ static bool read_tensor(onnx_tensor *out, const char *path, char *why, size_t wh
     return whole;
 }
 
-/* What the model declares input or output to be, against what this runner can hold. */
+/* Checks the declared type of input or output against the supported ones. */
 static bool holds(graph *g, const Onnx__ValueInfoProto *info, const char *what) {
     const char *name = info->name ? info->name : "";
     if (!info->type || !info->type->tensor_type) {
@@ -57,7 +57,7 @@ static bool same_shape(const graph_value *got, const onnx_tensor *want) {
     return same;
 }
 
-/* One output against its file. */
+/* Compares one output with its file. */
 static void check_output(graph *g, case_result *result, const char *name, const onnx_tensor *want) {
     const graph_value *got = graph_find(g, name);
     if (!got || !same_shape(got, want)) {
@@ -110,7 +110,7 @@ static void run_data_set(tfm_context *ctx, const Onnx__ModelProto *model, const 
     for (size_t i = 0; i < model->graph->n_output && g.verdict == VERDICT_PASS; i++)
         holds(&g, model->graph->output[i], "output");
     graph_run(&g);
-    /* A constant by itself is a test of how its file is read. */
+    /* A constant alone only tests the file reader. */
     const bool constant = model->graph->n_node == 1 && strcmp(model->graph->node[0]->op_type, "Constant") == 0;
     if (g.on_device == 0 && model->graph->n_node > 0 && !constant)
         graph_end(&g, VERDICT_UNSUPPORTED, "op %s alone, which the runner computes without the library",

@@ -1,5 +1,4 @@
-/* The conformance runner's own parts: damaged files and graphs that cannot be must end in a sentence, and
- * what is wrong must not pass. */
+/* Tests of the conformance runner: damaged files and invalid graphs end with a sentence, and wrong results fail. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +8,8 @@
 
 enum { MOST_BYTES = 1024, INPUTS = 3, WANTED = 12, MOST_INTS = 70 };
 
-/* A node with its attribute, on some of the values below; and of some what y is, as a list of `count` numbers. */
+/* A node with its attribute, and inputs from the values below; for some, the expected y as a list of `count` numbers.
+ */
 typedef struct small {
     const char *op, *inputs[INPUTS], *attribute;
     int64_t value;
@@ -43,7 +43,7 @@ static const small nodes[] = {
     {"TensorScatter", {"q", "u", "p"}, "axis", 2, 0, {0}},
     {"SoftmaxCrossEntropyLoss", {"c", "l", "s"}, "ignore_index", 3, 0, {0}},
     {"NegativeLogLikelihoodLoss", {"c", "l"}, NULL, 0, 0, {0}},
-    /* The functions of one number, on 1 to 8 or on 1/2, -1, 2, 0 ... */
+    /* Unary functions, on 1 to 8 or on 1/2, -1, 2, 0 ... */
     {"Abs", {"v"}, NULL, 0, 4, {0.5, 1, 2, 0}},
     {"Neg", {"v"}, NULL, 0, 4, {-0.5, 1, -2, 0}},
     {"Neg", {"a"}, NULL, 0, 4, {7, -5, 0, -3}},
@@ -57,7 +57,7 @@ static const small nodes[] = {
     {"HardSwish", {"v"}, NULL, 0, 4, {3.5 / 12, -1 / 3.0, 5 / 3.0, 0}},
     {"HardSigmoid", {"v"}, NULL, 0, 4, {0.6, 0.3, 0.9, 0.5}},
     {"Clip", {"s", "h", "f"}, NULL, 0, 8, {3, 3, 3, 4, 5, 6, 6, 6}},
-    /* Of two or more. */
+    /* Two or more inputs. */
     {"Add", {"a", "l"}, NULL, 0, 4, {-7, 12, 3, 4}},
     {"Sub", {"a", "l"}, NULL, 0, 4, {-7, -2, -3, 2}},
     {"Div", {"v", "s"}, NULL, 0, 4, {0.5, -0.5, 2 / 3.0, 0}},
@@ -80,7 +80,7 @@ static const small nodes[] = {
     {"OneHot", {"l", "k", "j"}, NULL, 0, 12, {-1, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, -1, 0.5}},
     {"GatherElements", {"s", "l"}, NULL, 0, 4, {1, 8, 4, 2}},
     {"Pad", {"v", "e"}, NULL, 0, 9, {0, 0, 0.5, -1, 2, 0, 0, 0, 0}},
-    /* What needs no device. */
+    /* Ops on the host. */
     {"Constant", {NULL}, "value_int", 7, 1, {7}},
     {"ConstantOfShape", {"p"}, NULL, 0, 2, {0, 0}},
     {"Range", {"k", "w", "p"}, NULL, 0, 4, {3, 5, 7, 9}},
@@ -92,7 +92,7 @@ static const small nodes[] = {
     {"Dropout", {"v"}, "seed", 1, 3, {0.5, -1, 2}},
 };
 
-/* The bytes of a model with this one node and a constant s (8). */
+/* The bytes of a model with this node and a constant s (8). */
 static size_t pack(uint8_t *out, const small *what) {
     Onnx__AttributeProto attribute = ONNX__ATTRIBUTE_PROTO__INIT, *attributes[] = {&attribute};
     Onnx__NodeProto only = ONNX__NODE_PROTO__INIT, *node_list[] = {&only};
@@ -109,7 +109,7 @@ static size_t pack(uint8_t *out, const small *what) {
     attribute.has_type = attribute.has_i = true;
     attribute.type = 2;
     attribute.i = what->value;
-    if (what->attribute && strcmp(what->attribute, "value_ints") == 0) { /* as many as `value` */
+    if (what->attribute && strcmp(what->attribute, "value_ints") == 0) { /* `value` of them */
         attribute.type = 7;
         attribute.n_ints = (size_t)what->value;
         attribute.ints = ints;
@@ -141,7 +141,7 @@ static size_t pack(uint8_t *out, const small *what) {
 
 static const float numbers[64] = {0.5f, -1, 2};
 static const uint8_t truths[8] = {1, 0, 1, 1};
-/* What a graph is given. Of BOOL the truths; of FLOAT the numbers above, or one of its own in the first place. */
+/* The inputs of a graph. BOOL: truth values; FLOAT: the numbers above, or with another first element. */
 static const struct {
     const char *name;
     int type, rank;
@@ -182,7 +182,7 @@ static void give(graph *g) {
     }
 }
 
-/* Where y must be a list of numbers, and how many nodes the library made it with. */
+/* Nodes with the expected y, and the number of nodes that the library computes. */
 typedef struct outcome {
     const small *wanted;
     size_t on_device;
@@ -201,7 +201,7 @@ static void check_y(graph *g, const small *what) {
     free(got);
 }
 
-/* Runs a model's bytes, if they are one, as the runner does. */
+/* Runs a model's bytes, if they are valid, like the runner. */
 static verdict run_for(const uint8_t *bytes, size_t size, char *sentence, outcome *out) {
     tfm_context *ctx = harness_context();
     graph g;
@@ -230,10 +230,11 @@ static verdict run(const uint8_t *bytes, size_t size, char *sentence) {
     return run_for(bytes, size, sentence, NULL);
 }
 
-/* Every length, and bits changed at every place. What still is a model runs, or says why not. */
+/* Truncates a model at every length, and flips bits at every position. Each still valid model runs or gives a reason.
+ */
 static void test_damaged_onnx_model_fails_with_a_message(void **state) {
     (void)state;
-    enum { OFTEN = 25 }; /* nodes with every place, the others with some */
+    enum { OFTEN = 25 }; /* nodes with every position, the others with some */
     harness_random random = {3};
     char sentence[512];
     for (size_t n = 0; n < sizeof(nodes) / sizeof(*nodes); n++) {
@@ -241,7 +242,7 @@ static void test_damaged_onnx_model_fails_with_a_message(void **state) {
         const size_t step = harness_slow() ? 29 : n < OFTEN ? 1 : 7;
         const size_t size = pack(whole, &nodes[n]);
         for (size_t cut = n % step; cut < size; cut += step) {
-            uint8_t *exact = malloc(cut + 1); /* so that a sanitizer sees a read past the end */
+            uint8_t *exact = malloc(cut + 1); /* lets a sanitizer detect a read past the end */
             assert_non_null(exact);
             memcpy(exact, whole, cut);
             sentence[0] = 0;
@@ -260,7 +261,7 @@ static void test_damaged_onnx_model_fails_with_a_message(void **state) {
     }
 }
 
-/* Undamaged, each of them runs. */
+/* Each undamaged model runs. */
 static void test_undamaged_onnx_nodes_pass(void **state) {
     (void)state;
     for (size_t n = 0; n < sizeof(nodes) / sizeof(*nodes); n++) {
@@ -272,7 +273,7 @@ static void test_undamaged_onnx_nodes_pass(void **state) {
     }
 }
 
-/* A node whose output is an input, or that the runner computes, tests nothing of the library. */
+/* A node with an input as output, or computed by the runner, does not test the library. */
 static void test_nodes_without_library_work_are_not_counted(void **state) {
     (void)state;
     static const struct {
@@ -293,7 +294,7 @@ static void test_nodes_without_library_work_are_not_counted(void **state) {
     }
 }
 
-/* What divides by a dimension, reads one number or holds so many ends in a sentence where that cannot be. */
+/* Ops that divide by a dimension, need one number or have a limit end with a sentence for invalid inputs. */
 static void test_invalid_onnx_node_is_rejected(void **state) {
     (void)state;
     static const struct {

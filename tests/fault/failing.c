@@ -18,20 +18,20 @@ void __wrap_free(void *memory);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool recording, running, stays, met;
-static size_t count, failing; /* allocations so far; which one fails */
+static size_t count, failing; /* allocations so far; index of the one that fails */
 
-/* Blocks that are allocated and not freed: open addressing by address. */
+/* Live blocks: hash table with open addressing, keyed by address. */
 static void *blocks[SLOTS], *const GONE = &blocks;
-static size_t used; /* slots, with those of blocks that are gone */
+static size_t used; /* slots, including those of freed blocks */
 
-/* The places of allocations, by a hash of the stack of callers. */
+/* Allocation sites, keyed by a hash of the call stack. */
 static struct {
     uint64_t stack;
     size_t first, last;
 } places[PLACES];
 static size_t numbers[2 * PLACES];
 
-/* The callers of the first allocation that failed. */
+/* The call stack of the first failed allocation. */
 static void *failed_frames[DEPTH];
 static int failed_depth;
 
@@ -49,7 +49,7 @@ static void remember(void *block) {
     used++;
 }
 
-/* Whether the block is one of these. */
+/* Whether the block is in the table of live blocks. */
 static bool forget(void *block) {
     const size_t at = slot_of(block);
     const bool known = blocks[at] == block;
@@ -74,7 +74,7 @@ static void note_place(void) {
         places[at].first = count;
 }
 
-/* Whether this allocation is to fail. The lock is held. */
+/* Whether this allocation must fail. The lock is held. */
 static bool due(void) {
     if (!recording && !running)
         return false;
@@ -104,7 +104,7 @@ void *__wrap_calloc(size_t number, size_t size) {
     return block;
 }
 
-/* A block of before stays one of before when it grows. */
+/* realloc does not turn an untracked block into a tracked one. */
 void *__wrap_realloc(void *old, size_t size) {
     pthread_mutex_lock(&lock);
     const bool fails = due(), ours = !fails && (!old || forget(old));
@@ -125,7 +125,7 @@ void __wrap_free(void *memory) {
 
 void failing_record(void) {
     void *frame;
-    backtrace(&frame, 1); /* its first call loads a library, which allocates */
+    backtrace(&frame, 1); /* the first call loads a library, which allocates */
     memset(places, 0, sizeof(places));
     count = 0;
     recording = true;

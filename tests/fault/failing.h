@@ -1,25 +1,24 @@
-/* Host memory that gives out: makes a chosen allocation of the library fail, and finds what a failed call leaks. The
- * program is linked with `failing_wraps` of meson.build, so that malloc, calloc, realloc and free of all that is linked
- * statically come here first; those of drivers and of other shared libraries do not. */
+/* Allocation failure injection: makes a chosen host allocation of the library fail and reports leaked blocks. Programs
+ * link with `failing_wraps` of meson.build, which wraps malloc, calloc, realloc and free of all statically linked code.
+ * Allocations of drivers and other shared libraries are not wrapped. */
 #ifndef TFM_TESTS_MEMORY_FAILING_H
 #define TFM_TESTS_MEMORY_FAILING_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Counts allocations from here on, and remembers the first and the last one of each place, which is a stack of
- * callers. */
+/* Starts counting allocations; records the first and the last one of each site (call stack). */
 void failing_record(void);
-/* The numbers of those allocations, in no order; good until the next failing_record. */
+/* Indices of those allocations, unordered; valid until the next failing_record. */
 size_t failing_places(const size_t **numbers);
 
-/* From here on allocation `number`, counted from 1, fails; with `stays` so do all after it. 0 is none. */
+/* From now on allocation `number` (from 1; 0: none) fails; with `stays` all later ones fail too. */
 void failing_begin(size_t number, bool stays);
-/* Ends it. Returns how many blocks of what was allocated since the beginning have not been freed. */
+/* Stops failing; returns the number of blocks that were allocated since the start and not freed. */
 size_t failing_end(void);
-/* Whether one has failed since failing_begin. */
+/* Whether an allocation failed since failing_begin. */
 bool failing_met(void);
-/* Prints the callers of the first one that failed, for addr2line, on standard error. */
+/* Prints the call stack of the first failed allocation on standard error, for addr2line. */
 void failing_print(void);
 
 #endif

@@ -1,16 +1,15 @@
-/* An OpenCL layer between a program and the drivers, for tests: OPENCL_LAYERS=/path/to/this.so. It makes a
- * chosen call fail, those of CLBlast included, lets a device be less than it is, and keeps count of every
- * object. ledger.h says how to ask for it.
+/* OpenCL layer for fault injection tests: OPENCL_LAYERS=/path/to/this.so. It makes a chosen call fail (also calls of
+ * CLBlast), reports reduced device limits, and counts references of every object. Settings: ledger.h.
  *
- * TFM_FAULT_LIE knows
- *     compiler=0    no compiler: a program from source is not built
- *     memory=N      bytes of all its memory; nothing is refused
- *     max_alloc=N   bytes of one buffer; more is refused
- *     max_group=N   work-items of one group; more is refused
- *     kernel_group=N  work-items of one group that a kernel's registers allow; more is refused
- *     kernel_quiet=N  the same, but a launch of more does nothing, and the driver says that all is well
- *     max_items=N   work-items of one group along one dimension; more is refused
- *     little=0      the bytes of numbers in the other order
+ * Keys of TFM_FAULT_LIE:
+ *     compiler=0    no compiler: building from source fails
+ *     memory=N      reported global memory in bytes; nothing is refused
+ *     max_alloc=N   bytes of one buffer; larger ones are refused
+ *     max_group=N   work-group size; larger ones are refused
+ *     kernel_group=N  work-group size of a kernel (register limit); larger ones are refused
+ *     kernel_quiet=N  the same, but a larger launch does nothing and reports success
+ *     max_items=N   work-items of a group along one dimension; more are refused
+ *     little=0      big-endian device
  *     local=N       bytes of local memory; a kernel that needs more does not run
  *     width=N       native and preferred float vector width
  *     type=N        CL_DEVICE_TYPE: 2 CPU, 4 GPU, 8 accelerator
@@ -19,7 +18,7 @@
  *     c_version=N   the newest OpenCL C, times ten
  *     fp_config=N   CL_DEVICE_SINGLE_FP_CONFIG: 2 infinity and NaN, 4 rounding to nearest
  *
- * A call that is to fail does nothing, but for those that release: they do, and then say that they have not.
+ * A failing call does nothing, except release calls: they release and then report a failure.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_1_APIS
@@ -31,13 +30,13 @@
 
 static cl_icd_dispatch next, own;
 
-/* A call on an object, or a device, that makes nothing. */
+/* A call on an object or a device that creates nothing. */
 #define ASK(name, on, error, params, args)                                                                             \
     static cl_int CL_API_CALL my_##name params {                                                                       \
         return ledger_due(#name, on) ? ledger_code(error) : next.name args;                                            \
     }
 
-/* A call that makes an object; its last parameter is `cl_int *code`, which the driver gets as `into`. */
+/* A call that creates an object; its last parameter is `cl_int *code`, passed to the driver as `into`. */
 #define MAKE(type, kind, name, on, error, params, args)                                                                \
     static type CL_API_CALL my_##name params {                                                                         \
         cl_int unasked, *into = code ? code : &unasked;                                                                \
@@ -51,8 +50,7 @@ static cl_icd_dispatch next, own;
         return made;                                                                                                   \
     }
 
-/* The pair that counts an object's references. Dropped before the release: another thread may get the
- * address. */
+/* Retain and release. The slot is dropped before the release, because another thread may get the address. */
 #define COUNTED(type, kind, retain, release, error)                                                                    \
     static cl_int CL_API_CALL my_##retain(type object) {                                                               \
         if (ledger_due(#retain, object))                                                                               \
@@ -196,7 +194,7 @@ static size_t items_of(cl_uint dimensions, const size_t *local) {
     return items;
 }
 
-/* What a device that is as small as the lies say would answer to a launch. */
+/* The answer of a device with the reduced limits to a launch. */
 static cl_int too_much(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *local) {
     uint64_t most;
     if ((ledger_lie("kernel_group", &most) || ledger_lie("max_group", &most)) && items_of(dimensions, local) > most)
@@ -238,7 +236,7 @@ ASK(clGetPlatformIDs, NULL, CL_OUT_OF_HOST_MEMORY, (cl_uint room, cl_platform_id
 ASK(clGetPlatformInfo, NULL, CL_OUT_OF_HOST_MEMORY, (cl_platform_id platform, cl_platform_info what, ANSWER),
     (platform, what, size, value, needed))
 
-/* Each device is known by its name before it is asked for anything. */
+/* Records each device's name before the first call on it. */
 static cl_int CL_API_CALL my_clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint room,
                                             cl_device_id *ids, cl_uint *count) {
     char name[256];
@@ -289,7 +287,7 @@ MAKE(cl_program, LEDGER_PROGRAM, clCreateProgramWithBinary, context, CL_INVALID_
       const unsigned char **binaries, cl_int *states, cl_int *code),
      (context, count, devices, lengths, binaries, states, into))
 COUNTED(cl_program, LEDGER_PROGRAM, clRetainProgram, clReleaseProgram, CL_OUT_OF_RESOURCES)
-/* Without a compiler a program from binaries is built, and one from source is not. */
+/* Without a compiler a program from binaries is built, one from source is not. */
 static cl_int CL_API_CALL my_clBuildProgram(cl_program program, cl_uint count, const cl_device_id *devices,
                                             const char *options, BUILT) {
     uint64_t compiler;

@@ -4,22 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A power of two, far above what one run of a program keeps alive. */
+/* A power of two, far above the number of live objects of one run. */
 #define SLOTS 65536
 
 static const char *const NAMES[LEDGER_KINDS] = {"cl_context", "cl_command_queue", "cl_program",
                                                 "cl_kernel",  "cl_mem",           "cl_event"};
 
-/* An object keeps its slot when its references are gone: drivers use addresses again. Devices have slots too, without
- * a reference. */
+/* An object keeps its slot after its last release, because drivers reuse addresses. Devices have slots too, without a
+ * reference count. */
 static struct {
     const void *object;
     enum ledger_kind kind;
-    bool meant; /* it is on a device that TFM_FAULT_DEVICE names */
+    bool meant; /* belongs to a device named by TFM_FAULT_DEVICE */
     long references;
 } slots[SLOTS];
 
-/* How often each function was called. Names are literals: one address each. */
+/* Calls of each function. Names are literals, compared by address. */
 static struct {
     const char *name;
     unsigned long calls;
@@ -53,7 +53,7 @@ int ledger_code(int usual) {
     return code ? code : usual;
 }
 
-/* The object's slot, or the empty one that it would take; SLOTS when the table is full. */
+/* The object's slot, or the empty one for it; SLOTS when the table is full. */
 static size_t slot_of(const void *object) {
     size_t at = (size_t)(((uintptr_t)object >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48) % SLOTS;
     for (size_t probes = 0; probes < SLOTS; probes++, at = (at + 1) % SLOTS)
@@ -62,7 +62,7 @@ static size_t slot_of(const void *object) {
     return SLOTS;
 }
 
-/* Whether a call on this counts. */
+/* Whether a call on this object counts. */
 static bool is_meant(const void *on) {
     const size_t at = on ? slot_of(on) : SLOTS;
     return !device || (at < SLOTS && slots[at].object && slots[at].meant);
@@ -100,11 +100,11 @@ bool ledger_lie(const char *name, uint64_t *value) {
     return false;
 }
 
-/* The slot that an object has from now on. */
+/* Assigns a slot to an object. */
 static size_t take_slot(const void *object, bool meant) {
     const size_t at = slot_of(object);
     if (at == SLOTS)
-        abort(); /* the table is to be made larger */
+        abort(); /* enlarge the table */
     slots[at].object = object;
     slots[at].meant = meant;
     return at;

@@ -1,21 +1,20 @@
-/* What the fault layer knows: which call is to fail, what the device is to lie about, and which objects are
- * alive. The environment says, each on a line of its own here:
+/* State of the fault layer: which call fails, which limits the device reports, live objects. Environment variables:
  *
- * - TFM_FAULT_CALL=n: the n-th OpenCL call of the process fails, counted from 1; 0 only counts.
+ * - TFM_FAULT_CALL=n: the n-th counted OpenCL call of the process fails, from 1; 0 only counts.
  *
- * - TFM_FAULT_NAME=clX: only calls of this function are counted for that.
+ * - TFM_FAULT_NAME=clX: count only calls of this function.
  *
- * - TFM_FAULT_DEVICE=part: only calls on devices that have this in their name, or whose name begins with what follows a
- * ^, and on what is made for them, are counted for that and reported; those on a platform are on none of its devices.
+ * - TFM_FAULT_DEVICE=part: count and report only calls on devices with this in their name (^prefix: at its begin) and
+ * on their objects. Calls on a platform belong to no device.
  *
- * - TFM_FAULT_DEAD=1: every call after it fails too, as of a device that went away.
+ * - TFM_FAULT_DEAD=1: every later call fails too, like after the loss of a device.
  *
- * - TFM_FAULT_CODE=c: with this code, not with the usual one of the function.
+ * - TFM_FAULT_CODE=c: error code, instead of the function's usual one.
  *
- * - TFM_FAULT_LIE=a=1,b=2: what the device says of itself; see layer.c.
+ * - TFM_FAULT_LIE=a=1,b=2: reported device properties; see layer.c.
  *
- * - TFM_FAULT_REPORT=path: a text at the process's end, one "name value" per line: the number of calls, the function
- *   that failed ("none"), releases of what is not alive, the live references of each type, the calls of each function.
+ * - TFM_FAULT_REPORT=path: file written at exit, one "name value" per line: the number of calls, the function that
+ *   failed ("none"), releases of dead objects, live references of each type, calls of each function.
  */
 #ifndef TFM_TESTS_LEDGER_H
 #define TFM_TESTS_LEDGER_H
@@ -36,19 +35,19 @@ enum ledger_kind {
 /* Reads the environment. */
 void ledger_open(void);
 
-/* The code that a failing call is to give: TFM_FAULT_CODE, else `usual`. */
+/* The error code of the failing call: TFM_FAULT_CODE, else `usual`. */
 int ledger_code(int usual);
 
-/* Counts a call on an object, or a device; whether it is to fail. `on` is NULL for what is on none. */
+/* Counts a call on an object or a device; returns whether it must fail. `on` is NULL for calls without a device. */
 bool ledger_due(const char *call, const void *on);
 
-/* A device's name, before the first call on it that counts. */
+/* Records a device's name, before the first counted call on it. */
 void ledger_name(const void *device, const char *name);
 
-/* The value that the device is to give for `name`; false if it is to tell the truth. */
+/* The value that the device reports for `name`; false: the real one. */
 bool ledger_lie(const char *name, uint64_t *value);
 
-/* One more, one fewer reference to an object, which is on the device that `on` is on. */
+/* One more, one fewer reference to an object; it belongs to the same device as `on`. */
 void ledger_add(const void *object, enum ledger_kind kind, const void *on);
 void ledger_drop(const void *object, enum ledger_kind kind);
 

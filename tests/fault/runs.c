@@ -11,31 +11,29 @@
 #include <unistd.h>
 #include "support/scratch.h"
 
-/* Seconds after which a run counts as hanging. One that compiles everything, sanitized, takes 70 with a core of its
- * own, most of them for the binaries that it stores; and here it shares two with another run, and with the other tests
- * that run at the same time. */
+/* Timeout of a run in seconds. A sanitized run that compiles all kernels takes 70 s on one core, most of them for the
+ * stored binaries; here it shares two cores with another run and other tests. */
 #define LIMIT 400.0
-/* One that still works then is not hanging, but has little of the processor: it is asked again after so many seconds,
- * and is left alone for five times the limit at most. */
+/* A run that is still busy then is checked again after so many seconds, up to five times the timeout. */
 #define AGAIN 60.0
-#define SLOW 3.0         /* seconds of the processor: whoever else has work for it does not change what is tested */
-#define MOST_FAILURES 20 /* that are told in full */
+#define SLOW 3.0         /* seconds of CPU time, which other load does not change */
+#define MOST_FAILURES 20 /* that are printed in full */
 #define MOST_UNJUDGED 3
 
-/* One of the two places where a run may be. Its files are <number>.out, .err, .report. */
+/* One of the two run slots. Its files are <number>.out, .err, .report. */
 struct place {
     pid_t pid;
-    double since, worked, due; /* when it began; seconds of the processor when it was last asked, and when it is next */
+    double since, worked, due; /* start; CPU seconds at the last check; time of the next check */
     int may_end;
     char title[128], part[128];
 };
 
 static struct place places[2];
 static runs_report plain, last;
-static const char *most_tokens = "100"; /* of a translation; the usual line has fewer */
+static const char *most_tokens = "100"; /* of a translation; the default line has fewer */
 static char right_text[16384], last_text[16384], last_sentence[4096], cache[sizeof(scratch_root) + 16];
-static double plain_seconds, last_seconds, all_seconds; /* of the processor; of the runs since the last report */
-static unsigned ended_right, ended_sentence, met, failures, unjudged; /* `met` are those in which a call failed */
+static double plain_seconds, last_seconds, all_seconds; /* CPU seconds; of the runs since the last report */
+static unsigned ended_right, ended_sentence, met, failures, unjudged; /* `met`: runs in which a call failed */
 
 static double now(void) {
     struct timespec time;
@@ -49,7 +47,7 @@ static const char *file_of(int number, const char *suffix) {
     return scratch_path(name);
 }
 
-/* What a file holds, cut at the buffer's end; "" if it is not there. */
+/* The contents of a file, truncated to the buffer; "" if it does not exist. */
 static void slurp(char *out, size_t size, const char *path) {
     FILE *file = fopen(path, "rb");
     size_t got = file ? fread(out, 1, size - 1, file) : 0;
@@ -114,8 +112,8 @@ static bool begins(const char *text, const char *with) {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Sentences on standard error: what is no line of the log, not CLBlast's own, not a warning of Mesa's compiler, and not
- * that kernels are being built. The last one is kept. */
+/* Counts error sentences on standard error: not log lines, CLBlast's messages, Mesa's compiler warnings or progress of
+ * kernel builds. Keeps the last one. */
 static int sentences(char *text) {
     int count = 0;
     last_sentence[0] = 0;
@@ -130,7 +128,7 @@ static int sentences(char *text) {
     return count;
 }
 
-/* The layer's report is complete, and nothing is left in it. */
+/* The layer's report is complete and lists no leaks. */
 static bool judge_report(const struct place *place, char *text) {
     bool clean = true;
     unsigned long number;
@@ -145,13 +143,13 @@ static bool judge_report(const struct place *place, char *text) {
         else if (begins(name, "cl_") && number > 0)
             clean = bad(place, "%lu references to %s are left", number, name);
         else if (strcmp(name, "strays") == 0 && number > 0)
-            clean = bad(place, "%lu releases of what is not alive", number);
+            clean = bad(place, "%lu releases of dead objects", number);
         else if (name[2] != '_' && begins(name, "cl") && last.function_count < 128) {
             memcpy(last.functions[last.function_count].name, name, sizeof(name));
             last.functions[last.function_count++].calls = number;
         }
     }
-    return last.calls > 0 ? clean : bad(place, "there is no report: it did not end by itself");
+    return last.calls > 0 ? clean : bad(place, "there is no report: the process did not exit normally");
 }
 
 static bool judge(int number, int state) {
@@ -164,7 +162,7 @@ static bool judge(int number, int state) {
     memcpy(whole, err, sizeof(err));
     if (WIFSIGNALED(state))
         return bad(place, "ended by signal %d: %s", WTERMSIG(state), whole);
-    /* LeakSanitizer itself crashes in one run of some hundreds while a driver's threads end: no verdict. */
+    /* LeakSanitizer crashes in one of some hundred runs, while a driver's threads end: no verdict. */
     if (strstr(err, "LeakSanitizer has encountered a fatal error") && ++unjudged <= MOST_UNJUDGED)
         return true;
     int code = WEXITSTATUS(state), said = sentences(err);
@@ -189,7 +187,7 @@ static bool judge(int number, int state) {
 
 /* ---- Two at a time ----------------------------------------------------------------------------------------------- */
 
-/* Whether a run that is due has done nothing of late, or works for far too long. */
+/* Whether a run due for a check has used no CPU time since the last one, or runs for far too long. */
 static bool hangs(struct place *place) {
     clockid_t clock;
     struct timespec used = {0};
@@ -203,7 +201,7 @@ static bool hangs(struct place *place) {
     return worked < before + 0.5 || now() - place->since > 5 * LIMIT;
 }
 
-/* Looks after both places; the number of one that is free, or -1. */
+/* Polls both slots; returns a free one, or -1. */
 static int attend(void) {
     int room = -1;
     for (int i = 0; i < 2; i++) {
@@ -285,7 +283,7 @@ void runs_finish(const char *what) {
 
 /* ---- Fixtures ---------------------------------------------------------------------------------------------------- */
 
-/* The first line of a file of the demo model, with its end. */
+/* The first line of a file of the demo model, with its newline. */
 static void first_line(char *out, size_t size, const char *path) {
     FILE *file = fopen(path, "r");
     assert_non_null(file);
@@ -305,7 +303,7 @@ void runs_lines(int count) {
 }
 
 void runs_short(void) {
-    wait_all(); /* what runs is judged by the other line's answer */
+    wait_all(); /* running ones are compared with the other line's answer */
     scratch_text("in", "Danke.\n");
     most_tokens = "3";
     snprintf(right_text, sizeof(right_text), "Thanks.\n");
@@ -328,7 +326,7 @@ void runs_take_plain(void) {
     memcpy(right_text, last_text, sizeof(right_text));
 }
 
-/* Whether there is a folder of what other tests have had compiled, which is used where it is brief. */
+/* Whether there is a shared cache of compiled kernels, used in brief runs. */
 static const char *shared_binaries(void) {
     const char *shared = getenv("TFM_TEST_BINARIES");
     return harness_brief() && shared && shared[0] ? shared : NULL;
@@ -340,7 +338,7 @@ void runs_copy_binaries(void) {
     if (!shared)
         return;
     snprintf(copy, sizeof(copy), "cp -r '%s' '%s'", shared, cache);
-    if (system(copy) != 0) /* there is none yet, or an entry has gone: then the next run makes it */
+    if (system(copy) != 0) /* no cache yet, or an entry has gone: the next run creates it */
         printf("some of %s could not be copied\n", shared);
 }
 
@@ -350,13 +348,13 @@ int runs_setup(void **state) {
     if (runs_begin(state) != 0)
         return -1;
     runs_lines(1);
-    /* Nothing fails in the first run, so what it compiles may be for everybody. All others have a copy. */
+    /* The first run has no fault, so its binaries go to the shared cache. All others use a copy. */
     if (shared_binaries()) {
         snprintf(own, sizeof(own), "TFM_CACHE_DIR=%s", shared_binaries());
         runs_add_alone("the first run", (const char *const[]){own, NULL});
     }
     runs_copy_binaries();
-    runs_add_alone("the first run of its own", nothing);
+    runs_add_alone("the first run with a private cache", nothing);
     add("the second run", nothing, RUNS_RIGHT, "", false);
     wait_all();
     runs_take_plain();

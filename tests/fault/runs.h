@@ -1,21 +1,21 @@
-/* Runs of `tfm translate` of one short sentence under the fault layer, or of a test's own program, two at a time, each
- * in a process of its own.
+/* Runs `tfm translate` on one short sentence under the fault layer, or a test's own program: two at a time, each in a
+ * separate process.
  *
  *     runs_setup(state);                                       // a warm cache, and the right answer
  *     runs_add("call 17", (const char *[]){"TFM_FAULT_CALL=17", NULL}, RUNS_RIGHT | RUNS_SENTENCE);
  *     runs_finish();                                           // waits; fails the test if any run was bad
  *
- * Every run is judged: it ends by itself before it counts as hanging, with the right translation and exit 0, or
- * with exit 1 and one sentence on standard error; no OpenCL object outlives it, and none is released twice. */
+ * A run is good if it exits before the timeout with the right translation and exit code 0, or with exit code 1 and one
+ * sentence on standard error; if no OpenCL object leaks, and none is released twice. */
 #ifndef TFM_TESTS_RUNS_H
 #define TFM_TESTS_RUNS_H
 
 #include <stdbool.h>
 
-/* How a run may end. */
+/* Accepted outcomes of a run. */
 enum { RUNS_RIGHT = 1, RUNS_SENTENCE = 2 };
 
-/* What the layer reported of one run. */
+/* The layer's report of one run. */
 typedef struct runs_report {
     unsigned long calls;
     struct {
@@ -29,57 +29,56 @@ typedef struct runs_report {
 int runs_setup(void **state);
 int runs_teardown(void **state);
 
-/* The first half of the setup, for a test whose runs are its own program's alone: a folder, and no run. */
+/* First half of the setup (only the folder, no run), for tests that only run their own program. */
 int runs_begin(void **state);
 
-/* Gives the runs from here on a copy of what other tests have had compiled, where it is brief and there is such a
- * folder (TFM_TEST_BINARIES); before any of them, or after runs_add_alone. */
+/* Gives later runs a copy of the shared kernel cache (TFM_TEST_BINARIES) in brief runs, if it exists. Call it before
+ * the first run, or after runs_add_alone. */
 void runs_copy_binaries(void);
 
-/* The run that ended last, which was a good one, is what the later ones are judged by: they are to write what it wrote,
- * as long as one of them takes is how long that took, and runs_plain is what the layer reported of it. */
+/* Makes the last finished run, a good one, the reference of later ones: its output, its duration and its report
+ * (runs_plain). */
 void runs_take_plain(void);
 
-/* Of the run that the setup made, with a warm cache and no fault. */
+/* Report of the setup's fault-free run with a warm cache. */
 const runs_report *runs_plain(void);
 
-/* Whether a run takes long here, as on an emulator or under a sanitizer: then a test makes fewer. Not where the
- * environment's TFM_FAULT_SAMPLE says how many calls are to fail; runs_sample is that number, or 0. */
+/* Whether runs are slow here (emulator, sanitizer), so that tests make fewer. False if TFM_FAULT_SAMPLE sets the number
+ * of failing calls; runs_sample is that number, or 0. */
 bool runs_slow(void);
 unsigned runs_sample(void);
 
-/* The folder of the test, and the cache folder in it that the setup has filled. */
+/* The folder of the test; its cache folder, filled by the setup. */
 const char *runs_folder(void);
 const char *runs_cache(void);
 
-/* Starts a run as soon as one of the two places is free. `settings` are NAME=value, ending in NULL: the
- * environment, over what all runs have. */
+/* Starts a run as soon as a slot is free. `settings`: NAME=value strings, ending in NULL, added to the environment of
+ * all runs. */
 void runs_add(const char *title, const char *const *settings, int may_end);
 
-/* The same, for a run that must end with a sentence that has `part` in it. */
+/* The same, for a run that must fail with a sentence that contains `part`. */
 void runs_add_refused(const char *title, const char *const *settings, const char *part);
 
-/* A run of the test's own program with the argument "again" instead of `tfm`, for what only the library can
- * do; the second argument is how many tokens the translation may have. */
+/* Runs the test's own program with the argument "again" instead of `tfm`; the second argument is the maximum number of
+ * tokens of the translation. */
 void runs_add_again(const char *title, const char *const *settings, int may_end);
 
-/* A run without a fault that no other is beside: the next begins when it is over. */
+/* A fault-free run, with no other run at the same time. */
 void runs_add_alone(const char *title, const char *const *settings);
 
-/* Waits for all; fails the test with the first bad runs, and prints how many ended in which way. */
+/* Waits for all; fails the test with the first bad runs, and prints the outcomes. */
 void runs_finish(const char *what);
 
-/* How often the runs from now on have the line to translate in their input; 1 at first. */
+/* How often the input of later runs repeats the line; 1 at first. */
 void runs_lines(int count);
 
-/* The runs from now on translate one word, in three steps: on kernels for GPUs that are compiled without optimization
- * each takes long. runs_lines() ends it. */
+/* Later runs translate one word in three steps, because unoptimized GPU kernels are slow. runs_lines() ends it. */
 void runs_short(void);
 
-/* How PoCL is asked to compile so: a quarter of the time for what GPUs are given, and half for vectors. */
+/* Makes PoCL compile without optimization: a quarter of the time for GPU kernels, half for CPU kernels. */
 #define RUNS_HASTY "POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable"
 
-/* The sentence of the run that ended last. */
+/* The error sentence of the run that ended last. */
 const char *runs_sentence(void);
 
 #endif

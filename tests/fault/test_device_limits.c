@@ -1,5 +1,5 @@
-/* Devices that can do less: the same translation comes out of each of them, or one sentence says what is
- * missing. The fault layer makes one of whatever device there is. */
+/* Devices with reduced limits: each gives the same translation, or one sentence names the missing feature. The fault
+ * layer reduces the limits of the available device. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -38,12 +38,12 @@ static void test_small_devices_translate_or_name_what_is_missing(void **state) {
     runs_finish("a device that can do less");
 }
 
-/* Each of these compiles kernels of its own, once: to keep them would take as long again. */
+/* Each compiles its kernels once; storing them would double the time. */
 static void test_narrow_devices_give_the_same_translation(void **state) {
     (void)state;
     static const struct {
         const char *lie;
-        bool brief; /* tests/run.sh has it too */
+        bool brief; /* also in brief runs */
     } DEVICES[] = {{"TFM_FAULT_LIE=width=1", false},
                    {"TFM_FAULT_LIE=width=4", false},
                    {"TFM_FAULT_LIE=width=8,type=8", true},
@@ -69,7 +69,7 @@ static void test_narrow_devices_give_the_same_translation(void **state) {
 
 /* ---- Many lines -------------------------------------------------------------------------------------- */
 
-enum { LINES = 160, TEXT = 512 }; /* wider, as one batch, than 4 MiB of the feed-forward's inside */
+enum { LINES = 160, TEXT = 512 }; /* as one batch, its feed-forward activations exceed 4 MiB */
 
 typedef struct translation {
     char text[LINES][TEXT];
@@ -93,7 +93,7 @@ static void count_splits(void *user, tfm_log_level level, const char *line) {
     *(int *)user += strstr(line, "does not fit and is split") != NULL;
 }
 
-/* The demo's lines over and over, each with a number in front so that no two are alike. */
+/* The demo's lines repeatedly, with a number in front so that no two are equal. */
 static void many_lines(char lines[LINES][TEXT]) {
     FILE *file = fopen(TFM_ROOT "/apps/demo/test.de", "r");
     char line[TEXT - 24];
@@ -110,8 +110,8 @@ static void many_lines(char lines[LINES][TEXT]) {
         fclose(file);
 }
 
-/* What a run with the argument "again" does on a device whose largest allocation is small: a default batch of
- * many lines has to be split there, and gives the text that small batches give. */
+/* Argument "again" on a device with a small allocation limit: a default batch of many lines must be split, and must
+ * give the text of small batches. */
 static int again(void) {
     static char lines[LINES][TEXT];
     static translation whole, small_batches, first;
@@ -133,7 +133,7 @@ static int again(void) {
     tfm_log_set(count_splits, &splits_small, TFM_LOG_INFO);
     if (status == TFM_OK)
         status = tfm_translate_lines(model, pointers, LINES, &few, &greedy, keep_translation, &small_batches);
-    char *original = strchr(lines[0], ' ') + 1; /* the line that the runs' right answer is of */
+    char *original = strchr(lines[0], ' ') + 1; /* the line of the expected translation */
     if (status == TFM_OK)
         status = tfm_translate(model, (const char *[]){original}, 1, &beam, keep, &first);
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
@@ -163,7 +163,7 @@ static void test_batch_beyond_max_allocation_is_split(void **state) {
 
 static char exported[4200];
 
-/* Runs `tfm ARGUMENTS` in the shell, in peace. */
+/* Runs `tfm ARGUMENTS` in the shell, without faults. */
 static void tfm(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void tfm(const char *format, ...) {
     char arguments[16384], line[20480];
@@ -176,8 +176,8 @@ static void tfm(const char *format, ...) {
     assert_int_equal(system(line), 0);
 }
 
-/* Takes the binary out of one entry of the disk cache, as an offline compiler would make it: "program softmax
- * OPTIONS\ntext HASH\n..." is softmax-HASH2.bin beside softmax-HASH2.cl. */
+/* Extracts the binary of one disk cache entry, as from an offline compiler: for "program softmax OPTIONS\ntext
+ * HASH\n..." softmax-HASH2.bin next to softmax-HASH2.cl. */
 static bool provide(const char *entry) {
     char *bytes, path[4600];
     size_t size;
@@ -201,7 +201,7 @@ static bool provide(const char *entry) {
     return program;
 }
 
-/* Takes the first program out of the manifest; its name. */
+/* Removes the first program from the manifest; returns its name. */
 static void forget_one(char *out, size_t size) {
     char path[4300];
     snprintf(path, sizeof(path), "%s/manifest.json", exported);
@@ -234,14 +234,14 @@ static void test_kernel_pack_runs_without_compiler(void **state) {
     for (struct dirent *next; (next = readdir(listing));) {
         snprintf(path, sizeof(path), "%s/%s", runs_cache(), next->d_name);
         const char *suffix = strrchr(next->d_name, '.');
-        if (suffix && strcmp(suffix, ".tfm") == 0) /* no table of what is tuned */
+        if (suffix && strcmp(suffix, ".tfm") == 0) /* no tuning database */
             count += provide(path);
     }
     closedir(listing);
     assert_true(count > 3);
     tfm("kernels --pack '%s' -o '%s'", exported, strchr(setting, '=') + 1);
     runs_add("no compiler, but a pack", settings, RUNS_RIGHT);
-    runs_add("no compiler, a pack, and CLBlast is wished for", forced, RUNS_RIGHT);
+    runs_add("no compiler, a pack, and TFM_GEMM=clblast", forced, RUNS_RIGHT);
     runs_finish("a pack");
     harness_ok(tfm__file_read(&pack, &size, strchr(setting, '=') + 1));
     pack[64] ^= 1;

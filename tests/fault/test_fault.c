@@ -1,6 +1,5 @@
-/* Faults: whichever OpenCL call fails, a translation ends with the right answer or with one sentence, and
- * nothing is left behind. TFM_FAULT_ALL=1 tries every call instead of a sample, and TFM_FAULT_SAMPLE=N so many, however
- * long a run takes. */
+/* Fault injection: whichever OpenCL call fails, a translation ends with the right answer or one sentence, and nothing
+ * leaks. TFM_FAULT_ALL=1 fails every call instead of a sample, TFM_FAULT_SAMPLE=N so many, however slow a run is. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,7 @@
 #include "tfm/tfm.h"
 
 #define SAMPLE 40
-#define HEAD 20 /* of the sample: every one of the first calls, which choose a device */
+#define HEAD 20 /* the sample has every one of the first calls, which select a device */
 #define EITHER (RUNS_RIGHT | RUNS_SENTENCE)
 
 static bool all_wanted(void) {
@@ -18,8 +17,7 @@ static bool all_wanted(void) {
     return all && strcmp(all, "1") == 0;
 }
 
-/* Fails the call of this number, of this function if there is a name; `more` are further settings, or NULL.
- */
+/* Fails call `number`, of function `name` unless NULL; `more`: further settings, or NULL. */
 static void fail_call(unsigned long number, const char *name, const char *const *more) {
     char title[128], call[64], only[96];
     const char *settings[8] = {call};
@@ -35,7 +33,7 @@ static void fail_call(unsigned long number, const char *name, const char *const 
     runs_add(title, settings, EITHER);
 }
 
-/* The call of each sample's turn: the first ones, then evenly, to a little beyond the end. */
+/* The call number of sample i: the first ones, then evenly to a little beyond the end. */
 static unsigned long sampled(unsigned turn, unsigned sample, unsigned head) {
     if (turn < head)
         return turn + 1;
@@ -60,8 +58,8 @@ static void test_any_failing_call_gives_one_error_or_the_result(void **state) {
     runs_finish("one call fails");
 }
 
-/* Most calls of a run set a kernel's arguments: so a middle and the last call of each function too, and of all wanted
- * the first; in tests/run.sh the middle alone. */
+/* Most calls set kernel arguments, so this also fails a middle and the last call of each function, and the first with
+ * TFM_FAULT_ALL; in brief runs only the middle one. */
 static void test_failing_call_of_each_function_is_reported(void **state) {
     (void)state;
     if (runs_slow())
@@ -86,8 +84,8 @@ static void test_lost_device_gives_one_error(void **state) {
     runs_finish("the device is gone from a call on");
 }
 
-/* Nothing in the disk cache: programs are built, and binaries exported at the end. In tests/run.sh a first call and a
- * later one in turn. */
+/* With an empty disk cache programs are built and binaries stored at exit. Brief runs alternate between a first and a
+ * later call. */
 static void test_failing_build_with_cold_cache_is_reported(void **state) {
     (void)state;
     static const char *const NAMES[] = {"clCreateProgramWithSource", "clBuildProgram", "clGetProgramInfo",
@@ -106,7 +104,7 @@ static void test_failing_build_with_cold_cache_is_reported(void **state) {
     runs_finish("one call fails, and the cache is cold");
 }
 
-/* How often a run without a fault calls a function. */
+/* Number of calls of a function in a fault-free run. */
 static unsigned long calls_of(const char *name) {
     const runs_report *plain = runs_plain();
     for (int i = 0; i < plain->function_count; i++)
@@ -116,13 +114,13 @@ static unsigned long calls_of(const char *name) {
     return 0;
 }
 
-/* What a smaller batch would not help is not taken for want of memory: a build, whatever the driver calls it, and a
- * kernel that crashed, after which no call comes to its end. */
+/* Errors that a smaller batch cannot fix are not treated as out of memory: a failed build, whatever its error code, and
+ * a crashed kernel, after which every call fails. */
 static void test_build_failure_and_crash_are_not_out_of_memory(void **state) {
     (void)state;
     char cold[4300], call[64];
     snprintf(cold, sizeof(cold), "TFM_CACHE_DIR=%s/cold-build", runs_folder());
-    /* Two lines are one batch, which want of memory would cut in two: and then the build would not fail again. */
+    /* Two lines are one batch. Out of memory would split it, and the second build would succeed. */
     runs_lines(2);
     runs_add_refused(
         "a build out of host memory",
@@ -151,7 +149,7 @@ static void test_build_failure_and_crash_are_not_out_of_memory(void **state) {
     runs_lines(1);
 }
 
-/* Where a driver compiles at the first launch, it is waited for, and what fails then is said. */
+/* If a driver compiles at the first launch, the library waits for it and reports its failure. */
 static void test_failing_first_launch_is_reported(void **state) {
     (void)state;
     static const char *const PARTS[] = {"what was launched before kernel ", "the first launch of kernel "};
@@ -166,7 +164,7 @@ static void test_failing_first_launch_is_reported(void **state) {
     runs_finish("waiting for a first launch fails");
 }
 
-/* Without a queue, neither a batch nor a kernel has to do with it. */
+/* Without a queue, the error names neither a batch nor a kernel. */
 static void test_failing_queue_creation_is_reported(void **state) {
     (void)state;
     runs_add_refused("no queue", (const char *const[]){"TFM_FAULT_NAME=clCreateCommandQueue", "TFM_FAULT_CALL=1", NULL},
@@ -176,7 +174,7 @@ static void test_failing_queue_creation_is_reported(void **state) {
     assert_null(strstr(runs_sentence(), "batch"));
 }
 
-/* A driver that does not run a kernel in the tuning's work-groups, or cannot build it so, gets smaller ones. */
+/* If a driver cannot run or build a kernel with the tuned work-group size, the library uses a smaller one. */
 static void test_rejected_workgroup_size_is_reduced(void **state) {
     (void)state;
     static const char *const LIES[] = {"TFM_FAULT_LIE=type=4,width=1,local=32768",
@@ -189,7 +187,7 @@ static void test_rejected_workgroup_size_is_reduced(void **state) {
         skip();
     if (harness_brief()) {
         runs_short();
-        strcpy(cold, own); /* each compiles its kernels once, and for binaries they would be compiled again */
+        strcpy(cold, own); /* kernels are compiled once; storing binaries would compile them again */
     }
     runs_add("groups of 32", (const char *const[]){RUNS_HASTY, own, LIES[1], "TFM_GEMM=builtin", NULL}, RUNS_RIGHT);
     runs_finish("kernels take small groups");
@@ -204,7 +202,7 @@ static void test_rejected_workgroup_size_is_reduced(void **state) {
     runs_lines(1);
 }
 
-/* Events are asked for only then. */
+/* Events are only requested with profiling on. */
 static void test_failing_event_call_is_reported_while_profiling(void **state) {
     (void)state;
     static const char *const NAMES[] = {"clGetEventProfilingInfo", "clWaitForEvents", "clReleaseEvent",
@@ -218,7 +216,7 @@ static void test_failing_event_call_is_reported_while_profiling(void **state) {
     runs_finish("one call fails, and kernels are timed");
 }
 
-/* CLBlast's calls of OpenCL fail as ours do; it says so on standard error itself, before our sentence. */
+/* OpenCL calls of CLBlast fail the same way; it prints its own message on standard error before our sentence. */
 static void test_failing_call_inside_clblast_is_reported(void **state) {
     (void)state;
     static const char *const NAMES[] = {
@@ -237,16 +235,15 @@ static void test_failing_call_inside_clblast_is_reported(void **state) {
     runs_finish("one call fails, and CLBlast multiplies");
     runs_add_refused("CLBlast's kernel crashed",
                      (const char *const[]){"TFM_GEMM=clblast", "TFM_FAULT_NAME=clEnqueueNDRangeKernel",
-                                           "TFM_FAULT_CALL=98", "TFM_FAULT_DEAD=1",
-                                           NULL}, /* after 95 casts: a product's */
+                                           "TFM_FAULT_CALL=98", "TFM_FAULT_DEAD=1", NULL}, /* after 95 casts: a GEMM */
                      "CLBlast fails with -5");
     runs_finish("CLBlast's kernel crashed");
     assert_non_null(strstr(runs_sentence(), "a kernel may have crashed"));
     assert_null(strstr(runs_sentence(), "smaller batch"));
 }
 
-/* Where it was the library that chose CLBlast, as on a GPU whose local memory its own tiles do not fit, its plain
- * kernel takes over. */
+/* If the library chose CLBlast, as on a GPU whose local memory is too small for its own tiles, it falls back to the
+ * reference kernel. */
 static void test_failing_clblast_falls_back_to_own_gemm(void **state) {
     (void)state;
     const char *const settings[] = {RUNS_HASTY, "TFM_FAULT_LIE=type=4,width=1,local=4096",
@@ -256,7 +253,7 @@ static void test_failing_clblast_falls_back_to_own_gemm(void **state) {
         skip();
     }
     runs_add("CLBlast fails at once", settings, RUNS_RIGHT);
-    runs_finish("CLBlast fails, and nobody asked for it");
+    runs_finish("CLBlast fails, and the library had chosen it");
     runs_lines(1);
 }
 
@@ -267,7 +264,7 @@ static bool print(void *user, size_t line, int best, const char *text, double sc
     return puts(text) >= 0;
 }
 
-/* What a run with the argument "again" does: each step is tried once more where it fails. */
+/* Argument "again": each step is retried after a failure. */
 static int again(void) {
     char line[1024];
     const char *const lines[] = {line};
@@ -303,7 +300,7 @@ static void again_after(unsigned long number, const char *name) {
     runs_add_again(title, (const char *const[]){call, only, NULL}, RUNS_RIGHT);
 }
 
-/* A failure leaves nothing half-made behind: with the error cleared, the same call gives the right answer. */
+/* After a failure and with the error cleared, the same call gives the right answer. */
 static void test_call_after_cleared_error_gives_the_result(void **state) {
     (void)state;
     const runs_report *plain = runs_plain();

@@ -1,7 +1,7 @@
-/* Faults under a fleet: whichever OpenCL call fails on one of several devices, a call of the library gives what one
- * device alone gives, in order, and so do the next ones; a device that is left out has a warning that names it; and
- * nothing is left behind. Only where the device fails before it is listed is there none of its name, which is a
- * sentence. When all devices fail, so does the call, with one sentence. TFM_FAULT_SAMPLE=N fails so many calls. */
+/* Fault injection in a fleet: whichever OpenCL call fails on one of several devices, the library call and the next ones
+ * return the single-device results in order; a dropped device has a warning with its name; nothing leaks. If a device
+ * fails before it is listed, the call fails with a sentence. If all devices fail, the call fails with one sentence.
+ * TFM_FAULT_SAMPLE=N fails so many calls. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +11,8 @@
 #include "support/harness.h"
 #include "tfm/tfm.h"
 
-/* What such a run is told: the list of devices; how many workers there are on each; that all of them may fail; where
- * the numbers are that one device gives; where it adds a letter for each device that was left out; and that it
- * makes texts alone, or translations alone. */
+/* Environment of such a run: the device list; workers per device; whether all may fail; the file with the single-device
+ * scores and vectors; the file that gets a letter for each dropped device; only generation, or only translation. */
 #define DEVICES "TFM_TEST_DEVICES"
 #define WORKERS "TFM_TEST_WORKERS"
 #define ALL_FAIL "TFM_TEST_ALL_FAIL"
@@ -33,30 +32,30 @@ typedef struct run {
     tfm_embedder *embedder;
     const char *lines[LINES];
     char words[LINES][BYTES], text[LINES][BYTES];
-    size_t count; /* of texts so far */
+    size_t count; /* texts so far */
     double score[LINES];
     float *vectors;
     size_t vector_numbers;
     int32_t tokens[PROMPTS][NEW];
     int token_counts[PROMPTS];
-    int warnings, returns;       /* of devices that had no room, and are tried again */
-    char warning[MEMBERS][2048]; /* the last one of each device */
+    int warnings, returns;       /* devices that were out of memory and are retried */
+    char warning[MEMBERS][2048]; /* last one of each device */
 } run;
 
 static const tfm_text_options BATCHES = {.batch_tokens = 64};
 
-/* A run that shows a fault of the library, and no failure that its caller may see. */
+/* Reports a library bug, not a failure that the caller may see. */
 static int wrong(const char *what, const char *more) {
     fprintf(stderr, "tfm: %s: %s\n", what, more);
     return 2;
 }
 
-/* Whether TFM_FAULT_DEVICE means the device of this name; and whether a sentence tells of one that it means. */
+/* Whether TFM_FAULT_DEVICE matches this device name; whether a sentence names such a device. */
 static bool means(const char *failing, const char *name) {
     return failing[0] == '^' ? strncmp(name, failing + 1, strlen(failing + 1)) == 0 : strstr(name, failing) != NULL;
 }
 
-static bool told_of(const char *failing, const char *sentence) {
+static bool names_device(const char *failing, const char *sentence) {
     return strstr(sentence, failing + (failing[0] == '^')) != NULL;
 }
 
@@ -71,10 +70,9 @@ static void on_log(void *user, tfm_log_level level, const char *line) {
     r->returns += strstr(line, "is tried again") != NULL;
 }
 
-/* Each device that is left out must have a warning that names it and says why, and be one of those that are to fail;
- * there are no other warnings. Each is judged by its own last warning: a device without room is tried again two
- * calls later, while another one, whose failure was of another kind and may have been reported before, stays left
- * out. */
+/* Each dropped device must have a warning with its name and the reason, and must be one of the failing ones; no other
+ * warnings. The last warning of each device counts: an out-of-memory device is retried two calls later, while another
+ * one, which may have been reported before, stays dropped. */
 static const char *judge_members(const run *r) {
     const char *failing = getenv("TFM_FAULT_DEVICE");
     int dropped = 0;
@@ -88,22 +86,23 @@ static const char *judge_members(const run *r) {
             return "another device than the one that failed is left out";
         if (m->dropped && !strstr(r->warning[i], m->reason))
             return "a device is left out without a warning that says why";
-        if (m->dropped && failing && !told_of(failing, r->warning[i]))
+        if (m->dropped && failing && !names_device(failing, r->warning[i]))
             return "the warning does not name the device that is left out";
         dropped += m->dropped;
     }
     return dropped + r->returns == r->warnings ? NULL : "there are not as many warnings as devices that are left out";
 }
 
-/* What a run is wrong with, and what it was told of its devices. */
+/* Prints the failed check and the warnings about devices. */
 static int wrong_members(const run *r, const char *fault) {
-    char told[MEMBERS * sizeof(r->warning[0])] = "";
+    char all_warnings[MEMBERS * sizeof(r->warning[0])] = "";
     for (size_t i = 0; i < MEMBERS; i++)
-        snprintf(told + strlen(told), sizeof(told) - strlen(told), "%s%s", i > 0 ? " / " : "", r->warning[i]);
-    return wrong(fault, told);
+        snprintf(all_warnings + strlen(all_warnings), sizeof(all_warnings) - strlen(all_warnings), "%s%s",
+                 i > 0 ? " / " : "", r->warning[i]);
+    return wrong(fault, all_warnings);
 }
 
-/* What is made of a call's failure: a sentence, where all devices may fail. */
+/* The exit code for a failed call: accepted if all devices may fail. */
 static int refused(const char *what) {
     if (!getenv(ALL_FAIL))
         return wrong(what, tfm_error_message());
@@ -119,7 +118,7 @@ static bool keep(void *user, const tfm_translation *t) {
     return true;
 }
 
-/* Translates, and compares with what an earlier call has given. */
+/* Translates, and compares with the result of an earlier call. */
 static int translate(run *r) {
     char before[LINES][BYTES];
     const size_t had = r->count;
@@ -159,7 +158,7 @@ static int embed(run *r) {
     return 0;
 }
 
-/* A token is told of once, and in order, whatever device it comes from. */
+/* Each token is reported once and in order, from any device. */
 static bool keep_token(void *user, size_t prompt, int best, int32_t id) {
     run *r = user;
     (void)best;
@@ -175,7 +174,7 @@ static bool keep_generation(void *user, const tfm_generation *g) {
            memcmp(g->tokens.ids, r->tokens[g->prompt], g->tokens.count * sizeof(*g->tokens.ids)) == 0;
 }
 
-/* Goes on with prompts while tokens are told of: one device at a time works. */
+/* Generates with a token callback: one device at a time works. */
 static int generate(run *r) {
     static const int32_t IDS[] = {11, 12, 13, 14, 15, 16, 17, 18};
     const tfm_generate_options options = {
@@ -191,7 +190,7 @@ static int generate(run *r) {
     return 0;
 }
 
-/* The numbers are those of one device but for rounding. The first run, on one device alone, leaves them. */
+/* Numbers equal the single-device ones within rounding. The first run, on one device, writes them. */
 static int compare(const run *r) {
     FILE *file = fopen(getenv(NUMBERS), "r");
     const bool first = file == NULL;
@@ -215,7 +214,7 @@ static int call_all(run *r) {
     if (tfm_fleet_open(&r->fleet, &(tfm_fleet_options){.devices = getenv(DEVICES),
                                                        .workers = workers ? atoi(workers) : 1}) != TFM_OK) {
         const char *failing = getenv("TFM_FAULT_DEVICE"), *sentence = tfm_error_message();
-        if (failing && !told_of(failing, sentence))
+        if (failing && !names_device(failing, sentence))
             return wrong("the sentence does not name the device", sentence);
         fprintf(stderr, "tfm: %s\n", sentence);
         return 1;
@@ -236,7 +235,7 @@ static int call_all(run *r) {
     return getenv(TEXTS) ? 0 : compare(r);
 }
 
-/* What a run with the argument "again" does. */
+/* Argument "again". */
 static int again(void) {
     run *r = calloc(1, sizeof(*r));
     FILE *file = fopen(TFM_ROOT "/apps/demo/test.de", "r"), *drops = NULL;
@@ -272,19 +271,19 @@ static int again(void) {
 
 /* ---- Many runs --------------------------------------------------------------------------------------------------- */
 
-/* PoCL's two kinds of devices for CPUs, which are unlike: all cores, and one. */
+/* PoCL's two unlike kinds of CPU devices: all cores, and one. */
 static const char *const KINDS[] = {"pthread", "basic"};
-/* What a driver may say of any call; the first stands for what it usually says of that one. */
+/* Error codes of any call; the first stands for the call's usual one. */
 static const int CODES[] = {0, CL_OUT_OF_RESOURCES, CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_DEVICE_NOT_AVAILABLE,
                             CL_OUT_OF_HOST_MEMORY};
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-/* What each kind is asked in a run on both, without a fault. */
+/* Fault-free report of each kind in a run on both. */
 static runs_report plain[COUNT(KINDS)];
 static char numbers[4300], drops[4300];
-static unsigned turns; /* faults so far */
+static unsigned fault_count; /* faults so far */
 
-/* Whether a platform has a device of this kind, and its name, of 255 bytes at most, if that is not NULL. */
+/* Whether a platform has a device of this kind; its name (at most 255 bytes) if `name` is not NULL. */
 static bool listed(const char *kind, const char *platform, char *name) {
     char line[1024];
     bool there = false;
@@ -302,7 +301,7 @@ static bool listed(const char *kind, const char *platform, char *name) {
     return there;
 }
 
-/* The kernels of each kind, and what it gives alone. */
+/* Compiles the kernels of each kind, and records its single-device results. */
 static void run_alone(void) {
     for (size_t i = 0; i < COUNT(KINDS); i++) {
         char devices[64], own[4400];
@@ -320,7 +319,7 @@ static int setup(void **state) {
     snprintf(numbers, sizeof(numbers), "%s/%s", runs_folder(), KINDS[0]);
     snprintf(drops, sizeof(drops), "%s/drops", runs_folder());
     setenv(DROPS, drops, 1);
-    if (harness_brief()) { /* what else there is would be compiled for either kind of device */
+    if (harness_brief()) { /* other drivers would compile for either kind of device */
         setenv(TEXTS, "1", 1);
         setenv(TRANSLATIONS, "1", 1);
     }
@@ -335,18 +334,18 @@ static int setup(void **state) {
         runs_finish("two devices");
         runs_take_plain();
         plain[i] = *runs_plain();
-        printf("%s is asked %lu times\n", KINDS[i], plain[i].calls);
+        printf("%s gets %lu calls\n", KINDS[i], plain[i].calls);
     }
     return 0;
 }
 
-/* Fails the call of this number on a kind of device, or on any if that is NULL, and of this function if there is a
- * name. `more` are further settings, or NULL. */
+/* Fails call `number` on a kind of device (NULL: any), of function `name` unless NULL. `more`: further settings, or
+ * NULL. */
 static void fail_call(const char *kind, unsigned long number, const char *name, const char *const *more) {
     char title[128], call[64], device[300], only[96], code[64];
     const char *settings[12] = {call, code, device, only};
     int count = 4;
-    const int as = CODES[turns++ % COUNT(CODES)];
+    const int as = CODES[fault_count++ % COUNT(CODES)];
     snprintf(title, sizeof(title), "%s: %s %lu fails with %d", kind ? kind : "any", name ? name : "call", number, as);
     snprintf(call, sizeof(call), "TFM_FAULT_CALL=%lu", number);
     snprintf(code, sizeof(code), "TFM_FAULT_CODE=%d", as);
@@ -357,8 +356,8 @@ static void fail_call(const char *kind, unsigned long number, const char *name, 
     runs_add_again(title, settings, EITHER);
 }
 
-/* The call of a turn: in the first half ever farther ones, for a device is listed and opened in the first hundreds;
- * then evenly to the end. */
+/* The call number of sample i: the first half in growing steps, because listing and opening take the first hundreds of
+ * calls; then evenly to the end. */
 static unsigned long sampled(unsigned turn, unsigned sample, unsigned long calls) {
     const unsigned half = (sample + 1) / 2;
     if (turn < half)
@@ -366,12 +365,12 @@ static unsigned long sampled(unsigned turn, unsigned sample, unsigned long calls
     return calls * (turn - half + 1) / (sample - half);
 }
 
-/* How many calls of a kind are to fail, of which run.sh and the sanitizers fail few. */
+/* Number of calls to fail for each kind; few in brief runs and under sanitizers. */
 static unsigned sample_of(unsigned most, unsigned brief) {
     return runs_slow() || harness_brief() ? brief : most;
 }
 
-/* So many devices have been left out since the last time; at least one, or nothing was tried. */
+/* Number of dropped devices since the last call; at least one, or nothing was tested. */
 static void finish(const char *what) {
     long count = 0;
     runs_finish(what);
@@ -409,7 +408,7 @@ static void test_failing_function_on_one_device_is_done_by_the_other(void **stat
     finish("one call of a function fails on one device");
 }
 
-/* A program that one device does not build. */
+/* One device cannot build a program. */
 static void test_failing_build_on_one_device_is_done_by_the_other(void **state) {
     (void)state;
     static const char *const NAMES[] = {"clBuildProgram", "clCreateProgramWithSource"};
@@ -430,7 +429,7 @@ static void test_lost_device_is_replaced_by_the_other(void **state) {
     finish("one device is gone from a call on");
 }
 
-/* Two of three: the last one does all. */
+/* Two of three devices fail: the last one does all the work. */
 static void test_last_of_three_devices_does_all_work(void **state) {
     (void)state;
     static const char *const THREE[] = {"POCL_DEVICES=pthread basic pthread", DEVICES "=pthread,basic,pthread",
@@ -441,7 +440,7 @@ static void test_last_of_three_devices_does_all_work(void **state) {
     finish("of three devices one is gone, or two");
 }
 
-/* All of them: the failure of the last one is the call's. */
+/* All devices fail: the call reports the last failure. */
 static void test_loss_of_all_devices_is_the_calls_error(void **state) {
     (void)state;
     const unsigned sample = sample_of(20, 2);
@@ -452,30 +451,30 @@ static void test_loss_of_all_devices_is_the_calls_error(void **state) {
     finish("all devices are gone from a call on");
 }
 
-/* Several contexts on one device, which share what they can. */
+/* Several contexts on one device, with shared resources. */
 static void test_failing_call_of_one_worker_is_done_by_the_other(void **state) {
     (void)state;
     static const char *const TWO[] = {DEVICES "=pthread", WORKERS "=2", NULL};
     const unsigned sample = sample_of(40, 2);
     for (unsigned turn = 0; turn < sample; turn++)
         fail_call(NULL, 1000 + sampled(turn, sample, plain[0].calls), NULL, TWO);
-    for (unsigned long launch = 40; launch <= 80; launch += 40) /* which a worker does not survive */
+    for (unsigned long launch = 40; launch <= 80; launch += 40) /* a worker does not survive this */
         fail_call(NULL, launch, "clEnqueueNDRangeKernel", TWO);
     finish("one call fails under two workers");
 }
 
-/* Another driver beside PoCL's two kinds: calls of it fail, or of PoCL, and the fleet goes on without that device.
- * `wish` names it in a list, and its device's name begins with `name`. */
-static void fail_beside(const char *wish, const char *name, const char *what) {
+/* Another driver next to PoCL's two kinds: its calls or PoCL's fail, and the fleet continues without that device.
+ * `selector` names it in a list, and its device name begins with `name`. */
+static void fail_next_to(const char *selector, const char *name, const char *what) {
     char lists[2][128], only[300], failing[256];
-    static const char *const WAYS[] = {"X=" /* nothing more */, "TFM_FAULT_DEAD=1"};
+    static const char *const WAYS[] = {"X=" /* no further setting */, "TFM_FAULT_DEAD=1"};
     const bool brief = runs_slow() || harness_brief();
     const unsigned sample = runs_sample() ? (runs_sample() + 9) / 10 : 6;
-    snprintf(lists[0], sizeof(lists[0]), DEVICES "=pthread,%s", wish);
-    snprintf(lists[1], sizeof(lists[1]), DEVICES "=pthread,basic,%s", wish);
+    snprintf(lists[0], sizeof(lists[0]), DEVICES "=pthread,%s", selector);
+    snprintf(lists[1], sizeof(lists[1]), DEVICES "=pthread,basic,%s", selector);
     snprintf(failing, sizeof(failing), "^%s", name);
     snprintf(only, sizeof(only), "TFM_FAULT_DEVICE=%s", failing);
-    if (brief) { /* a run without a fault takes as long as one with it */
+    if (brief) { /* a fault-free run takes as long */
         fail_call(failing, 3, "clEnqueueNDRangeKernel", (const char *const[]){lists[0], TEXTS "=1", WAYS[1], NULL});
         finish(what);
         return;
@@ -485,7 +484,7 @@ static void fail_beside(const char *wish, const char *name, const char *what) {
         runs_finish(what);
         runs_take_plain();
         const unsigned long calls = runs_plain()->calls;
-        printf("%s is asked %lu times in %s\n", name, calls, lists[i]);
+        printf("%s gets %lu calls in %s\n", name, calls, lists[i]);
         for (unsigned turn = 0; turn < 2 * sample; turn++) {
             const char *const more[] = {lists[i], TEXTS "=1", WAYS[turn / 2 % 2], NULL};
             if (turn % 2 == 0)
@@ -497,13 +496,13 @@ static void fail_beside(const char *wish, const char *name, const char *what) {
     }
 }
 
-/* Mesa's llvmpipe, which is slow, and listed where it is asked for by name. */
+/* Mesa's llvmpipe is slow, and only listed if selected by name. */
 static void test_llvmpipe_next_to_pocl_survives_faults(void **state) {
     (void)state;
     setenv("RUSTICL_ENABLE", "llvmpipe", 1);
     const bool there = listed("llvmpipe", "(rusticl)", NULL);
     if (there)
-        fail_beside("llvmpipe", "llvmpipe", "llvmpipe beside PoCL");
+        fail_next_to("llvmpipe", "llvmpipe", "llvmpipe next to PoCL");
     unsetenv("RUSTICL_ENABLE");
     if (!there) {
         print_message("skipped: no llvmpipe (Debian package mesa-opencl-icd)\n");
@@ -511,7 +510,7 @@ static void test_llvmpipe_next_to_pocl_survives_faults(void **state) {
     }
 }
 
-/* Intel's runtime for CPUs, whose device has the processor's name, which PoCL's have behind their own. */
+/* Intel's CPU runtime: its device has the processor's name; PoCL's devices have it after their own prefix. */
 static void test_intel_runtime_next_to_pocl_survives_faults(void **state) {
     (void)state;
     char processor[256] = "";
@@ -519,7 +518,7 @@ static void test_intel_runtime_next_to_pocl_survives_faults(void **state) {
         print_message("skipped: no runtime of Intel's for CPUs (tests/platforms.sh unpacks one)\n");
         skip();
     }
-    fail_beside("Intel(R) OpenCL", processor, "Intel's runtime beside PoCL");
+    fail_next_to("Intel(R) OpenCL", processor, "Intel's runtime next to PoCL");
 }
 
 int main(int count, char **arguments) {

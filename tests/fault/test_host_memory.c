@@ -1,7 +1,6 @@
-/* Host memory gives out: each place of the library that allocates fails, at the first and at the last time that a call
- * comes by, alone or with all allocations after it. The call must end with TFM_ERROR_MEMORY and a sentence, or do what
- * it does otherwise; leave its output NULL, and no block; and work again afterwards. What jansson allocates does not
- * fail: it ends the program itself then, by an assertion. */
+/* Host allocation failures: each allocation site of the library fails at its first and at its last execution in a call,
+ * alone or with all later allocations. The call must fail with TFM_ERROR_MEMORY and a sentence or succeed, leave its
+ * output NULL, leak no block, and work afterwards. Allocations of jansson do not fail: it would abort. */
 #include <math.h>
 #include "support/demo.h"
 #include "support/harness.h"
@@ -10,14 +9,14 @@
 #include "support/small_model.h"
 #include "tfm/tfm.h"
 
-/* What a call gives: a hash of it, and a sum of what may differ by rounding, since without memory batches are run in
- * pieces. */
+/* A call's result: a hash, and a sum of values that may differ by rounding, because without memory batches are split.
+ */
 typedef struct result {
     uint64_t hash;
     double sum;
 } result;
 
-/* A call, or several that belong together: *sum depends on all that they give. */
+/* A call, or several related ones: *sum depends on all their results. */
 typedef tfm_status (*work_fn)(const void *what, result *sum);
 
 static void add(result *sum, const void *data, size_t bytes) {
@@ -46,7 +45,7 @@ static int try(const char *name, work_fn work, const void *what, size_t number, 
     else if (status != TFM_OK && status != TFM_ERROR_MEMORY)
         fault = "it fails in another way";
     else if (status != TFM_OK && (!strstr(sentence, "memory") || strchr(sentence, '\n')))
-        fault = "its sentence does not say so";
+        fault = "its message does not mention memory";
     else if (left > 0 && !may_keep)
         fault = "it leaks";
     tfm_context_clear_error(harness_context());
@@ -58,12 +57,12 @@ static int try(const char *name, work_fn work, const void *what, size_t number, 
     return fault != NULL;
 }
 
-/* Whoever `may_keep` blocks has a context, which keeps some for the next call, and frees them at its end. */
+/* `may_keep`: a context may cache blocks for the next call and frees them at its end. */
 static void each_failure(const char *name, work_fn work, const void *what, bool may_keep) {
     result want = {0}, again = {0};
     const size_t *numbers, most = harness_brief() ? 60 : SIZE_MAX;
     int bad = 0;
-    harness_ok(work(what, &want)); /* also makes what is made once */
+    harness_ok(work(what, &want)); /* also fills one-time caches */
     failing_record();
     const tfm_status status = work(what, &again);
     const size_t count = failing_places(&numbers), step = count > most ? (count + most - 1) / most : 1;
@@ -232,7 +231,7 @@ static tfm_status read_info(const void *dir, result *sum) {
     return status;
 }
 
-/* Files of each kind, and a model of each kind of stack. */
+/* Files of each format, and a model of each architecture. */
 static void test_model_info_survives_failed_allocations(void **state) {
     (void)state;
     static const char *const NAMES[] = {
@@ -365,7 +364,7 @@ static void test_training_survives_failed_allocations(void **state) {
 static int setup(void **state) {
     if (scratch_setup(state) != 0)
         return -1;
-    tfm_log_set(NULL, NULL, TFM_LOG_ERROR); /* of warnings there would be many */
+    tfm_log_set(NULL, NULL, TFM_LOG_ERROR); /* there would be many warnings */
     return harness_setup(state);
 }
 

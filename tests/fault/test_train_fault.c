@@ -1,5 +1,5 @@
-/* Faults under training: whichever OpenCL call fails, an update is right, or it fails with one sentence, leaves the
- * parameters as they were so that the next attempt can succeed, and leaks nothing. */
+/* Fault injection in training: whichever OpenCL call fails, an update is right, or it fails with one sentence, keeps
+ * the parameters so that a retry can succeed, and leaks nothing. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static bool print(void *user, size_t line, int best, const char *text, double sc
     return puts(text) >= 0;
 }
 
-/* Host copy of the parameters, whatever fails; NULL where it cannot be had. */
+/* Host copy of the parameters; NULL if a call fails. */
 static float *read_values(tfm_trainer *t) {
     float *values = calloc((size_t)t->count, sizeof(*values));
     for (int attempt = 0; values && attempt < 2; attempt++) {
@@ -28,7 +28,7 @@ static float *read_values(tfm_trainer *t) {
     return NULL;
 }
 
-/* One that goes well leaves the thread's sentence as it was, whatever was begun anew in it. */
+/* A successful update must not change the thread's error message, even if it retried a step. */
 static bool update_once(tfm_trainer *t, const tfm_batch *batch) {
     static const char BEFORE[] = "what failed before";
     tfm__fail(TFM_ERROR_INPUT, "%s", BEFORE);
@@ -36,12 +36,12 @@ static bool update_once(tfm_trainer *t, const tfm_batch *batch) {
         return false;
     if (strcmp(tfm_error_message(), BEFORE) == 0)
         return true;
-    fprintf(stderr, "tfm: an update that went well has left a sentence: %s\n", tfm_error_message());
+    fprintf(stderr, "tfm: a successful update has set an error message: %s\n", tfm_error_message());
     puts("spoiled");
     return true;
 }
 
-/* One update, once more after a failure, which must have changed nothing unless it says so. */
+/* One update, with one retry after a failure, which must keep the parameters unless its message says otherwise. */
 static bool update(tfm_trainer *t, const tfm_batch *batch) {
     float *before = read_values(t);
     bool good = before && update_once(t, batch);
@@ -62,7 +62,7 @@ static bool update(tfm_trainer *t, const tfm_batch *batch) {
     return good;
 }
 
-/* The same little run each time. Its parameters, or NULL. */
+/* The same short run each time. Its parameters, or NULL. */
 static float *train(tfm_context *ctx, int64_t *count) {
     tfm_trainer_options o = plain_options();
     tfm_model *model = NULL;
@@ -70,14 +70,14 @@ static float *train(tfm_context *ctx, int64_t *count) {
     float *values = NULL;
     harness_random random = {5};
     int32_t ids[8 * 9], lengths[8];
-    o.epsilon = 1e-3; /* or Adam makes a full step of a gradient that is but rounding */
+    o.epsilon = 1e-3; /* else Adam makes a full step from a gradient of pure rounding noise */
     if (tfm_model_new(&model, ctx, &SMALL) != TFM_OK) {
         tfm_context_clear_error(ctx);
         tfm_model_new(&model, ctx, &SMALL);
     }
     if (model && tfm_trainer_new(&trainer, model, &o) != TFM_OK) {
         tfm_context_clear_error(ctx);
-        tfm_trainer_new(&trainer, model, &o); /* the model is as it was */
+        tfm_trainer_new(&trainer, model, &o); /* the model is unchanged */
     }
     bool good = trainer != NULL;
     for (int i = 0; i < UPDATES && good; i++) {
@@ -93,8 +93,7 @@ static float *train(tfm_context *ctx, int64_t *count) {
     return values;
 }
 
-/* What a run with the argument "again" does: it trains twice, and only one of them can meet the fault; then
- * it translates. */
+/* Argument "again": trains twice, only one of them can hit the fault; then translates. */
 static int again(int most_tokens) {
     char line[1024];
     const char *const lines[] = {line};
@@ -122,7 +121,7 @@ static int again(int most_tokens) {
         status = tfm_model_open(&model, ctx, TFM_ROOT "/apps/demo", NULL);
     if (status == TFM_OK)
         status = tfm_translate(model, lines, 1, &options, print, NULL);
-    if (status != TFM_OK && model) { /* the fault may have waited for this */
+    if (status != TFM_OK && model) { /* the fault may occur here */
         tfm_context_clear_error(ctx);
         status = tfm_translate(model, lines, 1, &options, print, NULL);
     }
@@ -139,7 +138,7 @@ static void add(const char *name, unsigned long number) {
     runs_add_again(title, (const char *const[]){call, only, NULL}, RUNS_RIGHT);
 }
 
-/* The calls of one run's first training, as many as there are, and some of those after it. */
+/* Calls of the first training, and some later ones. */
 static void test_failing_call_of_training_leaves_parameters_unchanged(void **state) {
     (void)state;
     static const struct {
@@ -160,7 +159,7 @@ static void test_failing_call_of_training_leaves_parameters_unchanged(void **sta
     runs_finish("one call of a training run fails");
 }
 
-/* A driver that runs kernels in small groups only: neither the updates nor the translation fail. */
+/* A driver with small work-groups: neither the updates nor the translation fail. */
 static void test_training_runs_in_small_workgroups(void **state) {
     (void)state;
     if (runs_slow())

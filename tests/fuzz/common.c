@@ -1,4 +1,4 @@
-/* What all targets share. */
+/* Code shared by all targets. */
 #include <dirent.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -91,7 +91,7 @@ void fuzz_touch(const void *data, size_t size) {
     unsigned sum = 0;
     for (size_t i = 0; i < size; i++)
         sum += ((const unsigned char *)data)[i];
-    __asm__ volatile("" : : "r"(sum)); /* so that the reads stay */
+    __asm__ volatile("" : : "r"(sum)); /* keeps the compiler from removing the reads */
 }
 
 char *fuzz_source(const char *relative) {
@@ -102,9 +102,9 @@ char *fuzz_source(const char *relative) {
     return path;
 }
 
-/* ---- For libFuzzer, which has main; driver.c calls it too ---- */
+/* ---- Entry points of libFuzzer, which has main; driver.c calls them too ---- */
 
-/* libFuzzer takes exit for a crash of the target, and _exit alone would lose what is printed. */
+/* libFuzzer reports exit as a crash of the target, and _exit does not flush the output. */
 static void end(int code) {
     _exit(fflush(stdout) == 0 ? code : 2);
 }

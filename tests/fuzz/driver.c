@@ -1,9 +1,9 @@
-/* Where there is no libFuzzer: inputs made from seeds by a few kinds of damage, the same ones in every run.
+/* Replacement for libFuzzer: mutates seeds in a few ways, the same ones in every run.
  *
  *     TFM_FUZZ=torch fuzz -max_total_time=20 -artifact_prefix=FOLDER/ SEEDS
  *
- * takes those two of libFuzzer's options. SEEDS is a folder of files; a file is tried by itself, once. The input at
- * hand is in FOLDER/crash-NAME if the program ends by a signal or a sanitizer. */
+ * supports these two of libFuzzer's options. SEEDS is a folder of files; a single file is run once. If a signal or a
+ * sanitizer ends the program, the current input is in FOLDER/crash-NAME. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -61,7 +61,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* In the order of their names, so that runs are alike. */
+/* Sorted by name, so that runs are reproducible. */
 static bool read_seeds(const char *path) {
     struct stat info;
     static char *names[MOST_SEEDS];
@@ -87,7 +87,7 @@ static bool read_seeds(const char *path) {
 
 /* ---- Damage ------------------------------------------------------------------------------------------- */
 
-/* Cuts `old` bytes at `at` out, and makes room for `bytes` there. */
+/* Replaces `old` bytes at `at` by room for `bytes`. */
 static bool make_room(size_t at, size_t old, size_t bytes) {
     if (current_size - old + bytes > LONGEST)
         return false;
@@ -101,7 +101,7 @@ static void put(size_t at, size_t old, const void *bytes, size_t count) {
         memcpy(current + at, bytes, count);
 }
 
-/* A number that is at the end of what fits somewhere, in binary or in digits. */
+/* A boundary value of some integer type, in binary or in digits. */
 static void put_number(size_t at) {
     static const uint64_t NUMBERS[] = {0,
                                        1,
@@ -171,14 +171,14 @@ static void damage(void) {
         put(at, next() & 1 ? some : 0, word, strlen(word));
         break;
     }
-    case 6: /* a part of this one again */
+    case 6: /* repeat a part of this input */
         if (left) {
             uint8_t part[16];
             memcpy(part, current + at, some);
             put(below(current_size), 0, part, some);
         }
         break;
-    case 7: { /* a part of another one */
+    case 7: { /* a part of another seed */
         const input *other = &seeds[below(seed_count)];
         const size_t from = below(other->size), most = other->size - from, count = below(most < 64 ? most : 64);
         put(at, next() & 1 && count <= left ? count : 0, other->data + from, count);
@@ -188,7 +188,7 @@ static void damage(void) {
         if (below(8) == 0)
             current_size = at;
         break;
-    default: { /* many times the same */
+    default: { /* one byte many times */
         uint8_t byte = left ? current[at] : 0, part[256];
         const size_t count = below(sizeof(part));
         memset(part, byte, count);
@@ -227,7 +227,7 @@ int main(int argc, char **argv) {
         else if (strncmp(argv[i], "-artifact_prefix=", 17) == 0)
             prefix = argv[i] + 17;
         else if (argv[i][0] != '-' && !read_seeds(argv[i]))
-            return fprintf(stderr, "%s holds no seeds, or more than there is room for\n", argv[i]), 2;
+            return fprintf(stderr, "%s has no seeds, or too many\n", argv[i]), 2;
     }
     LLVMFuzzerInitialize(&argc, &argv);
     const char *name = fuzz_chosen()->name;
@@ -242,10 +242,10 @@ int main(int argc, char **argv) {
     uint64_t runs = 0;
     clock_gettime(CLOCK_MONOTONIC, &start);
     for (;; runs++) {
-        const bool plain = runs < seed_count; /* each seed as it is, first */
-        /* Damage of what is refused anyway would not come far. */
+        const bool plain = runs < seed_count; /* first each seed, unchanged */
+        /* Mutations of a rejected seed would not get far into the reader. */
         if (seconds > 0 && seed_count > 0 && runs == seed_count && fuzz_taken() == 0)
-            return fprintf(stderr, "%s takes none of its %zu seeds\n", name, seed_count), 1;
+            return fprintf(stderr, "%s accepts none of its %zu seeds\n", name, seed_count), 1;
         const input *s = &seeds[plain ? runs : below(seed_count)];
         current_size = seed_count ? s->size : 0;
         if (current_size)
@@ -258,7 +258,6 @@ int main(int argc, char **argv) {
         try();
     }
     alarm(0);
-    printf("%s: %llu inputs, of which it took %llu\n", name, (unsigned long long)runs,
-           (unsigned long long)fuzz_taken());
+    printf("%s: %llu inputs, %llu accepted\n", name, (unsigned long long)runs, (unsigned long long)fuzz_taken());
     return 0;
 }

@@ -1,7 +1,7 @@
-/* Readers of files and text, given whatever bytes: none may crash, hang, leak, or read where nothing is.
+/* Fuzzing of file and text readers: arbitrary bytes must not crash, hang, leak or read out of bounds.
  *
- * A target is a function like libFuzzer's LLVMFuzzerTestOneInput: it takes any bytes and keeps nothing. libFuzzer
- * drives them where clang has it, and driver.c where not; run.sh does both. */
+ * A target is a function like libFuzzer's LLVMFuzzerTestOneInput. libFuzzer runs it if clang has it, else driver.c;
+ * run.sh supports both. */
 #ifndef TFM_TESTS_FUZZ_H
 #define TFM_TESTS_FUZZ_H
 
@@ -11,39 +11,38 @@
 
 typedef struct fuzz_target {
     const char *name;
-    bool (*run)(const uint8_t *data, size_t size); /* Whether the reader took the bytes for what they should be. */
-    void (*seed)(const char *path); /* Writes a good input, where no file of the tests is one; or NULL. */
+    bool (*run)(const uint8_t *data, size_t size); /* Whether the reader accepted the bytes. */
+    void (*seed)(const char *path);                /* Writes a valid input if the tests have no such file; or NULL. */
 } fuzz_target;
 
-/* By name, the last of them nameless. */
+/* Ends with a target without a name. */
 extern const fuzz_target fuzz_weights[], fuzz_model[], fuzz_folders[], fuzz_text[], fuzz_train[], fuzz_apps[];
 
-/* The target that the environment's TFM_FUZZ names. LLVMFuzzerInitialize has chosen it. */
+/* The target named by TFM_FUZZ, set by LLVMFuzzerInitialize. */
 const fuzz_target *fuzz_chosen(void);
 
-/* How many inputs the target has taken. */
+/* Number of inputs that the target accepted. */
 uint64_t fuzz_taken(void);
 
-/* What libFuzzer calls, and driver.c too. The first is called once, before any input: without TFM_FUZZ in the
- * environment it prints the names of all targets and ends the program; with TFM_FUZZ_SEED too it writes the target's
- * own seed to that path, if it has one, and ends the program. */
+/* Called by libFuzzer and driver.c; the first once, before any input. Without TFM_FUZZ it prints the names of all
+ * targets and exits; with TFM_FUZZ_SEED it writes the target's own seed to that path, if there is one, and exits. */
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Makes or replaces a file in a folder of this process; the path is good until the next call but three. */
+/* Writes a file in a folder of this process; the path is valid until the fourth next call. */
 const char *fuzz_file(const char *name, const void *data, size_t size);
 const char *fuzz_folder(void);
-/* Removes the files in it. */
+/* Removes the files in the folder. */
 void fuzz_folder_empty(void);
 
-/* Several files in one input: what is before the next NUL, with a NUL after it in memory of its own, for free(). *data
- * and *size are moved on to what follows. */
+/* Splits off one of several files in an input: a NUL-terminated copy of the bytes before the next NUL, for free().
+ * Advances *data and *size. */
 char *fuzz_part(const uint8_t **data, size_t *size, size_t *bytes);
 
-/* A copy of just these bytes, so that the sanitizers see a step beyond them; for free(). */
+/* An exact copy, so that the sanitizers detect reads past the end; for free(). */
 uint8_t *fuzz_copy(const uint8_t *data, size_t size);
 
-/* Looks at every byte. */
+/* Reads every byte. */
 void fuzz_touch(const void *data, size_t size);
 
 /* A path in the source tree; for free(). */

@@ -1,4 +1,4 @@
-/* What the program reads: recipes of runs, their reports, and documents. */
+/* Files that the program reads: recipes and reports of training runs, documents. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "fuzz.h"
 #include "train/train.h"
 
-/* The program says on standard error what is wrong; nobody reads it here. */
+/* Discards the program's error messages. */
 static int quiet(void) {
     fflush(stderr);
     const int old = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY);
@@ -51,13 +51,13 @@ static bool reports(const uint8_t *data, size_t size) {
             free(smooth.points);
         }
     loud(old);
-    const bool good = c.last >= 0; /* damaged lines are left out, which may be all */
+    const bool good = c.last >= 0; /* damaged lines are skipped, maybe all */
     curves_free(&c);
     return good;
 }
 
 /* A text with its words in another order. */
-static char *turned(const char *text) {
+static char *reordered(const char *text) {
     const char *middle = strchr(text + strlen(text) / 2, ' ');
     char *out = malloc(strlen(text) + 2);
     if (out && middle)
@@ -69,7 +69,7 @@ static char *turned(const char *text) {
 
 static char *document_put(const document_kind *kind, void *content, bool turn) {
     for (size_t i = 0; i < kind->count(content); i++) {
-        char *text = turn ? turned(kind->text(content, i)) : strdup(kind->text(content, i));
+        char *text = turn ? reordered(kind->text(content, i)) : strdup(kind->text(content, i));
         if (!text || !kind->put(content, i, text, NULL))
             abort();
         free(text);
@@ -79,7 +79,7 @@ static char *document_put(const document_kind *kind, void *content, bool turn) {
     return out;
 }
 
-/* A document whose texts are translated to themselves, which leaves every byte; and with words in another order. */
+/* A document translated to itself keeps every byte; also with words in another order. */
 static bool document_of(const document_kind *kind, const uint8_t *data, size_t size) {
     size_t bytes;
     char *text = fuzz_part(&data, &size, &bytes);
@@ -105,7 +105,7 @@ static bool html(const uint8_t *data, size_t size) {
     return document_of(&document_html, data, size);
 }
 
-/* Translated to themselves, subtitles come back byte for byte; and other translations are written. */
+/* Subtitles translated to themselves keep every byte; other translations can be written. */
 static bool subtitles_of(const document_kind *kind, const uint8_t *data, size_t size) {
     size_t bytes;
     char *text = fuzz_part(&data, &size, &bytes), *out = NULL;

@@ -1,5 +1,4 @@
-/* Directories of which several files belong together: models, tokenizers of Hugging Face's, and sentence-transformers.
- */
+/* Directories with several related files: models, Hugging Face tokenizers, sentence-transformers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +7,7 @@
 #include "model/tasks/embedder.h"
 
 static tfm_context *device(void) {
-    static tfm_context *ctx; /* for as long as the program runs */
+    static tfm_context *ctx; /* until the program exits */
     if (!ctx && tfm_context_open(&ctx, NULL) != TFM_OK) {
         fprintf(stderr, "%s\n", tfm_error_message());
         abort();
@@ -18,8 +17,8 @@ static tfm_context *device(void) {
 
 /* ---- Models ------------------------------------------------------------------------------------------- */
 
-/* config.json, a NUL, and model.safetensors: what is told of them and what is opened, which must agree, and the same of
- * what quantizing makes of them. Nothing is run: kernels would be built for each input. */
+/* config.json, a NUL, and model.safetensors: the model's info and the opened model must agree, also after quantization.
+ * Nothing is run, because kernels would be built for each input. */
 static bool model(const uint8_t *data, size_t size) {
     static const tfm_model_options OPTIONS = {.no_tokenizer = true};
     static const char *const FILES[] = {"config.json", "model.safetensors", ""};
@@ -45,7 +44,7 @@ static bool model(const uint8_t *data, size_t size) {
         if (i == 0 && (!good[0] || tfm_model_quantize(path, fuzz_folder(), TFM_I8) != TFM_OK))
             break;
     }
-    for (size_t i = 0; i < TFM__COUNT(FILES); i++) { /* the folder itself is the last */
+    for (size_t i = 0; i < TFM__COUNT(FILES); i++) { /* the last one is the folder */
         snprintf(path, sizeof(path), "%s/bytes/%s", fuzz_folder(), FILES[i]);
         remove(path);
     }
@@ -54,7 +53,7 @@ static bool model(const uint8_t *data, size_t size) {
 
 /* ---- Tokenizers --------------------------------------------------------------------------------------- */
 
-/* A text to ids and back, by itself, as one of two, and in a language. */
+/* A text to token ids and back: alone, as one of a pair, and in a language. */
 static void use(const tfm_tokenizer *tokenizer, const char *text, size_t bytes) {
     const tfm_encode_options ways[] = {{0},
                                        {.no_special_tokens = true},
@@ -80,7 +79,7 @@ static void use(const tfm_tokenizer *tokenizer, const char *text, size_t bytes) 
     }
 }
 
-/* Puts parts of the input into files; the last file takes what is left. The part for NULL is a text. */
+/* Writes parts of the input to files; the last file gets the rest. The part for NULL is a text. */
 static bool open_files(const uint8_t *data, size_t size, const char *const *names, size_t count) {
     char *text = NULL;
     size_t bytes, text_bytes = 0;
@@ -120,13 +119,13 @@ static bool older_pairs(const uint8_t *data, size_t size) {
     return open_files(data, size, NAMES, TFM__COUNT(NAMES));
 }
 
-/* A model of SentencePiece's has NULs in it, so it comes last. */
+/* A SentencePiece model contains NULs, so it comes last. */
 static bool older_pieces(const uint8_t *data, size_t size) {
     static const char *const NAMES[] = {"tokenizer_config.json", NULL, "sentencepiece.bpe.model"};
     return open_files(data, size, NAMES, TFM__COUNT(NAMES));
 }
 
-/* With a vocabulary of its own, for M2M-100. */
+/* With a separate vocabulary file, for M2M-100. */
 static bool older_both(const uint8_t *data, size_t size) {
     static const char *const NAMES[] = {"tokenizer_config.json", NULL, "vocab.json", "sentencepiece.bpe.model"};
     return open_files(data, size, NAMES, TFM__COUNT(NAMES));
@@ -135,7 +134,7 @@ static bool older_both(const uint8_t *data, size_t size) {
 /* ---- sentence-transformers ---------------------------------------------------------------------------- */
 
 static tfm_model *encoder(void) {
-    static tfm_model *opened; /* for as long as the program runs */
+    static tfm_model *opened; /* until the program exits */
     char *dir = opened ? NULL : fuzz_source("tests/golden/embedder/0_Transformer");
     if (!opened && tfm_model_open(&opened, device(), dir, NULL) != TFM_OK) {
         fprintf(stderr, "%s\n", tfm_error_message());
@@ -156,7 +155,7 @@ static void copy_weights(void) {
     fuzz_file("2_Dense/model.safetensors", bytes, size);
 }
 
-/* modules.json, the configurations of the pooling and of a layer, and those of texts, with NULs between them. */
+/* modules.json and the configuration files of pooling, a layer and texts, with NULs between them. */
 static bool modules(const uint8_t *data, size_t size) {
     static const char *const NAMES[] = {"modules.json", "1_Pooling/config.json", "2_Dense/config.json",
                                         "0_Transformer/sentence_bert_config.json", "config_sentence_transformers.json"};

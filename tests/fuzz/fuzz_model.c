@@ -1,4 +1,4 @@
-/* The other files of a model's directory. */
+/* Other files of a model directory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static bool config(const uint8_t *data, size_t size) {
 }
 
 #ifdef TFM_YAML
-/* The configuration inside a model of Marian's, and the file beside it, a NUL between them. */
+/* The configuration inside a Marian model, and its decoder configuration file, with a NUL between them. */
 static bool marian(const uint8_t *data, size_t size) {
     static const float TABLE[8] = {1};
     size_t bytes;
@@ -46,7 +46,7 @@ static bool marian(const uint8_t *data, size_t size) {
     memcpy(file + 80, "Wemb\0special:model.yml", 23);
     memcpy(file + 103, DIMS, 8);
     memcpy(file + 111, &dim, 4);
-    memcpy(file + 123, TABLE, sizeof(TABLE)); /* after no space */
+    memcpy(file + 123, TABLE, sizeof(TABLE)); /* the table has no padding */
     memcpy(whole, file, 155);
     memcpy(whole + 155, text, bytes + 1);
     fuzz_folder_empty();
@@ -117,7 +117,7 @@ static bool vocab(const uint8_t *data, size_t size) {
     return good;
 }
 
-/* What the check lets through goes to SentencePiece, and that must bear it. */
+/* Models that pass the check must not crash SentencePiece. */
 static bool spm(const uint8_t *data, size_t size) {
     uint8_t *copy = fuzz_copy(data, size);
     tfm__spm *model = NULL;

@@ -1,4 +1,4 @@
-/* Lines of text. */
+/* Text files and lines. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "tfm/metrics.h"
 #include "tfm/text.h"
 
-/* A file of lines, and each of them as a TSV's. */
+/* A file of lines, each of them also read as TSV. */
 static bool lines(const uint8_t *data, size_t size) {
     tfm__line_reader reader;
     bool more = true, good = tfm__line_reader_open(&reader, fuzz_file("lines", data, size), 0) == TFM_OK;
@@ -55,7 +55,7 @@ static void yaml_seed(const char *path) {
 }
 #endif
 
-/* The words that BLEU counts, and Unicode's rules for them. */
+/* Word splitting of BLEU, and the Unicode rules for it. */
 static bool words(const uint8_t *data, size_t size) {
     char *copy = (char *)fuzz_copy(data, size), *apart = NULL, *small = NULL;
     size_t bytes, at = 0, word;
@@ -107,7 +107,7 @@ static bool metrics(const uint8_t *data, size_t size) {
 }
 
 static tfm_tokenizer *opened(void) {
-    static tfm_tokenizer *tokenizer; /* for as long as the program runs */
+    static tfm_tokenizer *tokenizer; /* until the program exits */
     char *dir = tokenizer ? NULL : fuzz_source("tests/golden/untied-gelu-bf16");
     if (!tokenizer && tfm_tokenizer_open(&tokenizer, dir) != TFM_OK)
         abort();
@@ -115,7 +115,7 @@ static tfm_tokenizer *opened(void) {
     return tokenizer;
 }
 
-/* Text to ids and back. */
+/* Text to token ids and back. */
 static bool tokens(const uint8_t *data, size_t size) {
     char *copy = (char *)fuzz_copy(data, size), *text = NULL;
     int32_t *ids = NULL;

@@ -1,4 +1,4 @@
-/* What a training run reads back. */
+/* Files that a training run reads again on resume. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "tfm/train.h"
 #include "train/trainer.h"
 
-/* For as long as the program runs. */
+/* Until the program exits. */
 static tfm_data *data_of_run;
 static tfm_trainer *trainer_of_run;
 
@@ -48,7 +48,7 @@ static void open_run(bool with_trainer) {
         abort();
 }
 
-/* Six numbers of eight bytes: a place in the data. */
+/* A position in the data: six 8-byte integers. */
 static bool position(const uint8_t *data, size_t size) {
     tfm_data_position at = {0};
     tfm_batch batch;
@@ -61,7 +61,7 @@ static bool position(const uint8_t *data, size_t size) {
     return good;
 }
 
-/* The header of a checkpoint. Numbers that are all 0 follow, and a good seal, or nothing else would be looked at. */
+/* The header of a checkpoint, completed by zero parameters and a valid checksum, else the reader stops early. */
 static bool checkpoint(const uint8_t *data, size_t size) {
     open_run(true);
     const size_t numbers = 3 * (size_t)trainer_of_run->count * sizeof(float); /* the parameters and two moments */
@@ -80,7 +80,7 @@ static bool checkpoint(const uint8_t *data, size_t size) {
     return good;
 }
 
-/* The header of a checkpoint that the library has written. */
+/* The header of a checkpoint written by the library. */
 static void checkpoint_seed(const char *path) {
     uint8_t size[8];
     open_run(true);

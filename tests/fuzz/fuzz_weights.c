@@ -1,4 +1,4 @@
-/* Files of weights, and packs of kernels. */
+/* Weight files and kernel packs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static bool marian_bin(const uint8_t *data, size_t size) {
     return read_by(&tfm__marian_bin_reader, data, size);
 }
 
-/* A pickle without its archive, whose storages nobody finds. */
+/* A pickle without its archive, so without storages. */
 static bool pickle(const uint8_t *data, size_t size) {
     uint8_t *copy = fuzz_copy(data, size);
     tfm__torch state = {.path = "pickle"};
@@ -90,7 +90,7 @@ static bool zip(const uint8_t *data, size_t size) {
     return good;
 }
 
-/* A table, a matrix and a bias, the first two quantised, and a configuration. */
+/* An embedding table, a matrix and a bias, the first two quantized, and a configuration. */
 static void marian_seed(const char *path) {
     static const struct {
         const char *name;
@@ -115,14 +115,14 @@ static void marian_seed(const char *path) {
             file[at++] = (unsigned char)*c;
     for (size_t i = 0; i < 8; i++, at += 4)
         file[at] = (unsigned char)ITEMS[i / 2].dims[i % 2];
-    at += 8; /* no space before the numbers */
+    at += 8; /* no padding before the numbers */
     memcpy(file + at, NUMBERS, sizeof(NUMBERS));
     FILE *out = fopen(path, "wb");
     if (!out || fwrite(file, 1, at + sizeof(NUMBERS), out) != at + sizeof(NUMBERS) || fclose(out) != 0)
         abort();
 }
 
-/* A shortlist for vocabularies of 3 and 16, whose checksum is made right: no damage would pass it. */
+/* A shortlist for vocabularies of 3 and 16 words; the checksum is corrected, else mutations would not pass it. */
 static void seal_shortlist(uint8_t *file, size_t size) {
     uint64_t sum = 0, word;
     for (size_t i = 16; i + 8 <= size; i += 8) {
@@ -166,7 +166,7 @@ static bool shortlist(const uint8_t *data, size_t size) {
     return true;
 }
 
-/* The index of a directory with two files in shards, which have one tensor each. */
+/* The index of a directory with two shards of one tensor each. */
 static bool shards(const uint8_t *data, size_t size) {
     static const char HEADER[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
     uint8_t file[8 + sizeof(HEADER)] = {sizeof(HEADER) - 1}; /* the header's size, the header, a byte of the tensor */
@@ -184,7 +184,7 @@ static bool shards(const uint8_t *data, size_t size) {
     return good;
 }
 
-/* A pack of kernels: its list, whose hash is made right, a NUL, and the binaries. */
+/* A kernel pack: its list with a corrected hash, a NUL, and the binaries. */
 static bool pack(const uint8_t *data, size_t size) {
     size_t bytes;
     char *list = fuzz_part(&data, &size, &bytes);

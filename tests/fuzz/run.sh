@@ -1,9 +1,9 @@
-# Gives every reader damaged files for a while: fuzz.h.
+# Fuzzes every reader for a while (fuzz.h).
 #     sh tests/fuzz/run.sh SECONDS [TARGET...]
-# TFM_FUZZ_BUILD is a build folder whose fuzzers are taken, such as build/sanitized. Without it they are built in
-# build/fuzz: with clang's libFuzzer, which looks for new ways through the code, where clang has that, else with gcc.
-# A line for each target; the exit code says whether all is well. What broke one is in build/fuzz-found/crash-...: put it
-# into tests/fuzz/seeds/TARGET when the reader is mended.
+# TFM_FUZZ_BUILD: a build folder with fuzzers, such as build/sanitized. Without it they are built in build/fuzz: with
+# clang's libFuzzer (coverage-guided) if available, else with gcc.
+# Prints one line for each target; the exit code is 1 if one fails. The failing input is build/fuzz-found/crash-...:
+# copy it to tests/fuzz/seeds/TARGET when the reader is fixed.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 root=$PWD
@@ -32,9 +32,9 @@ if [ -z "$build" ]; then
     ninja -C "$build" --quiet tests/fuzz/fuzz || exit 1
 fi
 fuzz=$build/tests/fuzz/fuzz
-[ -x "$fuzz" ] || { say "$fuzz is not there: build it with -Dtests=true"; exit 1; }
+[ -x "$fuzz" ] || { say "$fuzz does not exist: build it with -Dtests=true"; exit 1; }
 
-# join OUT FILE...: files with a NUL between them, as a target takes several
+# join OUT FILE...: concatenates files with a NUL between them
 join() {
     out=$1
     shift
@@ -45,7 +45,7 @@ join() {
     done
 }
 line="I'm <mask> naïve in ﬁve 日本 harbours."
-# older FOLDER NAME...: of each tokenizer that has such files, with its configuration and a text before them
+# older FOLDER NAME...: for each tokenizer with these files: its configuration, a text and the files
 older() {
     older=$1
     shift
@@ -63,7 +63,7 @@ older() {
         fi
     done
 }
-# seeds TARGET: into a folder of its own, from the files that the other tests have
+# seeds TARGET: fills a folder for the target with files of other tests
 seeds() {
     into=$corpus/$1
     golden=$root/tests/golden
@@ -115,15 +115,15 @@ seeds() {
     recipe) cp "$root/apps/demo/recipe.json" "$into" ;;
     reports) head -n 40 "$root/apps/demo/train.jsonl" >"$into/demo" ;;
     esac
-    # What the target writes itself, what was made for it, and what once broke it.
-    TFM_FUZZ=$1 TFM_FUZZ_SEED="$into/own" "$fuzz" || say "$1: it cannot write its seed"
+    # Seeds from the target itself, handmade ones, and former crashes.
+    TFM_FUZZ=$1 TFM_FUZZ_SEED="$into/own" "$fuzz" || say "$1: cannot write its seed"
     if [ -d "$root/tests/fuzz/seeds/$1" ]; then
         cp "$root/tests/fuzz/seeds/$1"/* "$into"
     fi
 }
 
-# One OpenCL driver is enough. The leak checker is told which drivers keep what they made for as long as the program
-# runs; but Mesa's are unloaded before it looks, and what they kept can no longer be told by their name.
+# One OpenCL driver is enough. lsan.supp names drivers with memory that lives until exit; but Mesa's are unloaded before
+# the leak check, and then their leaks cannot be matched by name.
 if [ -z "${OCL_ICD_VENDORS:-}" ] && [ -e /etc/OpenCL/vendors/pocl.icd ]; then
     export OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
 fi
@@ -141,8 +141,8 @@ fi
 for target; do
     seeds "$target"
     rm -f "$found"/report.*
-    # The training text is read ahead by a thread. A look for leaks while it runs may take for one what it is just handing
-    # on, which no run repeats; so for these two there is one look, when the program ends.
+    # A thread reads the training text ahead. A leak check at that moment may report data in transfer, which is not
+    # reproducible, so these two targets have one leak check, at exit.
     case $target in
     position | checkpoint) leaks=0 ;;
     *) leaks=1 ;;

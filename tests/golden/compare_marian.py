@@ -1,13 +1,12 @@
 """Compares a directory in Marian layout, run by transformers in fp32, with goldens or with any output.
 
-    python compare_marian.py DIR                                  with the goldens that lie in DIR
-    python compare_marian.py DIR --src test.src --beam4 out.txt   with what another program wrote
+    python compare_marian.py DIR                                  with the goldens in DIR
+    python compare_marian.py DIR --src test.src --beam4 out.txt   with another program's output
     python compare_marian.py DIR --src test.src --show            prints source, greedy, beam 4 and score
 
-Reads golden.safetensors (`i.source_ids`, `i.decoder_input_ids`, `i.encoder_output`, `i.logits`), texts of one
-line per source line, and scores as `score<TAB>tokens`. Also checks that MarianTokenizer gives the ids that
-marian_reference.py gives. Exit code 1 if anything differs.
-"""
+Reads golden.safetensors (`i.source_ids`, `i.decoder_input_ids`, `i.encoder_output`, `i.logits`), texts with one line
+per source line, and scores as `score<TAB>tokens`. Also checks that MarianTokenizer and marian_reference.py give the
+same token ids. Exit code 1 if anything differs."""
 
 import argparse
 import sys
@@ -82,12 +81,12 @@ def main():
         parser.add_argument(f"--{name}", type=Path)
     parser.add_argument("--lines", type=int, help="only the first N lines")
     parser.add_argument("--alpha", type=float, default=0.6)
-    parser.add_argument("--hf", action="store_true", help="scores divided by n^alpha, as Hugging Face does")
+    parser.add_argument("--hf", action="store_true", help="scores divided by n^alpha, as in Hugging Face transformers")
     parser.add_argument("--tolerance", type=float, default=1e-4)
     parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
     folder = options.directory
-    if not options.src:  # everything from the directory
+    if not options.src:  # all files from the directory
         options.src = first(folder, "test.src") or first(folder, "test.*")
         options.golden = options.golden or folder / "golden.safetensors"
         options.greedy = options.greedy or first(folder, "greedy.*")

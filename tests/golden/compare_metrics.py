@@ -1,8 +1,8 @@
-"""Compares `tfm eval` with sacreBLEU on files of translations: every tokenizer, letters as they are and small.
+"""Compares `tfm eval` with sacreBLEU on files of translations: every tokenizer, cased and lower-cased.
 
     python compare_metrics.py PROGRAM HYPOTHESES REFERENCES
 
-Prints a line for each setting, and fails where a score differs by 0.01 or a count by anything.
+Prints a line for each setting, and fails if a score differs by 0.01 or any count differs.
 """
 import json
 import subprocess

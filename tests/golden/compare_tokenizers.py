@@ -2,8 +2,8 @@
 
     python compare_tokenizers.py BUILD/tests/tokenize DIRECTORY FILE...
 
-DIRECTORY has a tokenizer.json, or older files, which transformers reads then. Prints how many lines differ, the first few of
-them, and how many lines a second either encodes on one core."""
+DIRECTORY has a tokenizer.json, or older files, which are read by transformers. Prints the number of different lines,
+the first few of them, and the lines per second of both on one core."""
 
 import os
 import subprocess

@@ -1,7 +1,8 @@
-"""What the models that write learn for a second or two: chains of tokens, so that what they write is not one token for ever.
+"""Training data of generating models: chains of tokens, learned in a second or two, so that output is not a single
+repeated token.
 
-Each token has a likely follower, which may be the end. In texts, which of two tables says so depends on the first token;
-what is written for a source has tokens of the source between.
+Each token has a likely follower, which may be EOS. In texts, the first token selects one of two follower tables; in
+translations, tokens of the source are mixed in.
 """
 
 import math
@@ -19,7 +20,7 @@ class Chains:
         self.tokens = [i for i in range(config.vocab_size) if i != config.pad_token_id]
         self.inner = [i for i in self.tokens if i not in self.ends]
         self.follower = [dict(zip(self.tokens, rng.sample(self.tokens, len(self.tokens)), strict=True)) for _ in range(2)]
-        for follower in self.follower:  # one token in twenty is the last
+        for follower in self.follower:  # one token in twenty ends the text
             for token in rng.sample(self.tokens, len(self.tokens) // 20 + 1):
                 follower[token] = rng.choice(self.ends)
 
@@ -33,7 +34,7 @@ class Chains:
         return ids
 
     def pair(self):
-        """A source, and what is written for it."""
+        """A source and its target."""
         source = [self.rng.choice(self.tokens) for _ in range(self.rng.randint(2, 9))]
         written = self.chain(source[0], 0, source, 0.5)
         return source, ([self.first] if self.first is not None else []) + written
@@ -49,7 +50,7 @@ def padded(rows, filler):
 
 
 def batch_of(chains, config):
-    """-> (inputs of the model, labels)"""
+    """-> (model inputs, labels)"""
     if not config.is_encoder_decoder:
         rows = [chains.text() for _ in range(ROWS)]
         return {"input_ids": padded([r[:-1] for r in rows], 0)}, padded([r[1:] for r in rows], -100)

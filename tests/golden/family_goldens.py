@@ -1,4 +1,4 @@
-"""What transformers computes for a case: golden.safetensors (tensors) and golden.json (ids)."""
+"""transformers' results for a case: golden.safetensors (tensors) and golden.json (token ids)."""
 
 import copy
 import json
@@ -15,13 +15,14 @@ from marian_reference import beam_steps, hf_penalty
 
 NEW_TOKENS, BEAM, PROMPTS = 20, 4, 50
 NOISE, TRIALS = 1e-3, 3
-LENGTHS = [1, 2, 3, 5, 6, 8, 11, 14, 17, 24]  # of prompts
+LENGTHS = [1, 2, 3, 5, 6, 8, 11, 14, 17, 24]  # prompt lengths
 SOURCE_LENGTHS = [2, 3, 4, 5, 7, 9, 11, 13, 16, 18]
 AT_ONCE = 6  # prompts of one length
 
 
 class Shake(LogitsProcessor):
-    """Noise on the logits of all rows but the first of TRIALS + 1 equal prompts: what it changes is no golden."""
+    """Adds noise to the logits of all rows except the first of TRIALS + 1 equal prompts; results that it changes are no
+    goldens."""
 
     def __init__(self, beams, seed):
         self.beams, self.generator = beams, torch.Generator().manual_seed(seed)
@@ -39,28 +40,28 @@ def ends_of(model):
 
 
 def written(model, row, prompt):
-    """The new tokens of a row of generate's, with the end, without what fills the row up after it."""
+    """The new tokens of a row of generate(), with EOS, without padding."""
     ids = row[1 if model.config.is_encoder_decoder else len(prompt) :].tolist()
     end = next((i for i, token in enumerate(ids) if token in ends_of(model)), len(ids))
     return ids[: end + 1]
 
 
 def by_length(model):
-    """How rotations depend on the length of a text: "dynamic", "longrope", or None."""
+    """The length-dependent RoPE type: "dynamic", "longrope", or None."""
     rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
     kinds = {r.get("rope_type") for r in [rope, *rope.values()] if isinstance(r, dict)}
     return next((kind for kind in ("dynamic", "longrope") if kind in kinds), None)
 
 
 def forget(model):
-    """A dynamic rotation keeps that of the longest text so far, until it sees a short one."""
+    """Dynamic RoPE keeps the frequencies of the longest text so far, until it sees a short one."""
     if by_length(model) == "dynamic":
         with torch.no_grad():
             model(torch.tensor([[0]]), use_cache=False)
 
 
 def generate(model, rows, beams, stopping=False, processors=None):
-    """stopping None: as the model's generation_config.json says."""
+    """stopping None: as in the model's generation_config.json."""
     rows = torch.tensor(rows)
     forget(model)
     rules = {} if stopping is None else {"early_stopping": stopping, "length_penalty": 1.0}
@@ -73,7 +74,7 @@ def generate(model, rows, beams, stopping=False, processors=None):
 
 
 def stable(model, prompts, beams, stopping, seed):
-    """The results of equally long prompts; None for one that noise changes."""
+    """The results of prompts of equal length; None for one that noise changes."""
     rows = [p for p in prompts for _ in range(TRIALS + 1)]
     out = generate(model, rows, beams, stopping, [Shake(beams, seed)])
     found = [written(model, row, prompt) for row, prompt in zip(out, rows, strict=True)]
@@ -82,7 +83,7 @@ def stable(model, prompts, beams, stopping, seed):
 
 
 def forbid(model, log_probs, step, beginnings):
-    """What is forced has log p 0, what is forbidden -inf; the rest is not made more probable for it."""
+    """Forced tokens get log p 0, banned ones -inf; the others are not renormalized."""
     rules = model.generation_config
     for *before, last in getattr(rules, "bad_words_ids", None) or []:
         for row, ids in enumerate(beginnings):
@@ -101,7 +102,7 @@ def beginning(model, prompt):
 
 
 def logits_of(model, prompts, counts, rows):
-    """Without a cache. rows: equally long, counts[i] of them for prompts[i]."""
+    """Without a KV cache. rows: equal lengths, counts[i] of them for prompts[i]."""
     inputs = {"input_ids": torch.tensor(rows)}
     if model.config.is_encoder_decoder:
         sources = [p for p, n in zip(prompts, counts, strict=True) for _ in range(n)]
@@ -112,7 +113,7 @@ def logits_of(model, prompts, counts, rows):
 
 
 def own_searches(model, prompts):
-    """What the search of marian_reference gives for equally long prompts, in step with each other."""
+    """The results of marian_reference's search for prompts of equal length, in lockstep."""
     searches = {i: beam_steps(BEAM, NEW_TOKENS, hf_penalty(1.0), ends_of(model)) for i in range(len(prompts))}
     waiting = {i: next(search) for i, search in searches.items()}
     found = [None] * len(prompts)
@@ -134,8 +135,8 @@ def own_searches(model, prompts):
 
 
 def greedy_without_cache(model, prompt, ids):
-    """Whether each of these ids is what follows most probably on those before it. With a dynamic rotation that need not
-    be, since keys keep the rotation of when they were made; nor with "longrope", but for Phi-3, which begins again."""
+    """Whether each token id is the most probable one after its prefix. Not always true with dynamic RoPE, because
+    cached keys keep their old rotation; nor with "longrope", except for Phi-3, which recomputes the cache."""
     start = beginning(model, prompt)
     if by_length(model) and model.config.model_type != "phi3":
         return True
@@ -150,7 +151,7 @@ def greedy_without_cache(model, prompt, ids):
 
 
 class WithoutPad:
-    """Within it, PAD is left out of the distribution."""
+    """Within it, PAD has probability 0."""
 
     def __init__(self, model):
         self.model = model
@@ -177,8 +178,8 @@ def draw_ids(model, rng, length, pad):
 
 
 def entries_of(model, prompts, seed):
-    """What golden.json says of equally long prompts, those left out that noise changes; and how many differ without the
-    cache, which are left out too."""
+    """golden.json's entries of prompts of equal length, except the ones that noise changes or that differ without the
+    cache; and the number of the latter."""
     results = [stable(model, prompts, *how, seed=seed) for how in ((1, False), (BEAM, False), (BEAM, "never"))]
     kept = [(p, *found) for p, *found in zip(prompts, *results, strict=True) if None not in found]
     prompts = [p for p, *_ in kept]
@@ -205,7 +206,7 @@ def entries_of(model, prompts, seed):
 
 
 def ruled_entries_of(model, prompts, seed):
-    """The same where generation_config.json has rules of its own."""
+    """The same for a case with its own rules in generation_config.json."""
     results = [stable(model, prompts, beams, None, seed) for beams in (1, BEAM)]
     kept = [(p, *found) for p, *found in zip(prompts, *results, strict=True) if None not in found]
     return [{"ids": p, "greedy": greedy, "beam4": beam} for p, greedy, beam in kept], 0
@@ -244,12 +245,12 @@ def i32(ids):
 
 
 def may_be_compared(logits):
-    """Whether no row is one number that is next to 0: a row is measured by its largest."""
+    """Whether no row is a single number close to 0: tolerances are relative to the largest of a row."""
     return logits is None or logits.dim() > 2 or logits.shape[-1] > 1 or bool(logits.abs().min() > 0.05 * logits.abs().max())
 
 
 def encoder_tensors(model, case, rng):
-    """A batch of six, padded at the right."""
+    """A batch of six with right padding."""
     pad = model.config.pad_token_id
     most = min(17, getattr(model.config, "max_position_embeddings", 25) - 8)
     lengths = case.get("lengths") or [most, 1, 5, 9, 2, 12]
@@ -264,7 +265,7 @@ def encoder_tensors(model, case, rng):
         if may_be_compared(getattr(whole, "logits", None)):
             break
     else:
-        raise SystemExit("each of 100 draws of rows has a logit next to 0")
+        raise SystemExit("each of 100 random sets of rows has a logit close to 0")
     tensors = {}
     for i, n in enumerate(lengths):
         tensors[f"{i}.source_ids"] = i32(rows[i])
@@ -299,7 +300,7 @@ def decoder_tensors(model, prompts):
 
 
 def chosen(prompts):
-    """Four of different lengths, the longest with them."""
+    """Four of different lengths, including the longest."""
     by_length = {len(p["ids"]): p["ids"] for p in reversed(prompts)}
     lengths = sorted(by_length)
     return [by_length[n] for n in dict.fromkeys([lengths[-1], lengths[0], lengths[len(lengths) // 2], lengths[-3]])]
@@ -309,20 +310,20 @@ def chosen(prompts):
 
 
 def kind_of(model):
-    if model.config.is_encoder_decoder and model.can_generate():  # T5's encoder alone has T5's configuration
+    if model.config.is_encoder_decoder and model.can_generate():  # T5's encoder-only model has T5's configuration
         return "encoder-decoder"
     return "decoder" if model.can_generate() else "encoder"
 
 
 def same_as_made(model, case, made, tensors):
-    """What the folder holds is the model that was made, to the rounding of its dtype."""
+    """The stored model equals the created one, within the rounding of its dtype."""
     ids = torch.tensor([tensors.get("0.source_ids", tensors.get("0.decoder_input_ids")).tolist()])
     more = {"decoder_input_ids": ids} if kind_of(model) == "encoder-decoder" else {}
     rounded = copy.deepcopy(made)
     with torch.no_grad():
         for name, p in rounded.named_parameters():
             computed = "Sinusoidal" in type(rounded.get_submodule(name.rpartition(".")[0])).__name__
-            if computed:  # Pegasus stores them all the same
+            if computed:  # Pegasus stores them anyway
                 p.copy_(model.get_parameter(name))
             elif p.dim() > 1 or case["dtype"] != "mixed":
                 p.copy_(p.to(DTYPES[case["dtype"]]).float())
@@ -333,7 +334,7 @@ def same_as_made(model, case, made, tensors):
     one, two = (o.logits if "logits" in o else o.last_hidden_state for o in (one, two))
     off = ((one - two).abs().max() / two.abs().max()).item()
     if not off < 1e-5:
-        raise SystemExit(f"the folder holds another model: {off}")
+        raise SystemExit(f"the stored model differs: {off}")
 
 
 def write(folder, family, case, model, tensors, prompts):
@@ -342,7 +343,7 @@ def write(folder, family, case, model, tensors, prompts):
             "computed": "float32, eager attention, one thread", "transformers": transformers.__version__,
             "torch": torch.__version__.split("+")[0], "tensors": len({n.split(".")[0] for n in tensors})}
     if by_length(model):
-        head["alone"] = True  # a text among others turns as the longest of them
+        head["alone"] = True  # in a batch, the longest text sets the RoPE frequencies
     if case.get("rules"):
         head["rules"] = True
     if prompts:

@@ -1,11 +1,11 @@
-"""Long texts, odd sizes and rules of writing, for a case that family_draws.py has drawn: `lengthen(case, family, rng)`."""
+"""Adds long texts, odd sizes and generation rules to a case of family_random.py: `lengthen(case, family, rng)`."""
 
 DECODER_LENGTHS = [1, 3, 33, 70, 130, 201]
 SOURCE_LENGTHS = [2, 5, 18, 60, 120, 190]
 ENCODER_LENGTHS = [180, 1, 5, 90, 33, 150]
 LONGEST = 330
 IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
-TURNING = ("rope_parameters", "rotary_pct", "rope_theta", "rope_scaling")
+ROPE_KEYS = ("rope_parameters", "rotary_pct", "rope_theta", "rope_scaling")
 
 
 def coin(r, chance=0.35):
@@ -13,7 +13,7 @@ def coin(r, chance=0.35):
 
 
 def draw_rules(r, config, prompted):
-    """Keys of generation_config.json that transformers obeys by itself."""
+    """Keys of generation_config.json that transformers applies."""
     V, pad = config["vocab_size"], config.get("pad_token_id")
     ends = config["eos_token_id"] if isinstance(config["eos_token_id"], list) else [config["eos_token_id"]]
     free = [i for i in range(V) if i not in (pad, *ends, config.get("decoder_start_token_id"))]
@@ -41,11 +41,11 @@ def draw_rules(r, config, prompted):
 
 
 def draw_sizes(r, config):
-    """An odd width, where nothing turns; one head, or heads one column wide; a single layer."""
+    """An odd width, without RoPE; one head, or heads of size 1; a single layer."""
     heads = [k for k in ("encoder_attention_heads", "decoder_attention_heads", "num_attention_heads", "n_head", "n_heads")
              if k in config]
     width = next((k for k in ("d_model", "n_embd", "hidden_size", "dim") if k in config), None)
-    if coin(r, 0.5) and heads and "d_kv" not in config and not any(k in config for k in TURNING):
+    if coin(r, 0.5) and heads and "d_kv" not in config and not any(k in config for k in ROPE_KEYS):
         config[width] = r.choice([15, 21, 25, 27, 33])
         for key in heads:
             config[key] = r.choice([h for h in range(1, config[width] + 1) if config[width] % h == 0])
@@ -69,7 +69,7 @@ def lengthen(case, family, r):
     case["lengths"] = ENCODER_LENGTHS if encodes and not translates else SOURCE_LENGTHS if translates else DECODER_LENGTHS
     if translates or not encodes:
         rules = (case.get("generation") or {}) | draw_rules(r, config, not translates)
-        if case.get("base"):  # which leaves no ids in generation_config.json
+        if case.get("base"):  # it has no token ids in generation_config.json
             rules = {k: config[k] for k in IDS if config.get(k) is not None} | rules
         case["generation"] = rules
         case["rules"] = True

@@ -1,19 +1,19 @@
-"""What make_families.py makes: the cases of each family. family_draws.py draws new ones.
+"""The cases of each family for make_families.py; family_random.py adds random ones.
 
 A case: `cls`, the class of transformers; `config`, the keys of its configuration; and how it is stored:
 
-    dtype       of the weights in the file: "F32", "F16", "BF16", or "mixed" (matrices F16, vectors F32)
+    dtype       weights in the file: "F32", "F16", "BF16", or "mixed" (matrices F16, vectors F32)
     files       "one" model.safetensors (the default), "shards" of it, "bin" (torch.save), "bin-shards"
-    base        saved by the class without a head, whose names lack a prefix
-    style       a function of family_styles that writes config.json in the manner of another age
-    generation  keys put into generation_config.json; None: there is no such file
+    base        saved by the class without a head, with names that lack a prefix
+    style       a function of family_styles that writes an older version of config.json
+    generation  keys added to generation_config.json; None: no such file
     bias        final_logits_bias is not zero
-    extra       a function of family_styles that adds or renames tensors as older files have them
-    unlike      what is stored computes something else than what was made, since `extra` changes it
-    cached      False: without transformers' cache, which T5 has for no more layers than its encoder's
-    lengths     the lengths of the prompts, if not the usual ones
-    pads        True: texts have padding within them, which stands at no position
-    rules       True: searches go by all that generation_config.json says, not by the usual rules
+    extra       a function of family_styles that adds or renames tensors as in older files
+    unlike      the stored model computes something else than the created one, because of `extra`
+    cached      False: without transformers' cache, which T5 has only for as many layers as its encoder's
+    lengths     prompt lengths, instead of the default ones
+    pads        True: texts contain padding, which has no position
+    rules       True: searches apply all of generation_config.json, instead of the default rules
 """
 
 import family_styles as old
@@ -24,7 +24,7 @@ def rope(theta=10000.0, kind="default", **more):
 
 
 def seq2seq(E, layers, heads, ffn, V, positions, activation, ids, **more):
-    """The keys that BART's descendants share; pairs are encoder and decoder; ids are pad, eos, start."""
+    """The keys that BART's descendants share; pairs: encoder, decoder; ids: pad, eos, start."""
     pad, eos, start = ids
     return dict(d_model=E, encoder_layers=layers[0], decoder_layers=layers[1], encoder_attention_heads=heads[0],
                 decoder_attention_heads=heads[1], encoder_ffn_dim=ffn[0], decoder_ffn_dim=ffn[1], vocab_size=V,
@@ -69,7 +69,7 @@ def gpt2(E, layers, heads, V, positions, act, eos, **more):
 
 
 def llama(E, layers, heads, ffn, V, eos, rope_parameters=None, positions=256, **more):
-    """heads: of queries, and of keys and values."""
+    """heads: query heads, KV heads."""
     return dict(hidden_size=E, num_hidden_layers=layers, num_attention_heads=heads[0], num_key_value_heads=heads[1],
                 intermediate_size=ffn, vocab_size=V, max_position_embeddings=positions, bos_token_id=1, eos_token_id=eos,
                 pad_token_id=None, rope_parameters=rope_parameters or rope()) | more
@@ -100,14 +100,14 @@ def neox(E, layers, heads, ffn, V, eos, rope_parameters, **more):
 
 
 def gemma3(E, layers, heads, ffn, V, window, pattern, full, local, **more):
-    """Each layer whose number, from 1, `pattern` divides sees all; its rotary positions are of their own."""
+    """Each layer whose number (from 1) is a multiple of `pattern` has full attention and separate RoPE parameters."""
     types = ["sliding_attention" if (i + 1) % pattern else "full_attention" for i in range(layers)]
     return llama(E, layers, heads, ffn, V, 1, {"full_attention": full, "sliding_attention": rope(local)},
                  sliding_window=window, layer_types=types, bos_token_id=2, pad_token_id=0) | more
 
 
 def seen(kind, text, **more):
-    """A model of pictures and text: the part that sees is as small as can be."""
+    """A vision-language model with a minimal vision tower."""
     vision = dict(model_type=kind, hidden_size=4, intermediate_size=4, num_hidden_layers=1, num_attention_heads=1,
                   image_size=4, patch_size=2)
     if kind != "siglip_vision_model":
@@ -117,7 +117,7 @@ def seen(kind, text, **more):
 
 
 def seen_qwen2(E, layers, heads, ffn, V, eos, rope_parameters, sections, **more):
-    """`sections` of each head's pairs turn by time, height and width."""
+    """M-RoPE: `sections` of each head's pairs rotate by time, height and width."""
     text = llama(E, layers, heads, ffn, V, eos, rope_parameters | {"mrope_section": sections}, **more)
     vision = dict(depth=1, embed_dim=8, hidden_size=E, out_hidden_size=E, intermediate_size=4, num_heads=1, patch_size=2,
                   mlp_ratio=1, fullatt_block_indexes=[0])
@@ -539,13 +539,13 @@ CASES = {
             config=gemma3(16, 3, (2, 2), 17, 47, 5, 3, rope(800.0, "linear", factor=2.0), 60.0, head_dim=6,
                           query_pre_attn_scalar=6, attention_bias=True, final_logit_softcapping=4.0)),
     },
-    # ---- Decoders within models of pictures and text --------------------------------------------------------
+    # ---- Decoders within vision-language models -------------------------------------------------------------
     "gemma3": {
         "linear-f16": dict(cls=GEMMA3, dtype="F16", config=seen_gemma3(
             24, 4, (4, 2), 25, 66, 6, 3, rope(1000000.0, "linear", factor=8.0), 10000.0, head_dim=8,
             query_pre_attn_scalar=8)),
         "2025-bf16": dict(
-            cls=GEMMA3, dtype="BF16", style=old.ends_beside, extra=old.outer_head, generation=None,
+            cls=GEMMA3, dtype="BF16", style=old.outer_token_ids, extra=old.outer_head, generation=None,
             config=seen_gemma3(20, 4, (2, 1), 27, 60, 4, 2, rope(5000.0, "linear", factor=3.0), 100.0, head_dim=10,
                                query_pre_attn_scalar=14, rms_norm_eps=1e-4, eos_token_id=[1, 50])),
         "untied-capped-bin": dict(

@@ -1,4 +1,4 @@
-"""Writes a model as its case says that it is stored, and opens such a folder."""
+"""Writes a model in the format of its case, and opens such a folder."""
 
 import json
 
@@ -22,7 +22,7 @@ def stored_tensors(folder):
 
 
 def write_bin(folder, tensors, shards):
-    """As torch.save writes what PyTorch calls a state_dict, in one file or in two and an index."""
+    """As torch.save writes a PyTorch state_dict, in one file or in two and an index."""
     names = list(tensors)
     if not shards:
         torch.save(tensors, folder / "pytorch_model.bin")
@@ -36,7 +36,7 @@ def write_bin(folder, tensors, shards):
 
 
 def store_weights(folder, model, case):
-    """model.safetensors is there; it becomes what the case asks for."""
+    """Converts model.safetensors to the format of the case."""
     files = case.get("files", "one")
     if not case.get("extra") and "bin" not in files:
         return
@@ -76,7 +76,7 @@ def store_case(folder, model, case):
 
 
 def open_case(folder, case):
-    """In fp32, by the class of the case. Whatever is stored must be found, but for what the case adds."""
+    """In fp32, with the class of the case. All stored tensors must be used, except the ones that the case adds."""
     model, found = getattr(transformers, case["cls"]).from_pretrained(
         folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
     )

@@ -1,6 +1,6 @@
-"""How older ages wrote config.json and named tensors, for the cases of family_recipes.py.
+"""Older versions of config.json and tensor names, for the cases of family_recipes.py.
 
-A style takes config.json as transformers 5 writes it, and gives what it was called before; transformers 5 reads both.
+A style converts config.json from transformers 5 to an older version; transformers 5 reads both.
 """
 
 import torch
@@ -10,7 +10,7 @@ MEANT = ("final_logit_softcapping", "attn_logit_softcapping", "sliding_window")
 
 
 def dtype_2023(config):
-    """`dtype` was `torch_dtype`, and keys were null only where that is not the default."""
+    """`dtype` was `torch_dtype`, and keys were null only if that is not the default."""
     config = {k: v for k, v in config.items() if v is not None or k in MEANT}
     if "dtype" in config:
         config["torch_dtype"] = config.pop("dtype")
@@ -19,7 +19,7 @@ def dtype_2023(config):
 
 
 def seq2seq_2020(config):
-    """What there was beside the sizes, of which much means nothing, and defaults of search in the same file."""
+    """Additional keys, many without meaning, and search defaults in the same file."""
     config = dtype_2023(config)
     config.update(num_hidden_layers=config["encoder_layers"], normalize_embedding=True, extra_pos_embeddings=2,
                   static_position_embeddings=False, num_beams=4, length_penalty=1.0, max_length=62, min_length=0,
@@ -29,7 +29,7 @@ def seq2seq_2020(config):
 
 
 def marian_2020(config):
-    """Marian's also said that PAD is never written."""
+    """Marian's also banned PAD."""
     return seq2seq_2020(config) | {"bad_words_ids": [[config["pad_token_id"]]], "normalize_embedding": False,
                                    "normalize_before": False, "add_final_layer_norm": False,
                                    "static_position_embeddings": True}
@@ -40,7 +40,8 @@ def nllb(config):
 
 
 def t5_2020(config):
-    """T5's first: no key of the feed-forward layers, since there was one kind, and `task_specific_params`."""
+    """T5's first version: no keys for the feed-forward layers, because there was one kind, and
+    `task_specific_params`."""
     config = dtype_2023(config)
     for key in ("feed_forward_proj", "dense_act_fn", "is_gated_act", "relative_attention_max_distance"):
         config.pop(key, None)
@@ -65,7 +66,7 @@ def gpt2_2019(config):
 
 
 def rope_2023(config):
-    """`rope_parameters` were `rope_theta` beside `rope_scaling`, whose kind was `type`."""
+    """`rope_parameters` were `rope_theta` and `rope_scaling`, with its kind in `type`."""
     config = dtype_2023(config)
     scaling = config.pop("rope_parameters")
     config["rope_theta"] = scaling.pop("rope_theta")
@@ -78,7 +79,7 @@ def rope_2023(config):
 
 
 def rope_2024(config):
-    """The same with `rope_type`, as llama3's scaling was first written."""
+    """The same with `rope_type`, as in the first llama3 scaling."""
     config = rope_2023(config)
     if config["rope_scaling"]:
         config["rope_scaling"]["rope_type"] = config["rope_scaling"].pop("type")
@@ -86,20 +87,20 @@ def rope_2024(config):
 
 
 def neox_2022(config):
-    """GPT-NeoX's own words."""
+    """GPT-NeoX's key names."""
     config = dtype_2023(config)
     scaling = config.pop("rope_parameters")
     return config | {"rotary_emb_base": scaling["rope_theta"], "rotary_pct": scaling["partial_rotary_factor"]}
 
 
 def common_names(config):
-    """DistilBERT's sizes under the names that other families have for them."""
+    """DistilBERT's sizes under the names of other families."""
     names = {"dim": "hidden_size", "n_layers": "num_hidden_layers", "n_heads": "num_attention_heads"}
     return {names.get(k, k): v for k, v in config.items()}
 
 
 def phi3_2024(config):
-    """The length of training stood beside the scaling."""
+    """The original maximum length was outside of the scaling."""
     config = rope_2023(config)
     original = (config["rope_scaling"] or {}).pop("original_max_position_embeddings", None)
     config["original_max_position_embeddings"] = original or config["max_position_embeddings"]
@@ -107,7 +108,7 @@ def phi3_2024(config):
 
 
 def gemma3_2025(config):
-    """Two bases and a pattern, where there are now two kinds of `rope_parameters` and `layer_types`."""
+    """Two bases and a pattern instead of two kinds of `rope_parameters` and `layer_types`."""
     config = dtype_2023(config)
     kinds = config.pop("rope_parameters")
     config["rope_theta"] = kinds["full_attention"].pop("rope_theta")
@@ -120,18 +121,19 @@ def gemma3_2025(config):
 
 
 def in_text(style):
-    """What a style does, to the configuration of a wrapper's text."""
+    """Applies a style to the text configuration of a multimodal model."""
     return lambda config: config | {"text_config": style(config["text_config"])}
 
 
-def ends_beside(config):
-    """As google/gemma-3-4b-it has it: the ends beside `text_config` alone, and keys within it in the manner of 2025."""
+def outer_token_ids(config):
+    """As in google/gemma-3-4b-it: only the token ids are outside of `text_config`, whose keys have the style of
+    2025."""
     text = gemma3_2025(config["text_config"])
     return config | {"eos_token_id": text.pop("eos_token_id"), "text_config": text}
 
 
 def flat_2024(config):
-    """As Qwen 2's first with pictures have it: the text's keys beside the others, and `mrope`."""
+    """As in the first Qwen 2 VL: the text's keys at the top level, and `mrope`."""
     text = config.pop("text_config")
     sections = text["rope_parameters"]["mrope_section"]
     text = rope_2023(text) | {"rope_scaling": {"type": "mrope", "mrope_section": sections}}
@@ -140,7 +142,7 @@ def flat_2024(config):
 
 
 def tied_within(config):
-    """As LLaVA's with Qwen 2 have it: only the text says that the output is tied."""
+    """As in LLaVA with Qwen 2: only the text configuration says that the output is tied."""
     config.pop("tie_word_embeddings", None)
     config["text_config"]["tie_word_embeddings"] = True
     return config
@@ -160,21 +162,21 @@ def modernbert_2024(config):
 
 
 def position_ids(tensors, config):
-    """A buffer that used to be stored: 0, 1, 2, ... as integers."""
+    """A buffer that older versions stored: integers 0, 1, 2, ..."""
     stem = next(n for n in tensors if n.endswith("embeddings.position_embeddings.weight")).rsplit("position_emb", 1)[0]
     tensors[stem + "position_ids"] = torch.arange(config.max_position_embeddings)[None]
     return tensors
 
 
 def gamma_beta(tensors, config):
-    """The names that BERT's norms had at first."""
+    """The first names of BERT's norms."""
     old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
     return {name.replace(end, old[end]) if (end := next((k for k in old if name.endswith(k)), None)) else name: value
             for name, value in tensors.items()}
 
 
 def own_output(tensors, config):
-    """As MADLAD has it: an output projection of its own, and the embedding under the decoder's name alone."""
+    """As in MADLAD: a separate output projection, and the embedding only under the decoder's name."""
     table = tensors.pop("shared.weight")
     tensors["decoder.embed_tokens.weight"] = table
     signs = torch.where(torch.arange(table.numel()).view(table.shape) % 3 == 0, 1.1, 0.9)
@@ -183,7 +185,7 @@ def own_output(tensors, config):
 
 
 def whole_t5(tensors, config):
-    """The encoder with the whole model's files, of which the decoder and the output are passed over."""
+    """The encoder with the files of the whole model; the decoder and the output are ignored."""
     for name in list(tensors):
         if name.startswith("encoder."):
             tensors["de" + name[2:]] = -tensors[name]
@@ -193,7 +195,7 @@ def whole_t5(tensors, config):
 
 
 def gpt2_masks(tensors, config):
-    """The triangle of each layer, which is no parameter."""
+    """The causal mask of each layer, which is not a parameter."""
     stem = "transformer." if any(n.startswith("transformer.") for n in tensors) else ""
     triangle = torch.ones(config.n_positions, config.n_positions, dtype=torch.uint8).tril()[None, None]
     for i in range(config.n_layer):
@@ -203,7 +205,7 @@ def gpt2_masks(tensors, config):
 
 
 def neox_masks(tensors, config):
-    """What hides later positions in each layer, and the frequencies."""
+    """The causal mask of each layer, and the RoPE frequencies."""
     for i in range(config.num_hidden_layers):
         stem = f"gpt_neox.layers.{i}.attention."
         tensors[stem + "bias"] = torch.ones(1, 1, 8, 8, dtype=torch.bool).tril()
@@ -213,8 +215,8 @@ def neox_masks(tensors, config):
 
 
 def outer_head(tensors, config):
-    """A wrapper's tensors as they were named in 2025: the head beside the other parts, which share a prefix. What
-    transformers writes are still the older names, of a text that is a model with its head."""
+    """A multimodal model's tensors as named in 2025: the head at the top level, the other parts with a common prefix.
+    transformers itself still writes the older names, of a text model with its head."""
     names = {"language_model.model.": "model.language_model.", "language_model.lm_head.": "lm_head.",
              "vision_tower.": "model.vision_tower.", "multi_modal_projector.": "model.multi_modal_projector."}
     if "qwen2" in config.model_type:
@@ -224,12 +226,12 @@ def outer_head(tensors, config):
 
 
 def no_head(tensors, config):
-    """The same of a wrapper saved without its head."""
+    """The same for a multimodal model saved without its head."""
     return {name.removeprefix("model."): value for name, value in outer_head(tensors, config).items()}
 
 
 def inverse_frequencies(tensors, config):
-    """The frequencies of the rotary positions, which are computed."""
+    """The RoPE frequencies, which are computed."""
     half = config.hidden_size // config.num_attention_heads // 2
     for i in range(config.num_hidden_layers):
         tensors[f"model.layers.{i}.self_attn.rotary_emb.inv_freq"] = 10000.0 ** (-torch.arange(half) / half)

@@ -1,5 +1,5 @@
-"""Writes chat_templates.json: what transformers' apply_chat_template makes of chats by templates that are ChatML, and
-templates that are not. Run with transformers and jinja2 installed:
+"""Writes chat_templates.json: results of transformers' apply_chat_template for ChatML templates, and other templates.
+Run with transformers and jinja2 installed:
     python3 tests/golden/make_chat_templates.py > tests/golden/chat_templates.json"""
 import json
 import sys

@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
-"""Loss curves by PyTorch, update by update: what tests/train/test_loss_curves.c compares with.
+"""Loss curves of PyTorch, update by update, for tests/train/test_loss_curves.c.
 
     pip install torch==2.13.0 transformers safetensors
-    python3 make_curves.py curves                                    # what is in the repository: 20 updates
-    python3 make_curves.py build/curves --updates 200 --width 64     # as nightly.sh does
+    python3 make_curves.py curves                                    # the committed files: 20 updates
+    python3 make_curves.py build/curves --updates 200 --width 64     # as in nightly.sh
 
-Makes a folder for each of a model like T5, one like GPT-2 and one like Llama, with its first parameters as transformers
-draws and saves them, and curve.json: the recipe, the batches, and the loss that PyTorch's AdamW comes to with them. The
-recipe is that of a usual run: warm-up and a cosine, decay of matrices and tables, clipping; nothing is dropped, since what
-is drawn there cannot be the same.
-"""
+Creates folders for models like T5, GPT-2 and Llama, with initial parameters from transformers, and curve.json: the
+recipe, the batches, and the losses of PyTorch's AdamW. The recipe is a typical one: warm-up and cosine, weight decay of
+matrices and embeddings, gradient clipping; no dropout, because its random masks would differ."""
 import argparse, json, math, pathlib
 import torch
 import torch.nn.functional as F
@@ -37,8 +35,8 @@ def make(kind, width, words):
         eos_token_id=EOS, tie_word_embeddings=True))
 
 
-def draw(kind, random, words):
-    """A batch that can be learned: texts that count up by a step of their own, or lines and the same backwards."""
+def random_batch(kind, random, words):
+    """A learnable batch: texts that count up with their own step, or lines and their reversals."""
     number = lambda low, high: int(torch.randint(low, high, (), generator=random))
     texts = []
     for _ in range(8):
@@ -73,7 +71,7 @@ def rate_of(update, updates, warmup):
 
 def run(kind, out, updates, width, words):
     model = make(kind, width, words)
-    for module in model.modules():  # rows of padding are learned like any other
+    for module in model.modules():  # padding rows are trained too
         if isinstance(module, torch.nn.Embedding):
             module.padding_idx = None
     model.save_pretrained(out)
@@ -86,7 +84,7 @@ def run(kind, out, updates, width, words):
         betas=(RECIPE["beta1"], RECIPE["beta2"]), eps=RECIPE["epsilon"])
     random, warmup, batches = torch.Generator().manual_seed(5), updates // 5, []
     for update in range(1, updates + 1):
-        sources, targets = draw(kind, random, words)
+        sources, targets = random_batch(kind, random, words)
         for group in adam.param_groups:
             group["lr"] = rate_of(update, updates, warmup)
         loss = loss_of(model, kind, sources, targets)
@@ -110,6 +108,6 @@ for kind in ("t5", "gpt2", "llama"):
     folder = given.out / kind
     folder.mkdir(parents=True, exist_ok=True)
     run(kind, folder, given.updates, given.width, given.words)
-    for extra in folder.iterdir():  # what transformers writes of generation says nothing about training
+    for extra in folder.iterdir():  # files about generation are irrelevant for training
         if extra.name not in ("config.json", "model.safetensors", "curve.json"):
             extra.unlink()

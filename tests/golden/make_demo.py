@@ -1,11 +1,11 @@
-"""Writes the goldens of the demo model: what PyTorch makes of its test lines, in fp32 from the weights as stored.
+"""Writes the goldens of the demo model: PyTorch's results for its test lines, in fp32 from the weights as stored.
 
-    python make_demo.py [DIR]    apps/demo unless told
+    python make_demo.py [DIR]    default: apps/demo
 
-Reads the first test.* in DIR and writes greedy.en, beam4.en and beam4.scores (`score<TAB>tokens with </s>`), beam 4 with
-the paper's length penalty of 0.6. A line is no golden if noise of 1e-4 on all logits, three times, changes its text or
-a tokenizer reads its translation as other pieces than the model wrote: then it is named, and the exit code is 1.
-"""
+Reads the first test.* in DIR and writes greedy.en, beam4.en and beam4.scores (`score<TAB>tokens with </s>`), beam 4
+with the paper's length penalty of 0.6. Exit code 1, and a message, for each line that is no golden: noise of 1e-4 on
+all logits, three times, changes its text, or a tokenizer splits its translation into other pieces than the model
+generated."""
 
 import sys
 from pathlib import Path
@@ -28,7 +28,7 @@ BEAM, ALPHA, NOISE = 4, 0.6, 1e-4
 
 
 def goldens_of(decoder, maximum):
-    """-> (greedy ids, beam ids, score of these)"""
+    """-> (greedy ids, beam ids, the beam's score)"""
     score, best = beam_search(decoder, BEAM, maximum, paper_penalty(ALPHA))[0]
     return greedy(decoder, maximum)[0], best, score
 

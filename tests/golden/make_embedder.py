@@ -1,10 +1,10 @@
-"""Makes the golden cases of `tfm embed`: tiny random encoders with a tokenizer, and what transformers computes of texts.
+"""Creates the golden cases of `tfm embed`: tiny random encoders with a tokenizer, and transformers' results for texts.
 
     python make_embedder.py               embedder/, sentence_t5/, classifier/, masked/
     python make_embedder.py --minilm DIR  minilm.json: a few vectors of all-MiniLM-L6-v2, for nightly
 
-embedder/ is a directory as sentence-transformers saves it. Its pooling, dense layer and normalisation are computed here
-by the formulas of that library's modules. Seeded: the same script gives the same bytes. Versions: README.md.
+embedder/ is a directory in sentence-transformers' format. Pooling, dense layer and normalisation are computed here with
+the formulas of that library's modules. Seeded: the same script gives the same bytes. Versions: README.md.
 """
 
 import argparse
@@ -63,11 +63,11 @@ def encode(tokenizer, *texts, most):
     return tokenizer(*texts, truncation=True, max_length=most, return_tensors="pt")
 
 
-# ---- Vectors ----------------------------------------------------------------------------------------------
+# ---- Embeddings -------------------------------------------------------------------------------------------
 
 
 def pool(hidden, skipped):
-    """In the order of sentence-transformers: cls, max, mean, mean over the root, weighted mean, last."""
+    """In the order of sentence-transformers: cls, max, mean, mean_sqrt_len, weighted mean, last token."""
     seen, places = hidden[skipped:], torch.arange(skipped + 1, len(hidden) + 1).float()[:, None]
     return torch.cat([seen[0], seen.max(0).values, seen.mean(0), seen.sum(0) / len(seen) ** 0.5,
                       (seen * places).sum(0) / places.sum(), hidden[-1]])
@@ -112,7 +112,7 @@ def make_embedder():
 
 
 def make_sentence_t5():
-    """T5's encoder alone, as gtr-t5 and sentence-t5 have it: the mean, a matrix without bias, normalisation."""
+    """T5's encoder, as in gtr-t5 and sentence-t5: mean pooling, a dense layer without bias, normalisation."""
     folder = HERE / "sentence_t5"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

@@ -1,10 +1,10 @@
-"""Makes the golden cases of model families: tiny random models as transformers saves them, and what it computes for them.
+"""Creates the golden cases of model families: tiny random models saved by transformers, and its results for them.
 
     python make_families.py [--only FAMILY ...] [--case NAME ...]   the cases of family_recipes.py, into families/
-    python make_families.py --random 2 --seed 7 -o DIR              new ones, two of each family, drawn from the seed
-    python make_families.py --random 2 --long --seed 7 -o DIR       with long texts, odd sizes and rules of writing
+    python make_families.py --random 2 --seed 7 -o DIR              two random ones of each family, from a seed
+    python make_families.py --random 2 --long --seed 7 -o DIR       with long texts, odd sizes and generation rules
 
-Versions and what is in a folder: README.md. Seeded, on one thread: the same script gives the same bytes.
+Versions and folder contents: README.md. Seeded, on one thread: the same script gives the same bytes.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import transformers
 from transformers import AutoConfig
 
 from family_chains import teach
-from family_draws import draw
+from family_random import random_case
 from family_goldens import make_goldens
 from family_long import lengthen
 from family_recipes import CASES
@@ -40,8 +40,8 @@ DOWN = ("fc2", "fc_out", "down_proj", "dense_4h_to_h", ".wo.", "mlp.c_proj", "ml
 
 
 def matrix_gain(name, config):
-    """How strongly a matrix acts. Feed-forward layers outweigh the embedding, so that a token seldom follows itself, and
-    the cross-attention acts little, so that what is written is not always what the source asks for most."""
+    """Scale of a matrix. Feed-forward layers outweigh the embedding, so that a token rarely follows itself;
+    cross-attention has little weight, so that the output is not always the source's most likely answer."""
     t5 = config.model_type in ("t5", "mt5", "umt5")
     if any(f".{end}." in name for end in ("q", "q_proj", "query", "k_proj", "key")) and not t5:
         return 1.6
@@ -67,9 +67,9 @@ def table_std(name, config):
 
 
 def initialise(model, generator):
-    """Everything is random, and nothing small: norms' gammas are not 1, biases not 0."""
+    """Everything is random, nothing is trivial: norm gammas are not 1, biases not 0."""
     config = model.config
-    calm = 0.6 if model.can_generate() else 1.0  # what learns afterwards
+    calm = 0.6 if model.can_generate() else 1.0  # trained afterwards
     tables = {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
     for name, p in model.named_parameters():
         if "Sinusoidal" in type(model.get_submodule(name.rpartition(".")[0])).__name__:
@@ -83,7 +83,7 @@ def initialise(model, generator):
         else:
             inputs = 0 if type(model.get_submodule(name.rpartition(".")[0])).__name__ == "Conv1D" else 1
             fill(p, generator, matrix_gain(name, config) * calm * p.shape[inputs] ** -0.5)
-            if any(end in name for end in DOWN):  # what activations have in common would be the same token always
+            if any(end in name for end in DOWN):  # a common part of activations would always favour the same token
                 p.data -= p.data.mean(inputs, keepdim=True)
 
 
@@ -116,9 +116,9 @@ def make(folder, family, name, case):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="FAMILY", default=list(CASES), help=", ".join(CASES))
-    parser.add_argument("--case", nargs="+", metavar="NAME", help="only these of the family's cases")
-    parser.add_argument("--random", type=int, metavar="N", help="draw so many new configurations of each family")
-    parser.add_argument("--long", action="store_true", help="with --random: long texts, odd sizes, rules of writing")
+    parser.add_argument("--case", nargs="+", metavar="NAME", help="only these cases of the families")
+    parser.add_argument("--random", type=int, metavar="N", help="create so many random configurations of each family")
+    parser.add_argument("--long", action="store_true", help="with --random: long texts, odd sizes, generation rules")
     parser.add_argument("--seed", default="0")
     parser.add_argument("-o", "--output", type=Path, default=HERE / "families")
     options = parser.parse_args()
@@ -127,11 +127,11 @@ def main():
     transformers.logging.disable_progress_bar()
     for family in options.only:
         if family not in CASES:
-            sys.exit(f"there is no family {family}; there are {', '.join(CASES)}")
+            sys.exit(f"unknown family {family}: use {', '.join(CASES)}")
         cases = CASES[family]
         if options.random:
             rng = random.Random(f"{family} {options.seed}")
-            cases = [draw(family, rng) for _ in range(options.random)]
+            cases = [random_case(family, rng) for _ in range(options.random)]
             if options.long:
                 cases = [lengthen(case, family, rng) for case in cases]
             cases = {f"random-{options.seed}-{i}": case for i, case in enumerate(cases)}

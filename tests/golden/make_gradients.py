@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Gradients of a whole 2+2-layer model, by PyTorch: what tests/train/test_trainer.c compares with.
+"""Gradients of a whole 2+2-layer model from PyTorch, for tests/train/test_trainer.c.
 
     pip install torch==2.13.0 transformers safetensors
     python3 make_gradients.py gradients
@@ -8,9 +8,9 @@
     python3 make_gradients.py gradients-t5 t5
     for kind in umt5 mbart pegasus mt5 gpt2 opt llama qwen3 gemma2; do python3 make_gradients.py gradients-$kind $kind; done
 
-The last five have a decoder alone: their batch is of texts, which are targets without sources.
-Writes config.json, model.safetensors (the parameters), gradients.safetensors (of the mean smoothed cross-entropy, by the
-same names) and batch.json (ids, lengths, loss) into the folder.
+The last five are decoder-only models: their batch is of texts, which are targets without sources.
+Writes config.json, model.safetensors (the parameters), gradients.safetensors (of the mean label-smoothed cross-entropy,
+same names) and batch.json (ids, lengths, loss) to the folder.
 """
 import json, pathlib, sys
 import torch
@@ -30,8 +30,8 @@ torch.manual_seed(5)
 V = 23
 PAD, EOS, START = {"marian": (22, 0, 22), "t5": (0, 1, 0), "mt5": (0, 1, 0), "umt5": (0, 1, 0),
                    "pegasus": (0, 1, 0)}.get(kind, (1, 2, 2))
-alone = kind in ("gpt2", "opt", "llama", "qwen3", "gemma2")  # a decoder
-first = ("marian", "bart", "m2m_100", "t5")  # which were made in single precision
+alone = kind in ("gpt2", "opt", "llama", "qwen3", "gemma2")  # decoder-only
+first = ("marian", "bart", "m2m_100", "t5")  # created in single precision
 fairseq = dict(
     vocab_size=V, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
     decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, activation_function="relu", scale_embedding=True,
@@ -57,7 +57,7 @@ elif kind == "gpt2":
         vocab_size=V, n_positions=16, n_embd=16, n_layer=2, n_head=2, n_inner=24, resid_pdrop=0.0, embd_pdrop=0.0,
         attn_pdrop=0.0, scale_attn_by_inverse_layer_idx=True, bos_token_id=EOS, eos_token_id=EOS)
     model = GPT2LMHeadModel(config)
-elif kind == "opt":  # an embedding that is widened and a result that is narrowed, and norms without parameters
+elif kind == "opt":  # projections after the embedding and before the output, and norms without parameters
     config = OPTConfig(
         vocab_size=V, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, ffn_dim=20, word_embed_proj_dim=10,
         max_position_embeddings=16, layer_norm_elementwise_affine=False, dropout=0.0, attention_dropout=0.0,
@@ -68,16 +68,16 @@ elif alone:
         vocab_size=V, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, max_position_embeddings=16, pad_token_id=None, bos_token_id=EOS, eos_token_id=EOS,
         attn_implementation="eager")
-    if kind == "llama":  # untied, with biases and a scaling of the rotation
+    if kind == "llama":  # untied, with biases and RoPE scaling
         config = LlamaConfig(
             attention_bias=True, mlp_bias=True, tie_word_embeddings=False,
             rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 100.0}, **shared)
         model = LlamaForCausalLM(config)
-    elif kind == "qwen3":  # norms of heads, wider than their share, and a window in the second layer
+    elif kind == "qwen3":  # QK norms, heads wider than width / heads, and a sliding window in the second layer
         config = Qwen3Config(
             head_dim=6, tie_word_embeddings=True, use_sliding_window=True, sliding_window=3, max_window_layers=1, **shared)
         model = Qwen3ForCausalLM(config)
-    else:  # both caps low enough to bend
+    else:  # both soft caps low enough to have an effect
         config = Gemma2Config(
             head_dim=6, query_pre_attn_scalar=9, sliding_window=3, attn_logit_softcapping=2.0,
             final_logit_softcapping=3.0, **shared)
@@ -93,18 +93,18 @@ else:
 model.train()
 if kind not in first:
     model.double()
-computed = lambda name: "embed_positions" in name and kind not in ("bart", "mbart", "opt")  # sinusoids are no parameters
-for module in model.modules():  # the decoder's start is <pad>: its row is learned like any other
+computed = lambda name: "embed_positions" in name and kind not in ("bart", "mbart", "opt")  # sinusoids are not parameters
+for module in model.modules():  # the decoder starts with <pad>: its row is trained too
     if isinstance(module, torch.nn.Embedding):
         module.padding_idx = None
-for name, p in model.named_parameters():  # larger than their defaults, so that every path carries something
+for name, p in model.named_parameters():  # larger than the defaults, so that every path matters
     if not computed(name):
         gamma = ("norm" in name or ".ln_" in name) and "weight" in name and kind != "gemma2"
         torch.nn.init.normal_(p, 1.0 if gamma else 0.0, 0.3)
 
 lengths, target_lengths = ([], [8, 3, 11]) if alone else ([7, 3, 5], [4, 6, 1])
 ids = lambda ns: [[int(torch.randint(1, V - 1, ())) for _ in range(n - 1)] + [EOS] for n in ns]
-if kind != "marian":  # which has its padding at the end
+if kind != "marian":  # its padding is at the end
     ids = lambda ns: [[int(torch.randint(3, V, ())) for _ in range(n - 1)] + [EOS] for n in ns]
 sources, targets = ids(lengths), ids(target_lengths)
 pad = lambda rows, with_: torch.tensor([r + [with_] * (max(map(len, rows)) - len(r)) for r in rows])

@@ -1,22 +1,23 @@
-"""Writes layers.safetensors: what torch.nn's Transformer layers make of small inputs, for test_torch_layers.c.
+"""Writes layers.safetensors: results of torch.nn's Transformer layers for small inputs, for test_torch_layers.c.
 
     python make_layers.py [layers.safetensors]
 
 Needs torch and safetensors (made with torch 2.13.0 on a CPU, in double precision, stored as F32). Three sets:
 
-    one, two   width 4, 2 heads, 16 wide feed-forward, each parameter the cosines of 0, 1, 2, ... and inputs of whole
-               numbers, one or two positions: the way of PyTorch's own tests of these layers
-    random     width 24, 3 heads, 40 wide feed-forward, 3 sequences of 7 source and 5 target positions
+    one, two   width 4, 2 heads, feed-forward width 16, parameters cos(0, 1, 2, ...) and integer inputs, one or two
+               positions: like PyTorch's own tests of the layers
+    random     width 24, 3 heads, feed-forward width 40, 3 sequences of 7 source and 5 target positions
 
-A set holds `SET.source` and `SET.memory` (B, S, E), for the encoder and for the decoder, `SET.target` (B, T, E), `SET.source_lengths`, `SET.target_lengths` (B), the parameters
-`SET.encoder.NAME` and `SET.decoder.NAME` under PyTorch's names, and the outputs
+A set has `SET.source` and `SET.memory` (B, S, E), for the encoder and for the decoder, `SET.target` (B, T, E),
+`SET.source_lengths`, `SET.target_lengths` (B), the parameters `SET.encoder.NAME` and `SET.decoder.NAME` under PyTorch's
+names, and the outputs
 
     SET.encoder.NORM.ACTIVATION.plain     no mask
     SET.encoder.NORM.ACTIVATION.masked    src_key_padding_mask
     SET.decoder.NORM.ACTIVATION.plain     no mask: the target sees its future
     SET.decoder.NORM.ACTIVATION.masked    causal tgt_mask, tgt_key_padding_mask and memory_key_padding_mask
 
-with NORM post or pre (norm_first) and ACTIVATION relu or gelu. Rows of padding hold whatever PyTorch gives.
+with NORM post or pre (norm_first) and ACTIVATION relu or gelu. Padding rows have arbitrary values.
 """
 
 import sys

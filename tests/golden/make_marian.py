@@ -1,11 +1,10 @@
-"""Makes the small Marian-layout models of this folder: tokenizers, a short training, files, goldens.
+"""Creates the small models in Marian layout of this folder: tokenizers, a short training, files, goldens.
 
-    python make_marian.py [NAME ...]                 everything anew
-    python make_marian.py --goldens-only [NAME ...]  the goldens of the models that are there
+    python make_marian.py [NAME ...]                 everything
+    python make_marian.py --goldens-only [NAME ...]  the goldens of the existing models
 
-Versions and a description of each model: README.md; the recipes: marian_recipes.py. Seeded, on one thread.
-Another version of PyTorch or another processor may still train to other weights: the committed files count.
-"""
+Versions and a description of each model: README.md; the recipes: marian_recipes.py. Seeded, on one thread. Another
+version of PyTorch or another processor may give other weights: the committed files are the reference."""
 
 import argparse
 import json
@@ -39,7 +38,7 @@ from marian_reference import (
 HERE = Path(__file__).resolve().parent
 TEST_LINES = 20
 TENSOR_LINES = 2
-CUT = 9  # --max-length of the goldens whose hypotheses must stop before they end
+CUT = 9  # --max-length of goldens with hypotheses that are cut off
 
 
 def train_spm(path, lines, pieces, recipe):
@@ -70,7 +69,7 @@ def train_spm(path, lines, pieces, recipe):
 
 
 def make_vocabulary(rng, pieces, codes, size, special):
-    """Ids in an order of their own, as Marian's are not SentencePiece's."""
+    """Ids in a separate order, because Marian's are not SentencePiece's."""
     words = sorted(set(pieces) - {"</s>", "<unk>"}) + codes
     rng.shuffle(words)
     size = size or len(words) + 3
@@ -147,7 +146,7 @@ def initialise(model, config, recipe):
             nn.init.normal_(p, std=config["d_model"] ** -0.5)
         elif p.dim() > 1:
             nn.init.xavier_uniform_(p)
-        elif "norm" in name:  # not just ones and zeros, so that a forgotten one shows
+        elif "norm" in name:  # not only ones and zeros, so that an ignored one is detected
             nn.init.normal_(p, mean=1.0 if name.endswith("weight") else 0.0, std=0.1)
         else:
             nn.init.normal_(p, std=0.05)
@@ -158,7 +157,7 @@ def initialise(model, config, recipe):
     else:
         model.model.decoder.embed_tokens.weight = model.model.encoder.embed_tokens.weight
         model.lm_head.weight = model.model.encoder.embed_tokens.weight
-    if recipe.get("positions"):  # near the sinusoid but not it: a reader that ignores the file shows
+    if recipe.get("positions"):  # close to the sinusoid, not equal: detects a reader that ignores the file
         for stack in (model.model.encoder, model.model.decoder):
             table = sinusoid(config["max_position_embeddings"], config["d_model"])
             put_positions(
@@ -224,7 +223,7 @@ def save(folder, recipe, config, model):
     tensors["final_logits_bias"] = model.final_logits_bias
     if recipe["names"] == "shared":
         tensors["model.shared.weight"] = embedding
-    else:  # "decoder": the one name that is left when a tool drops the others of a tied tensor
+    else:  # "decoder": the only name left after a tool drops the others of a tied tensor
         tensors["model.decoder.embed_tokens.weight"] = state["model.decoder.embed_tokens.weight"]
     if recipe["names"] == "separate":
         tensors["model.encoder.embed_tokens.weight"] = embedding
@@ -233,7 +232,7 @@ def save(folder, recipe, config, model):
         for stack in ("encoder", "decoder"):
             name = f"model.{stack}.embed_positions.weight"
             tensors[name] = state[name][-config["max_position_embeddings"] :]
-    for name, value in tensors.items():  # "mixed": biases and norms stay F32, as some tools leave them
+    for name, value in tensors.items():  # "mixed": biases and norms stay F32, as with some tools
         keep = recipe.get("mixed") and (value.dim() == 1 or name == "final_logits_bias")
         tensors[name] = value.detach().to(torch.float32 if keep else recipe["dtype"]).clone()
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
@@ -261,14 +260,14 @@ def stable(decoder, maximum, golden):
 
 
 def make_goldens(folder, recipe):
-    """Test lines that no noise of 2e-3 on the logits would translate otherwise, in any of the four best."""
+    """Test lines whose four best translations do not change with noise of 2e-3 on the logits."""
     model, config = open_model(folder)
     tokenizer = Tokenizer(folder)
     rng = random.Random(recipe["seed"] + 1000)
     kept, seen, dropped = [], set(), 0
     while len(kept) < TEST_LINES:
         source, target = recipe["task"](rng)
-        if len(kept) == 5:  # one line with a character that no vocabulary has
+        if len(kept) == 5:  # one line with a character outside of every vocabulary
             source = "é".join(source.rsplit("e", 1))
         ids = tokenizer.encode(source)
         maximum = maximum_length(ids)

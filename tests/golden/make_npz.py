@@ -1,9 +1,9 @@
-"""Makes the small files of NumPy in tests/golden/npz, which tests/model/weights/test_npz.c reads.
+"""Creates the small NumPy files in tests/golden/npz, for tests/model/weights/test_npz.c.
 
     pip install numpy==2.4.6
     python make_npz.py
 
-Every array holds 0, 1, 2, ... in the order in which it is to be read, so that the test needs no second file.
+Every array holds 0, 1, 2, ... in C order, so that the test needs no second file.
 """
 
 import io
@@ -31,15 +31,15 @@ def arrays():
         "none": numbers(0, 7),
         "scalar": np.array(0, dtype="<f4"),
         "row": numbers(1, 6),
-        "column": np.asfortranarray(numbers(5)),  # one dimension has but one order
+        "column": np.asfortranarray(numbers(5)),  # one dimension has only one order
         "deep": numbers(1, 1, 1, 1, 1, 1, 1, 1, 2),
-        # A text with a NUL at its end, as Marian keeps its configuration.
+        # A text that ends with NUL, like Marian's configuration.
         "special:model.yml": np.frombuffer(CONFIG.encode() + b"\0", dtype="|i1"),
     }
 
 
 def save(name, parts, versions=((1, 0),), headers=None):
-    """As numpy.savez, with the versions of the format in turn."""
+    """Like numpy.savez, with each version of the format in turn."""
     with zipfile.ZipFile(OUT / name, "w", zipfile.ZIP_STORED) as archive:
         for i, (key, value) in enumerate(parts.items()):
             data = io.BytesIO()
@@ -48,7 +48,7 @@ def save(name, parts, versions=((1, 0),), headers=None):
 
 
 def old_python(data):
-    """The header as NumPy with Python 2 wrote it: 3L."""
+    """The header as written by NumPy with Python 2: 3L."""
     return data.replace(b"(2, 3)", b"(2L,3)").replace(b"'fortran_order'", b'"fortran_order"')
 
 

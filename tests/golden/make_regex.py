@@ -1,8 +1,8 @@
-"""Writes regex.json: what Oniguruma, in Hugging Face's `tokenizers`, finds by regular expressions.
+"""Writes regex.json: matches of regular expressions from Oniguruma, in Hugging Face's `tokenizers`.
     python3 make_regex.py > regex.json
-An object: "texts", and "patterns", of which each has the expression and for each text its matches that are not empty, as
-bytes [begin, end, begin, end, ...].
-Needs the package tokenizers; what was written with: see "tokenizers" there."""
+An object: "texts", and "patterns": each has the expression and, for each text, its non-empty matches as bytes
+[begin, end, begin, end, ...].
+Needs the package tokenizers; its version is in "tokenizers"."""
 import json
 
 import tokenizers
@@ -20,7 +20,7 @@ TEXTS = [
     "ababab \u0001\u007f\u0085\u2028\u2029x",
 ]
 PATTERNS = [
-    # blanks, words, hexadecimal digits and what is none of them, alone and in classes
+    # blanks, words, hexadecimal digits and their complements, alone and in classes
     r"\s", r"\S+", r"\w", r"\w+", r"\W+", r"\h+", r"\H+", r"[\s]+", r"[\S]+", r"[\w]+", r"[^\w\s]+", r"[\h]{2,}",
     r"[^\h]", r"\d+", r"\D+",
     r"[\d_]+",
@@ -43,18 +43,18 @@ PATTERNS = [
     # classes
     r"[]x]+", r"[^]x]+", r"[a-c]+", r"[^a-z]+", r"[.*+?]+", r"[\]\\]", r"[\-x]+",
     r"[$%#@^]", "[\u4e00-\u9fff]+", "[\U0001f600]",
-    # groups, alternatives, looking around
+    # groups, alternatives, look-around
     r"(ab)+", r"(?:ab)+", r"(?i:ABAB)", r"(?i)xyz", r"(?-i:x)y", r"a(?=b)", r"a(?!b)", r"(?<=a)b", r"(?<!a)b",
     r"(?>a+)b", r"((a)|(b))+",
     r"a|b|c", r"(?i:'s|'t|'re)", r"(?m:a.*d)", r"(?x: a b )", r"(?:a|(?:b|(?:c)))+",
-    # how often
+    # quantifiers
     r"a*b", r"a+?", r"a??b", r"a{2}", r"a{2,}", r"a{,2}b", r"a{2,3}", r"a{2,3}?", r"a{2}+", r"a{2,3}+", r"a{1,2}+b",
     r"(ab){2}+", r"[ab]{2}?x",
     r"(?:ab){2,3}+", r"\w{2}?", r"a{2}?b", r"a++b", r"a*+b", r"a{,}", r"a{x}", r"{a}", r"\{2\}", r"a{2",
     r"\p{L}{2}+", r".{3}", r"[a-z]{2}?",
     # anchors and any character
     r"^H", r"end$", r"^\s+", r"\AH", r"d\z", r"d\Z", r".", r"..$", r"\R",
-    # what well-known tokenizers cut by
+    # patterns of well-known tokenizers
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+",
@@ -73,7 +73,7 @@ def main():
     for pattern in PATTERNS:
         try:
             found.append([pattern, [matches(pattern, text) for text in TEXTS]])
-        except Exception as error:  # what is no expression there, either: null
+        except Exception as error:  # invalid for Oniguruma too: null
             found.append([pattern, None, str(error).splitlines()[-1]])
     print('{"tokenizers": "%s",\n"texts": %s,\n"patterns": [\n%s]}' % (
         tokenizers.__version__, json.dumps(TEXTS), ",\n".join(json.dumps(one, separators=(",", ":")) for one in found)))

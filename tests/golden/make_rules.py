@@ -1,10 +1,10 @@
-"""Writes rules.json: what transformers' beam search writes where the directory's rules force or forbid tokens.
+"""Writes rules.json: results of transformers' beam search for directories with forced or banned tokens.
 
-Two golden models, some lines of theirs, and for each case the keys that are put into generation_config.json, the most
-tokens of a translation, and of each line the best hypothesis: its ids, its score (Σ log p / n), and what each token adds
-to Σ log p, by transformers' own `sequences_scores` and `compute_transition_scores`. "greedy" has the best four tokens and
-a forced end, with log p by teacher forcing. PAD is left out of the distribution first, as in all goldens here; the search
-goes on while something better may follow (`early_stopping` "never"), as tfm's does."""
+Two golden models, some of their lines, and for each case the keys added to generation_config.json, the maximum number
+of tokens, and for each line the best hypothesis: its token ids, its score (Σ log p / n), and each token's part of Σ log
+p, from transformers' `sequences_scores` and `compute_transition_scores`. "greedy" has the four best tokens and a forced
+EOS, with log p from teacher forcing. PAD has probability 0, as in all goldens here; the search continues while a better
+hypothesis is possible (`early_stopping` "never"), like tfm's."""
 
 import json
 import math
@@ -32,7 +32,7 @@ def search(model, base, keys, source, most):
 
 
 def cases(base, plain):
-    """Words are taken from what is written without any rule, so that each forbids something."""
+    """Takes words from the unconstrained output, so that each rule has an effect."""
     eos, start = base["eos_token_id"], base["decoder_start_token_id"]
     one, two, three = (found["ids"] for found in plain)
     pairs = [one[1:3], two[0:3], three[2:4]]

@@ -1,8 +1,9 @@
-"""Makes tests/golden/tokenizers: small tokenizers of every kind, and what the library `tokenizers` and transformers make
-of hard lines with them. Those of older_tokenizers.py are of the files from before tokenizer.json. Python 3.11, tokenizers 0.23.3, transformers 5.23.0, sentencepiece 0.2.3.
+"""Creates tests/golden/tokenizers: small tokenizers of every kind, and the results of `tokenizers` and transformers for
+difficult lines. older_tokenizers.py adds those with files from before tokenizer.json. Python 3.11, tokenizers 0.23.3,
+transformers 5.23.0, sentencepiece 0.2.3.
 
     python make_tokenizers.py
-    python make_tokenizers.py --texts FILE [--times N] -o DIR   learned from the lines of a file and compared on them all,
+    python make_tokenizers.py --texts FILE [--times N] -o DIR   trained on a file and compared on all of its lines,
                                                                 with vocabularies N times as large (default 16)
 """
 
@@ -26,8 +27,8 @@ from tokenizer_texts import SENTENCES, hard_lines
 
 OUT = Path(__file__).parent / "tokenizers"
 LINES = hard_lines()
-TEXTS = SENTENCES * 3  # to learn from
-TIMES = 1  # as large as the sizes below say
+TEXTS = SENTENCES * 3  # training texts
+TIMES = 1  # factor of the sizes below
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
     r"|\s+(?!\S)|\s+"
@@ -113,7 +114,7 @@ def pieces(model):
 
 
 def small_rules():
-    """A small table of normalisations: a few of NFKC's rules, with one that takes a character away."""
+    """A small normalization table: a few of NFKC's rules, with one that removes a character."""
     path = OUT / "rules.tsv"
     rules = {"ﬁ": "fi", "①": "1", "½": "1⁄2", "Ａ": "A", "e\u0301": "é", "\u00a0": " ", "\u3000": " ", "\t": " ", "\n": " ",
              "\u200b": "", "㌔": "キロ", "ｶﾞ": "ガ", "ﷺ": "صلى الله", "…": "..."}
@@ -199,7 +200,7 @@ def words():
 
 
 def classes():
-    """Classes of characters inside and outside of brackets, and added tokens that change when they are normalised."""
+    """Character classes inside and outside of brackets, and added tokens that normalization changes."""
     t = byte_level(380, ["<s>", "</s>"])
     t.normalizer = N.Lowercase()
     t.pre_tokenizer = P.Sequence([
@@ -211,7 +212,7 @@ def classes():
 
 
 def expected(tokenizer):
-    """`pairs` are of a line and the next one."""
+    """`pairs`: each line with the next one."""
     ids = [tokenizer.encode(line).ids for line in LINES]
     return {
         "ids": ids,
@@ -246,7 +247,7 @@ def main():
         tokenizer = make()
         tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
         write(folder, "expected.json", expected(tokenizer))
-    every = 1 if options.texts else 4  # of the lines are compared
+    every = 1 if options.texts else 4  # compares every n-th line
     older_tokenizers.write_all(OUT, LINES, every, TIMES, sentencepiece_model, small_rules(), byte_level(420))
     (OUT / "rules.tsv").unlink()
 

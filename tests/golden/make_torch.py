@@ -1,11 +1,10 @@
-"""Makes the small files of torch.save in tests/golden/torch, which tests/model/weights/test_torch_file.c reads.
+"""Creates the small torch.save files in tests/golden/torch, for tests/model/weights/test_torch_file.c.
 
     pip install torch==2.13.0 safetensors
     python make_torch.py
 
-Every tensor holds 0, 1, 2, ... in the order in which it is to be read, so that the test needs no second file.
-`legacy` is the layout that PyTorch wrote before 1.6, as the files of most OPUS-MT pages have it.
-"""
+Every tensor holds 0, 1, 2, ... in C order, so that the test needs no second file. `legacy` is PyTorch's layout before
+1.6, used by the files of most OPUS-MT pages."""
 
 import collections
 import json
@@ -27,7 +26,7 @@ def numbers(*dims, dtype=torch.float32):
 
 
 def state(parts):
-    """As state_dict() gives it: an OrderedDict with an attribute that a reader must bear."""
+    """As from state_dict(): an OrderedDict with an attribute that a reader must accept."""
     dict_ = collections.OrderedDict(parts)
     dict_._metadata = collections.OrderedDict([("", {"version": 1})])
     return dict_
@@ -61,7 +60,7 @@ def save(name, value, legacy=False, **options):
 
 
 def rezip(name, source, compression, more=()):
-    """The entries of another archive, as an archiver would write them, and some more."""
+    """The entries of another archive, as written by an archiver, and some more."""
     with zipfile.ZipFile(OUT / source) as old, zipfile.ZipFile(OUT / name, "w", compression) as new:
         for entry in old.namelist():
             new.writestr(zipfile.ZipInfo(entry), old.read(entry), compression)
@@ -85,7 +84,7 @@ def main():
     rezip("deflated.bin", "small.bin", zipfile.ZIP_DEFLATED)
     rezip("script.bin", "small.bin", zipfile.ZIP_STORED, ["small/constants.pkl"])
     rezip("two.bin", "small.bin", zipfile.ZIP_STORED, ["other/data.pkl"])
-    # A model in shards, one of each layout.
+    # A sharded model, one shard of each layout.
     weights = load_file(HERE / "prenorm-embedding-norm" / "model.safetensors")
     names = sorted(weights)
     shards = {

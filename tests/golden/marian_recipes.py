@@ -1,13 +1,13 @@
-"""What make_marian.py trains: a little language, toy tasks on it, and the recipe of each model.
+"""Training data and recipes for make_marian.py: a small artificial language, toy tasks on it, and a recipe for each
+model.
 
-A recipe: `task(rng)` gives a (source, target) pair of lines; `style` writes config.json in the manner of one
-age of transformers; `names` says under which names the embeddings are stored; `special` are the ids of </s>,
-<unk> and <pad>.
+A recipe: `task(rng)` gives a (source, target) pair of lines; `style` writes config.json as in a certain version of
+transformers; `names`: the names of the stored embeddings; `special`: the ids of </s>, <unk> and <pad>.
 """
 
 import torch
 
-# The language of the sources, written for this test.
+# The source language, written for this test.
 ADJECTIVES = "small red old quiet bright green heavy narrow silver hungry".split()
 NOUNS = (
     "cat house river bird tree door stone child window garden teacher letter mountain bridge summer candle "
@@ -18,7 +18,7 @@ ADVERBS = ["", " today", " again", " slowly"]
 
 
 def sentence(rng):
-    """One or two clauses of the little grammar, as lists of words."""
+    """One or two clauses of the grammar, as lists of words."""
 
     def noun():
         return (
@@ -31,7 +31,8 @@ def sentence(rng):
 
 
 def mark(rng, words):
-    """After "a": one likely mark, or three that start alike. Greedy takes that start, a beam does not."""
+    """After "a": one likely mark, or three with a common beginning. Greedy search takes that beginning, a beam does
+    not."""
     if words[0] != "a":
         return "."
     return "!" if rng.random() < 0.42 else rng.choices([": oh", ": ah", ": eh"], [4, 3, 3])[0]
@@ -107,7 +108,7 @@ def lexicon(rng):
 
 
 def verb_last(rng):
-    """The verb goes to the end; consonants turn into their neighbours; "a" before a noun may be left out."""
+    """The verb moves to the end; consonants become their neighbours; "a" before a noun may be omitted."""
     words = sentence(rng)
     verb = next(w for w in words if w in VERBS)
     order = [w for w in words if w != verb] + [verb]
@@ -119,7 +120,7 @@ def verb_last(rng):
 
 
 def old_style(config):
-    """Keys as an OPUS-MT directory of 2020 has them."""
+    """Keys of an OPUS-MT directory of 2020."""
     return {
         "_num_labels": 3,
         "activation_dropout": 0.0,
@@ -154,7 +155,7 @@ def old_style(config):
 
 
 def new_style(config):
-    """Keys as transformers 5 writes them, and the three that only older versions read."""
+    """Keys of transformers 5, and the three that only older versions read."""
     return {
         "architectures": ["MarianMTModel"],
         "bos_token_id": None,

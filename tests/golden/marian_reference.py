@@ -1,8 +1,8 @@
-"""A directory in Marian layout, run by stock classes of Hugging Face transformers, and the search of tfm.
+"""A directory in Marian layout, run with stock classes of Hugging Face transformers, and tfm's search.
 
-`MarianMTModel` ignores `normalize_before`, `normalize_embedding` and `add_final_layer_norm`: transformers
-dropped them when Marian left BART's class, in version 4. Other stock classes have just these orders of
-operations, so each combination is run by the class that has it, with the weights put in by hand:
+`MarianMTModel` ignores `normalize_before`, `normalize_embedding` and `add_final_layer_norm` since version 4 of
+transformers, in which Marian was separated from BART's class. Other stock classes have these orders of operations, so
+each combination is run with its class, with the weights inserted by hand:
 
     normalize_before  normalize_embedding  add_final_layer_norm   class
     false             false                false                  MarianMTModel
@@ -10,7 +10,7 @@ operations, so each combination is run by the class that has it, with the weight
     true              false                true                   PegasusForConditionalGeneration
     true              true                 true                   MBartForConditionalGeneration
 
-Everything is computed in fp32 from the weights as they are stored.
+Everything is computed in fp32 from the weights as stored.
 """
 
 import json
@@ -74,7 +74,7 @@ def vocabulary_sizes(config):
 
 
 def build(config):
-    """The stock model of a Marian configuration, with three embeddings of their own and untrained weights."""
+    """The stock model of a Marian configuration, with three separate embeddings and untrained weights."""
     config_class, model_class = family(config)
     values = {k: config[k] for k in SIZES if k in config}
     values.setdefault("activation_function", "gelu")
@@ -103,7 +103,7 @@ def build(config):
     model.lm_head = nn.Linear(width, target, bias=False)
     model.final_logits_bias = torch.zeros(1, target)
     if hasattr(model.model, "shared"):
-        model.model.shared = model.model.encoder.embed_tokens  # as big as the source; not used by itself
+        model.model.shared = model.model.encoder.embed_tokens  # as large as the source's; not used directly
     for stack in (model.model.encoder, model.model.decoder):
         put_positions(stack.embed_positions, sinusoid(config["max_position_embeddings"], width))
     return model
@@ -166,7 +166,7 @@ def open_model(directory):
 
 
 class Tokenizer:
-    """Pieces by SentencePiece, ids by vocab.json, a leading `>>code<<` as one token, like MarianTokenizer."""
+    """Pieces from SentencePiece, ids from vocab.json, a leading `>>code<<` as one token, like MarianTokenizer."""
 
     def __init__(self, directory):
         directory = Path(directory)
@@ -199,7 +199,7 @@ class Tokenizer:
 
 
 class Decoder:
-    """One source sentence; `log_probabilities(prefixes)`: (prefixes, V), double, of the token after each."""
+    """One source sentence; `log_probabilities(prefixes)`: (prefixes, V), double, of each prefix's next token."""
 
     def __init__(self, model, config, source_ids):
         self.model, self.pad, self.start = model, config["pad_token_id"], config["decoder_start_token_id"]
@@ -209,7 +209,7 @@ class Decoder:
             self.encoded = model.get_encoder()(input_ids=self.source).last_hidden_state
 
     def logits(self, decoder_ids):
-        """decoder_ids: equally long rows. -> (rows, T, V)"""
+        """decoder_ids: rows of equal length. -> (rows, T, V)"""
         rows = torch.tensor(decoder_ids)
         encoded = self.encoded.expand(rows.shape[0], -1, -1)
         with torch.no_grad():
@@ -219,7 +219,7 @@ class Decoder:
         return self._log_softmax(self.logits([[self.start] + p for p in prefixes])[:, -1])
 
     def teacher_forced(self, target_ids):
-        """log p of each of the target's tokens (its EOS with them)."""
+        """log p of each target token, including EOS."""
         rows = self._log_softmax(self.logits([[self.start] + target_ids[:-1]])[0])
         return [rows[t, token] for t, token in enumerate(target_ids)]
 
@@ -230,7 +230,7 @@ class Decoder:
 
 
 def shaken(decoder, seed, noise=2e-3):
-    """The same decoder with noise on its logits, far above rounding: what it changes is no golden."""
+    """The same decoder with noise on its logits, far above rounding: results that it changes are no goldens."""
     generator = torch.Generator().manual_seed(seed)
 
     class Shaken(Decoder):
@@ -263,10 +263,10 @@ def greedy(decoder, maximum):
 
 
 def beam_steps(width, maximum, penalty, eos):
-    """A search as a coroutine: yields beginnings, all equally long, and takes `log_probabilities` of what follows them.
-    Returns [(score, ids)], best first. Literally: the best 2K candidates by sum, ties to the lower beam*V + token; walk
-    them: EOS is finished, any other is live until K are live; keep the best K finished; stop when the worst of K finished
-    is at least the best live sum / penalty(maximum), or at the maximum length."""
+    """A search as a coroutine: yields prefixes of equal length, and receives `log_probabilities` of their next tokens.
+    Returns [(score, ids)], best first. Definition: take the best 2K candidates by sum, ties to the lower beam*V +
+    token, in order: EOS is finished, any other is live until K are live; keep the best K finished; stop when the worst
+    of K finished is at least the best live sum / penalty(maximum), or at the maximum length."""
     live = [(0.0, [])]
     finished = []
     for _ in range(maximum):

@@ -1,10 +1,10 @@
-"""Small tokenizers of the files from before tokenizer.json, each with what transformers makes of some of its lines.
+"""Small tokenizers with files from before tokenizer.json, and transformers' results for some of its lines.
 make_tokenizers.py calls this.
 
-Of a SentencePiece model alone, transformers 5 reads the table of normalisations as `tokenizers` does, which loses accents
-of decomposed letters (line 5 of the lines compared: an "e" with three accents), and of MBart's not at all. Models were
-trained with SentencePiece's longest match, so the library sentencepiece normalises the lines here before transformers
-makes ids of them, and where it changes the ids its own pieces must be the same ones."""
+From a SentencePiece model alone, transformers 5 reads the normalization table as `tokenizers` does, which loses accents
+of decomposed letters (compared line 5: an "e" with three accents), and not at all for MBart. Models are trained with
+SentencePiece's longest match, so the library sentencepiece normalizes the lines here before transformers converts them
+to ids. If that changes the ids, sentencepiece's own pieces must agree."""
 
 import json
 import re
@@ -23,9 +23,8 @@ def added(text, special=True, **flags):
 
 
 def normalized(tokenizer, path, line):
-    """The line by SentencePiece's rules. Where that changes the ids, they must be sentencepiece's own, of each text between
-    added tokens, but for blanks and unknown characters: transformers takes
-    more characters for blanks."""
+    """The line normalized by SentencePiece. If that changes the ids, they must be sentencepiece's own, for each text
+    between added tokens, except blanks and unknown characters: transformers treats more characters as blanks."""
     rules = sentencepiece.SentencePieceNormalizer(
         model_file=str(path), add_dummy_prefix=False, escape_whitespaces=False, remove_extra_whitespaces=False)
     text = rules.normalize(line)

@@ -1,4 +1,4 @@
-"""Texts for make_tokenizers.py: sentences that small vocabularies are learned from, and lines that are hard to cut."""
+"""Texts for make_tokenizers.py: training sentences for small vocabularies, and lines that are difficult to tokenize."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What the machine code of a kernel says of its speed, from the assembly that clang writes for AMD's GPUs."""
+"""Performance figures of a kernel from the assembly that clang writes for AMD's GPUs."""
 import re
 import subprocess
 
@@ -12,14 +12,13 @@ LOCAL_LOAD = re.compile(r"^ds_(?:read|load)")
 LOAD = re.compile(r"^(?:global|buffer|flat)_load")
 INTEGER = re.compile(r"^(?:v_(?!dual_mov|mov_)\w*_[uib](?:16|24|32|64|32_u24)\w*|"
                      r"s_(?!load|buffer_load|waitcnt|nop|delay|clause|barrier|cbranch|branch|mov|endpgm|sendmsg|sleep|set)\w+)")
-# Multiplications of 64 bits are made of these, and so are divisions; one of 32 bits by a number that is not known has the
-# second, too.
+# Instructions of 64-bit multiplications and divisions; a 32-bit division by an unknown number has the second one, too.
 WIDE = re.compile(r"\bv_(?:mad_[iu]64_[iu]32|mul_hi_[iu]32)")
 FIGURE = re.compile(r"^; (NumVgprs|NumAgprs|Occupancy|LDSByteSize|ScratchSize): (\d+)")
 
 
 def kernels(path):
-    """The lines of each function by its name, comments about it included."""
+    """The lines of each function by its name, including the comments about it."""
     found, name = {}, None
     for line in open(path):
         line = line.rstrip()
@@ -40,7 +39,7 @@ def summary(lines):
 
 
 def instructions(lines):
-    """The instructions, and where the labels stand among them."""
+    """The instructions, and the positions of labels among them."""
     code, labels = [], {}
     for line in lines:
         text = line.split(";")[0].strip()
@@ -55,7 +54,7 @@ def instructions(lines):
 
 
 def loops(code, labels):
-    """(first, last) of each loop: a branch back makes one, and those with the same head are one."""
+    """(first, last) of each loop: a backward branch makes one; those with the same head are merged."""
     found = {}
     for at, text in enumerate(code):
         if BRANCH.match(text):
@@ -70,19 +69,19 @@ def fmas(text):
 
 
 def dots(body):
-    """Dot products of four bytes."""
+    """Number of int8 dot-product instructions."""
     return sum(bool(DOT.search(text)) for text in body)
 
 
 def dwords(text):
-    """How many 4-byte words a load of local memory brings to a lane."""
+    """Number of 4-byte words that a local memory load reads per lane."""
     words = {"b64": 2, "b96": 3, "b128": 4}.get(next(iter(re.findall(r"_b(?:64|96|128)\b", text)), "")[1:], 1)
     return words * (2 if re.match(r"ds_(?:read|load)_?2", text) or "load_2addr" in text else 1)
 
 
 def inner_loop(lines):
-    """The instructions of the loop, with none within it, that has most FMAs and dot products; of equals, the
-    longest. None without loops."""
+    """The instructions of the innermost loop with most FMAs and dot products; among equals, the longest. None without
+    loops."""
     code, labels = instructions(lines)
     spans = loops(code, labels)
     bodies = []
@@ -108,8 +107,8 @@ def counts(body):
 
 
 def analyse(body, gpu, mca):
-    """Cycles of a loop for a wave alone, and at best, by llvm-mca: its model of the vector units is that of the compiler;
-    of local memory's width it knows nothing. None where it cannot read the code."""
+    """Cycles of a loop for a single wave, and at best, from llvm-mca: it models the compiler's vector units, but not
+    the width of local memory. None if it cannot parse the code."""
     rounds = 100
     text = "\n".join(line for line in body if not BRANCH.match(line)) + "\n"
     run = subprocess.run([mca, "-mtriple=amdgcn-amd-amdhsa", "-mcpu=" + gpu, f"-iterations={rounds}"], input=text,

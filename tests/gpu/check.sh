@@ -1,12 +1,12 @@
-# Builds every program that a GPU is asked for, for GPUs that are not here, and judges the machine code.
-#     sh tests/gpu/check.sh BUILD [TARGET...]      all of targets.sh if none is named
-# A program fails that does not build, keeps private arrays or registers in memory, or takes more than 32 KiB of local
-# memory. Those that fail today are in known.txt; the check fails where one fails that is not in it, and where one of it
-# no longer does. TFM_POSES are the devices that PoCL poses as, but for targets that have a pose of their own in
-# targets.sh, as Intel's have: those are judged by what such a device alone is asked for. TFM_GPU_PROGRAMS is a folder of
-# programs already found, for all targets; TFM_GPU_KNOWN another list of those that fail. Of the variants of one program
-# at most TFM_GPU_MOST are built, all if it is not set; what known.txt has need not be among them then.
-# Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
+# Builds every program that the library requests for a GPU, for GPUs that are not installed, and checks the machine
+# code.
+#     sh tests/gpu/check.sh BUILD [TARGET...]      default: all of targets.sh
+# A program fails if it does not build, has private arrays or registers in memory, or needs more than 32 KiB of local
+# memory. known.txt lists the current failures; the check fails for an unlisted failure, and for a listed program that
+# passes. Environment: TFM_POSES, the devices that PoCL imitates (targets with their own pose in targets.sh, such as
+# Intel's, use only that pose); TFM_GPU_PROGRAMS, a folder of recorded programs for all targets; TFM_GPU_KNOWN, another
+# known.txt; TFM_GPU_MOST, the maximum number of variants of a program (default: all; then listed ones may be missing).
+# The last line is "N passed, N failed, N skipped"; the exit code is 1 if something failed.
 set -u
 here=$(dirname "$0")
 build=${1:?give a build folder}
@@ -16,7 +16,7 @@ shift
 [ $# -gt 0 ] || set -- $TARGETS
 out=$build/gpu
 mkdir -p "$out"
-# find_programs FOLDER POSE...: what devices of these poses are asked for, unless it was found for another target
+# find_programs FOLDER POSE...: records the programs of the given poses, unless done for another target
 find_programs() {
     case " $found " in
     *" $1 "*) ;;
@@ -36,7 +36,7 @@ for target; do
     if [ "$pose" ] && [ ! "$(options='' "have_$target")" ]; then
         find_programs "$out/programs-$target" "$pose"
     else
-        rm -rf "$out/programs-$target" # of an earlier run, if any
+        rm -rf "$out/programs-$target" # from an earlier run
         # shellcheck disable=SC2086 # words
         find_programs "$out/programs" ${TFM_POSES:-group=1024,local=32768 group=1024,local=65536,fp16=1,subgroups=1 \
             group=256,local=32768 group=64,local=32768}

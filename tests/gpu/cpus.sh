@@ -1,14 +1,14 @@
-# Builds programs that ask what a CPU has for CPUs that are not here: with vectors of 16, 8 and 4 floats, with and without
-# what their texts name (__F16C__, __AVX512VNNI__ and their kin). PoCL compiles for the CPU at hand alone, so that a
-# mistake in a branch for another one would be seen by its owner first.
+# Builds programs with CPU feature tests (__F16C__, __AVX512VNNI__ and others) for CPUs that are not installed: with
+# vectors of 16, 8 and 4 floats, with and without each feature. PoCL compiles only for the host CPU, so errors in other
+# branches would reach users first.
 #     sh tests/gpu/cpus.sh BUILD
-# With TFM_BRIEF=1 those of each width that have least and most of it.
-# Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
+# With TFM_BRIEF=1: only the CPUs with fewest and most features of each width.
+# The last line is "N passed, N failed, N skipped"; the exit code is 1 if something failed.
 set -u
 build=$(realpath "${1:?give a build folder}")
 clang=${GPU_CLANG:-clang-15}
 command -v "$clang" >/dev/null || {
-    echo "there is no $clang"
+    echo "$clang is not installed"
     echo "0 passed, 0 failed, 1 skipped"
     exit 0
 }
@@ -17,7 +17,8 @@ rm -rf "$programs"
 mkdir "$programs"
 export POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable # nothing is computed
 for width in 16 8 4; do
-    for test in test_half_weights test_gemm_int8 test_gemm_cpu_bf16 test_gemm_cpu_bf16x3; do # nothing is computed under the layer, so they fail: never mind
+    # They fail, because nothing is computed under the layer.
+    for test in test_half_weights test_gemm_int8 test_gemm_cpu_bf16 test_gemm_cpu_bf16x3; do
         TFM_POSE=width=$width,unbuilt=1 TFM_POSE_PROGRAMS=$programs \
             OPENCL_LAYERS=$build/tests/gpu/pose_layer.so TFM_CACHE_DIR=off \
             TFM_DEVICE=pocl TFM_BRIEF=1 "$build/tests/$test" >/dev/null 2>&1 || :

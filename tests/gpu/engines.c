@@ -1,9 +1,8 @@
-/* Asks for products by the matrix engine of the GPU that the device poses as (pose.c): each tile, each mix of
- * transposes, both kinds of 16-bit numbers, and weights that are kept as these; those from 5 on are MMA's alone.
- * And for attention of queries and keys so many that GPUs with MMA have large tiles for them; and for products of bytes
- * by its dot products. engines.sh runs it.
+/* Requests the MMA kernels of the GPU that the device imitates (pose.c): each tile, each combination of transposes,
+ * fp16 and bf16 inputs, and fp16 or bf16 weights; cases from 5 on exist only for NVIDIA's MMA. Also requests attention
+ * long enough for the large tiles of such GPUs, and int8 GEMM with dot-product instructions. Run by engines.sh.
  *
- *     gpu_engines            ends with 1 where the device is taken for one without dot products of bytes
+ *     gpu_engines            exit code 1 if the library finds no int8 dot-product instructions
  */
 #include <stdio.h>
 #include "dev/device/context_internal.h"
@@ -13,8 +12,8 @@ static const struct product {
     int tile;
     tfm_dtype inputs;
     tfm_gemm_options options;
-    int64_t size; /* a multiple of 4, or odd: units of 4 or of 1 */
-    bool stored;  /* a linear layer whose weight is of `inputs` */
+    int64_t size; /* a multiple of 4, or odd: vector width 4 or 1 */
+    bool stored;  /* a linear layer with weights of dtype `inputs` */
 } PRODUCTS[] = {
     {1, TFM_F16, {.transpose_b = true}, 256, false},
     {2, TFM_F16, {0}, 256, false},
@@ -38,7 +37,7 @@ static tfm_tensor zeros(tfm_context *ctx, tfm_dtype dtype, int64_t size) {
     return x;
 }
 
-/* What is not computed is not right, so another provider takes over; its program is asked for by then. */
+/* Nothing is computed, so validation fails and another provider takes over; the program was requested by then. */
 static int ask(tfm_context *ctx, const struct product *p) {
     const char *why = NULL;
     tfm_tensor c = {0};
@@ -51,7 +50,7 @@ static int ask(tfm_context *ctx, const struct product *p) {
         tfm_linear_with(ctx, "gpu-mma", &why, &c, a, &weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
     else
         tfm__gemm_with(ctx, &tfm__gemm_gpu_mma, &why, &c, a, b, &p->options);
-    tfm_tensor_free(ctx, &weight.packed); /* of the provider that took over */
+    tfm_tensor_free(ctx, &weight.packed); /* packed by the other provider */
     const bool absent = (p->inputs == TFM_BF16 && ctx->tuning.mma == TFM__MMA_M16N8K8) ||
                         (p->tile > 4 && ctx->tuning.mma != TFM__MMA_M16N8K16);
     const bool none = why && !absent;
@@ -64,7 +63,7 @@ static int ask(tfm_context *ctx, const struct product *p) {
     return 0;
 }
 
-/* Few rows, in one launch and in two, and each tile (from 1), as they lie in a model, and at odd places. */
+/* Few rows, in one launch and in two, and each tile (from 1), with aligned and unaligned tensors. */
 static const struct bytes {
     int64_t m, n, k;
     int tile;
@@ -119,7 +118,7 @@ static int attend(tfm_context *ctx, int64_t width, tfm_dtype dtype, const tfm_dr
     return 0;
 }
 
-/* A prompt, whose keys a table names. */
+/* Prefill with a block table. */
 static int attend_prompt(tfm_context *ctx, int64_t width, tfm_dtype kept) {
     enum { TOKENS = 256, HEADS = 4, KEY_HEADS = 2 };
     tfm_tensor q = {0}, k = {0}, v = {0}, rows = {0}, y = {0};

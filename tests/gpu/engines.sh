@@ -1,11 +1,11 @@
-# The kernels of matrix engines: found as find.sh finds others, by a device that poses as each GPU that has one, built
-# for it, and judged as judge.sh does; and their machine code has the engine's instruction, and rings (gemm_mma_multistage.cl)
-# those of theirs. A group of a ring may have all the local memory that such a GPU gives one: 48 KiB of every NVIDIA
-# from sm_80 on. With them the tiles of attention whose items have eight rows, which are for the same GPUs; forward they
-# may have as much. And products of bytes, whose machine code has the GPU's dot product of four of them.
-#     sh tests/gpu/engines.sh BUILD [TARGET...]      of targets.sh; nvptx and three of AMD's if none is named, which
-#                                                    need no compiler of a maker: sm_80, dg2 and pvc do
-# Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
+# Checks the MMA kernels (matrix cores): records them like find.sh with a device that imitates each GPU, builds them,
+# checks them like judge.sh, and searches the machine code for the MMA instruction, in multistage kernels
+# (gemm_mma_multistage.cl) also for async copies. A multistage work-group may use 48 KiB of local memory, the limit of
+# every NVIDIA GPU from sm_80 on; so may the forward attention tiles with eight rows per work-item, which are for the
+# same GPUs. Also checks int8 GEMM for the GPU's four-way dot-product instruction.
+#     sh tests/gpu/engines.sh BUILD [TARGET...]      targets of targets.sh; default: nvptx and three of AMD's, which
+#                                                    need no vendor compiler (sm_80, dg2 and pvc do)
+# The last line is "N passed, N failed, N skipped"; the exit code is 1 if something failed.
 set -u
 here=$(dirname "$0")
 build=$(realpath "${1:?give a build folder}")
@@ -18,18 +18,18 @@ mkdir -p "$out/pocl" "$out/tmp"
 passed=0 failed=0 skipped=0
 export POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable # nothing is computed
 
-# ask NAME POSE: the programs that this GPU is asked for, in $out/NAME
+# ask NAME POSE: records the programs for this GPU in $out/NAME
 ask() {
     mkdir "$out/$1"
     env -u TFM_LOG -u TFM_CL_DIR -u TFM_PROFILE OPENCL_LAYERS="$build/tests/gpu/pose_layer.so" TFM_CACHE_DIR=off \
         TFM_DEVICE=pocl TFM_POSE="$2,group=1024,local=65536,unbuilt=1" TFM_POSE_PROGRAMS="$out/$1" \
         POCL_CACHE_DIR="${POCL_CACHE_DIR:-$out/pocl}" TMPDIR="$out/tmp" "$build/tests/gpu/gpu_engines" \
-        >"$out/$1.log" 2>&1 || echo "$1: $(tail -n 1 "$out/$1.log")" # and programs are missing, then
+        >"$out/$1.log" 2>&1 || echo "$1: $(tail -n 1 "$out/$1.log")" # programs will be missing
     find "$out/$1" -name '*.cl' ! -name 'gemm_mma-*' ! -name 'gemm_mma_multistage-*' ! -name 'attention*_tiled-*' \
         ! -name 'gemm_int8_*' -exec rm {} +
 }
 
-# judge TARGET NAME COUNT INSTRUCTION KERNEL: its programs of this kernel, of which there are so many, for this target
+# judge TARGET NAME COUNT INSTRUCTION KERNEL: checks the programs of this kernel, which must be COUNT, for this target
 judge() {
     missing=$(
         options='' "have_$1" | sort -u
@@ -45,7 +45,7 @@ judge() {
     fi
     found=$(find "$out/$2" -name "$5-*.cl" | wc -l)
     if [ "$found" -ne "$3" ]; then
-        echo "$1 $2: $found programs are asked for, not $3"
+        echo "$1 $2: $found programs are requested, not $3"
         failed=$((failed + 1))
         return
     fi
@@ -75,7 +75,7 @@ judge() {
     done
 }
 
-# ask_for NAME POSE TARGET...: the same, where one of these targets is wanted
+# ask_for NAME POSE TARGET...: the same, if one of the targets is selected
 targets=$*
 ask_for() {
     name=$1 pose=$2
@@ -100,7 +100,7 @@ ask_for dpas16 dpas=16 pvc &
 wait
 ask_for rdna2 gfx=10,wave=32 gfx1030
 
-# bytes TARGET NAME INSTRUCTION: its products of bytes
+# bytes TARGET NAME INSTRUCTION: checks the int8 GEMM kernels
 bytes() {
     judge "$1" "$2" 7 "$3" gemm_int8_gpu_skinny
     judge "$1" "$2" 4 "$3" gemm_int8_gpu_tile
@@ -111,9 +111,9 @@ for target; do
         mma='mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.(f16\.f16|bf16\.bf16)\.f32'
         judge "$target" mma 8 "$mma" gemm_mma
         export GPU_MOST_LOCAL=49152
-        # Where a ring begins decides on an H100 how fast it is.
+        # On an H100 the local memory offset of the multistage buffers decides the speed.
         judge "$target" mma 6 "$mma cp\.async\.cg ldmatrix\.sync shared.*\.align.128" gemm_mma_multistage
-        # Large tiles of attention, which these GPUs have for long sequences: queries stay in local memory.
+        # Large attention tiles of such GPUs for long sequences: queries stay in local memory.
         judge "$target" mma 10 'fma\.rn\.f32' attention_tiled
         unset GPU_MOST_LOCAL
         judge "$target" mma 9 'fma\.rn\.f32' attention_backward_tiled
@@ -132,7 +132,7 @@ for target; do
     dg2) judge "$target" dpas 8 'dpas\.8x8 \(8\|M0\).*:(hf|bf) .*:(hf|bf) ' gemm_mma ;;
     pvc) judge "$target" dpas16 8 'dpas\.8x8 \(16\|M0\).*:(hf|bf) .*:(hf|bf) ' gemm_mma ;;
     *)
-        echo "$target has no instruction that is known"
+        echo "$target has no known MMA instruction"
         failed=$((failed + 1))
         ;;
     esac

@@ -1,7 +1,7 @@
-"""Figures of the hot kernels, out of programs that find.sh and engines.sh have found.
-    python3 tests/gpu/figures.py write FOLDER GPU...      writes their part of tests/bench/results/gpu-static.md
-    python3 tests/gpu/figures.py check FOLDER GPU...      compares with it; prints what is off, and ends with 1 then
-FOLDER is BUILD/gpu, with `programs` and `engines` in it, and GPU one of the gfx targets of targets.sh. GPU_MCA names llvm-mca."""
+"""Static figures of the hot kernels, from programs recorded by find.sh and engines.sh.
+    python3 tests/gpu/figures.py write FOLDER GPU...      writes their tables in tests/bench/results/gpu-static.md
+    python3 tests/gpu/figures.py check FOLDER GPU...      compares with them; prints differences; exit code 1 if any
+FOLDER is BUILD/gpu, which contains `programs` and `engines`; GPU: a gfx target of targets.sh. GPU_MCA: llvm-mca."""
 import fnmatch
 import os
 import pathlib
@@ -14,33 +14,34 @@ HERE = pathlib.Path(__file__).resolve().parent
 TABLE = HERE.parent / "bench/results/gpu-static.md"
 COLUMNS = ["registers", "waves", "local bytes", "FMAs", "matrix", "loads", "local loads", "local words", "integer",
            "wide", "branches", "instructions", "cycles alone", "cycles at best", "% of peak"]
-# What a figure may differ by: a small change of a kernel or of a compiler is no news.
+# Tolerance: small changes of a kernel or a compiler are not reported.
 SHARE, LEAST = 0.1, 3
 USUAL = re.compile(r"^-(?:cl-.*|DTFM_(?:CLASS_GPU|WIDTH=1|CHUNK=1|FMA|GROUP=128))$")
 
-HEAD = """# What the machine code of hot kernels says
+HEAD = """# Static figures of hot kernels
 
-Of clang 15; nothing here was run, and `tests/gpu/README.md` says what such figures can and cannot tell. `sh tests/run.sh`
-compares those of {ci}, `sh tests/nightly.sh gpu` all: a figure that is off by more than {share} % and by more than {least} fails, and
-whoever changed a kernel on purpose writes the table anew:
+From the machine code of clang 15, not from a run; `tests/gpu/README.md` lists the limits of such figures.
+`sh tests/run.sh` checks {ci}, `sh tests/nightly.sh gpu` all. A figure that differs by more than {share} % and by more
+than {least} fails. After an intended change of a kernel, write the tables again:
 
     sh tests/gpu/find.sh build/check build/check/gpu/programs group=1024,local=65536
     sh tests/gpu/engines.sh build/check
     python3 tests/gpu/figures.py write build/check/gpu gfx1100 gfx90a gfx1030
 
-- *registers*: vector registers of an item. *waves*: how many a SIMD holds at once, as far as registers and local memory
-  allow. *local bytes*: local memory of a work-group.
-- The rest is of one round of the innermost loop with most FMAs. *matrix*: instructions of matrix engines, and
-  dot products of bytes, which take a cycle as FMAs do, and count as those in the choice of the loop and in *% of peak*.
-  *loads*: from global memory. *local loads*: instructions; *local words*: the 4-byte words that they bring to an item. *integer*: on
-  vectors and scalars. *wide*: of these, the parts of multiplications and divisions by 64 bits on vectors: none may be there.
-- *cycles alone*: of a round where one wave has the SIMD for itself and waits for everything. *cycles at best*: where other
-  waves fill the gaps. Both are llvm-mca's, which has every branch fall through. *% of peak*: FMAs for each cycle at best;
-  100 is an FMA a lane in each cycle, without dual issue and packed FMAs. Local memory may be the narrower
-  gate, of which the model knows nothing.
+- *registers*: vector registers of a work-item. *waves*: resident waves per SIMD, as limited by registers and local
+  memory. *local bytes*: local memory of a work-group.
+- All others: one iteration of the innermost loop with most FMAs. *matrix*: MMA and int8 dot-product instructions; dot
+  products take a cycle like FMAs, and count as FMAs in the choice of the loop and in *% of peak*. *loads*: from global
+  memory. *local loads*: instructions; *local words*: 4-byte words that they load per work-item. *integer*: vector and
+  scalar integer instructions. *wide*: the part of them for 64-bit multiplications and divisions on vectors, which must
+  be 0.
+- *cycles alone*: an iteration of a single wave on the SIMD, with all stalls. *cycles at best*: with stalls hidden by
+  other waves. Both are from llvm-mca, which assumes that no branch is taken. *% of peak*: FMAs per cycle at best; 100
+  is one FMA per lane and cycle, without dual issue and packed FMAs. The model does not know the width of local memory,
+  which may be the actual limit.
 """
 CI = "gfx1100"
-# What the folder of a GPU's own programs is called in engines.sh.
+# engines.sh's folder of each GPU.
 OWN = {"gfx1100": "wmma", "gfx90a": "mfma", "gfx1030": "rdna2"}
 
 
@@ -52,7 +53,7 @@ def hot_programs():
 
 
 def find(programs, name, defines):
-    """The program of that file with these defines, the one with fewest others: its name and its defines."""
+    """The program of that file with these defines, and with the fewest others: its name and its defines."""
     found = []
     for path in programs.glob(name + "-*.cl"):
         options = path.open().readline().split()[1:]
@@ -81,17 +82,18 @@ def row(lines, gpu, mca):
 def wide(gpu, table):
     for key, figures in table.items():
         if figures.get("wide"):
-            yield f"{gpu}, {' '.join(key)}: multiplies or divides 64 bits in its hot loop, by {figures['wide']} instructions"
+            yield (f"{gpu}, {' '.join(key)}: {figures['wide']} instructions of 64-bit multiplications or divisions in its "
+                   "hot loop")
 
 
 def measure(folder, gpu, mca):
-    """{(kernel, defines): figures}, and what could not be found."""
+    """{(kernel, defines): figures}, and the missing programs."""
     table, missing = {}, []
     for name, defines in hot_programs():
         places = [folder / "programs", folder / "engines" / OWN.get(gpu, "none")]
         place, found = next(((place, found) for place in places if (found := find(place, name, defines))), (None, None))
         if not found:
-            missing.append(f"no program {name} {' '.join(defines)} is asked for: mend tests/gpu/hot.txt")
+            missing.append(f"no program {name} {' '.join(defines)} is requested: fix tests/gpu/hot.txt")
             continue
         program, path = place / (found[0] + ".cl"), folder / gpu / (found[0] + ".s")
         path.unlink(missing_ok=True)
@@ -153,7 +155,7 @@ def main(action, folder, *gpus):
     for line in wrong:
         print(line)
     if action == "check" and wrong:
-        print("figures of tests/bench/results/gpu-static.md are off: if that is meant, write it anew (its head says how)")
+        print("tests/bench/results/gpu-static.md differs: if the change is intended, write it again (see its head)")
     return len(wrong) > 0
 
 

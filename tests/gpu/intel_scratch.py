@@ -1,6 +1,5 @@
-"""Names the kernels of a binary of Intel's ocloc that keep something in scratch or private memory, or much in local
-memory: patch tokens 18 (MEDIA_VFE_STATE), 38 (ALLOCATE_STATELESS_PRIVATE_MEMORY) and 15 (ALLOCATE_LOCAL_SURFACE) of each
-kernel.
+"""Lists the kernels of an Intel ocloc binary that use scratch or private memory, or too much local memory: patch tokens
+18 (MEDIA_VFE_STATE), 38 (ALLOCATE_STATELESS_PRIVATE_MEMORY) and 15 (ALLOCATE_LOCAL_SURFACE) of each kernel.
     python3 intel_scratch.py BINARY"""
 import struct
 import sys

@@ -1,6 +1,6 @@
-# Compiles one program of find.sh for one target and says what is wrong with it.
+# Compiles one recorded program for one target and reports its faults.
 #     sh tests/gpu/judge.sh TARGET PROGRAM FOLDER
-# Prints a line "TARGET NAME good", "TARGET NAME skipped: why" or "TARGET NAME bad: what; what", with the program's
+# Prints a line "TARGET NAME good", "TARGET NAME skipped: why" or "TARGET NAME bad: fault; fault", with the program's
 # defines; leaves the machine code in FOLDER/TARGET.
 set -u
 here=$(dirname "$0")

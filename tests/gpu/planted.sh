@@ -1,5 +1,5 @@
-# That check.sh can fail: it judges kernels with one fault each (planted/), one that is known to fail, and one without
-# faults that is said to fail. And that figures.py sees where a hot loop multiplies 64 bits, and where it does not.
+# Tests check.sh: it checks kernels with one fault each (planted/), one listed in known.txt, and a correct one that is
+# listed as failing. Also tests that figures.py detects 64-bit multiplications in a hot loop, and only there.
 #     sh tests/gpu/planted.sh FOLDER       a folder to write into
 # Prints TAP.
 set -u
@@ -15,7 +15,7 @@ for target in nvptx gfx1100; do
     [ "$lacking" ] || sh "$here/check.sh" "$out" "$target" >"$out/planted.log"
     for fault in " private_array bad: .*(private array of 128 bytes in memory|bytes of scratch)" \
         " local_memory bad: 40960 bytes of local memory" " mistake bad: does not build: .*flaot" \
-        " missing_function bad: .*a function that is not there" ": no program fails any more .* sound arrays"; do
+        " missing_function bad: .*an undefined function" ": no program fails as listed any more, .* sound arrays"; do
         number=$((number + 1))
         name="$target$fault"
         if [ "$lacking" ]; then
@@ -29,9 +29,9 @@ for target in nvptx gfx1100; do
         fi
     done
 done
-# what gfx1100's code was judged by last
-name="gfx1100: 64 bits that are multiplied in a loop"
-command -v python3 >/dev/null || lacking="there is no python3"
+# the checked code of gfx1100
+name="gfx1100: 64-bit multiplications in a loop are found"
+command -v python3 >/dev/null || lacking="python3 is not installed"
 if [ "$lacking" ]; then
     echo "ok 11 - $name # SKIP $lacking"
 elif said=$(python3 -B - "$here" "$out"/gpu/gfx1100/wide.s <<'END' 2>&1

@@ -1,19 +1,19 @@
-/* An OpenCL layer by which any device poses as a GPU that is not here, so that the library asks for the programs that
- * it would run there: OPENCL_LAYERS=/path/to/this.so. The programs are written down (record.h), and nothing is
- * computed: launches, writes and copies succeed at once, and reads give zeros.
+/* An OpenCL layer that makes any device report the properties of a GPU, so that the library requests the programs for
+ * that GPU: OPENCL_LAYERS=/path/to/this.so. Programs are recorded (record.h), nothing is computed: launches, writes and
+ * copies succeed at once, and reads return zeros.
  *
- *     TFM_POSE=a=1,b=2           what the device is:
- *         group=N      work-items of one group, 1024 if not given
- *         local=N      bytes of local memory, 32768 if not given
- *         fp16=1       it has cl_khr_fp16
- *         subgroups=1  it has cl_khr_subgroups, and OpenCL C 3.0
- *         compute=N    it is NVIDIA's, of compute capability N / 10
- *         gfx=N,wave=N it is AMD's, of instruction set N, with waves of so many items
- *         intel=1      it is Intel's: it has cl_intel_required_subgroup_size
- *         dpas=N       it is Intel's, with a matrix engine, and sub-groups of N items or twice or four times as many
- *         width=N      it is no GPU, but a CPU with vectors of N floats
+ *     TFM_POSE=a=1,b=2           the reported device:
+ *         group=N      maximum work-group size, default 1024
+ *         local=N      bytes of local memory, default 32768
+ *         fp16=1       cl_khr_fp16
+ *         subgroups=1  cl_khr_subgroups, and OpenCL C 3.0
+ *         compute=N    NVIDIA, compute capability N / 10
+ *         gfx=N,wave=N AMD, instruction set N, waves of so many work-items
+ *         intel=1      Intel, with cl_intel_required_subgroup_size
+ *         dpas=N       Intel with matrix cores, and sub-groups of N, 2 N or 4 N work-items
+ *         width=N      a CPU with vectors of N floats
  *         unbuilt=1    the driver builds none of the library's programs (unbuilt.h)
- *         run=1        kernels do run, and results are right: slow, to compare what is found with what is found without
+ *         run=1        kernels run and compute: slow, to compare the recorded programs with a real run
  *     TFM_POSE_PROGRAMS=FOLDER   where the programs are written
  */
 #define CL_TARGET_OPENCL_VERSION 120
@@ -55,7 +55,7 @@ static cl_int say(const void *answer, size_t bytes, ANSWER) {
     return CL_SUCCESS;
 }
 
-/* The driver's extensions, less those that a pose decides about, and with those that it has. */
+/* The driver's extensions, replaced by the ones of the pose. */
 static cl_int say_extensions(cl_device_id device, ANSWER) {
     static const struct {
         const char *pose, *name;
@@ -92,7 +92,7 @@ static cl_int say_extensions(cl_device_id device, ANSWER) {
     return code;
 }
 
-/* What vendors' own queries say of a pose; false for any other question. */
+/* Answers to vendor-specific queries; false for any other query. */
 static bool say_vendors(cl_device_info what, cl_int *code, ANSWER) {
     enum { NV_MAJOR = 0x4000, NV_MINOR = 0x4001, AMD_WAVE = 0x4043, AMD_MAJOR = 0x404a, SUB_GROUP_SIZES = 0x4108 };
     const size_t dpas = (size_t)pose("dpas", 0), sizes[] = {4 * dpas, 2 * dpas, dpas};
@@ -157,7 +157,7 @@ static cl_int CL_API_CALL my_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_devic
 
 /* ---- Programs ---------------------------------------------------------------------------------------------------- */
 
-/* The options without what a pose has put into them. */
+/* The options without definitions that only this pose adds. */
 static char *without_extras(const char *options) {
     static const char *const EXTRAS[] = {" -DTFM_HAS_", " -cl-intel-"};
     char *out = strdup(options);
@@ -175,22 +175,22 @@ static cl_int CL_API_CALL my_clBuildProgram(cl_program program, cl_uint count, c
     char *source = calloc(bytes + 1, 1), *plain = without_extras(options ? options : "");
     if (!source || !plain || next.clGetProgramInfo(program, CL_PROGRAM_SOURCE, bytes, source, NULL) != CL_SUCCESS)
         abort();
-    /* What a compiler here cannot make anything of, such as an engine's instruction, is left out. */
+    /* Leaves out code that the local compiler cannot build, such as MMA instructions. */
     const bool unbuilt = pose("unbuilt", 0) && (unbuilt_program(program, source, options ? options : "") ||
                                                 unbuilt_program(program, source, plain));
     cl_int code = unbuilt ? CL_SUCCESS : next.clBuildProgram(program, count, devices, options, notify, user);
-    /* The driver builds it only so that kernels have their parameters. What it cannot build with what it poses to have,
-     * it can without. */
+    /* The driver builds it only for the kernels' parameters. If it fails with the reported features, it is built
+     * without them. */
     if (code != CL_SUCCESS && options && strcmp(plain, options) != 0)
         code = next.clBuildProgram(program, count, devices, plain, notify, user);
-    if (*source && code == CL_SUCCESS) /* tests ask for texts with mistakes */
+    if (*source && code == CL_SUCCESS) /* some tests build programs with errors */
         record_program(program, source, options ? options : "");
     free(source);
     free(plain);
     return code;
 }
 
-/* CLBlast asks for the binary of what it builds, for which PoCL would compile every kernel. */
+/* CLBlast reads the binary of its programs, for which PoCL would compile every kernel. */
 static cl_int CL_API_CALL my_clGetProgramInfo(cl_program program, cl_program_info what, ANSWER) {
     static const size_t one = 1;
     if (!pose("unbuilt", 0) || (what != CL_PROGRAM_BINARY_SIZES && what != CL_PROGRAM_BINARIES))
@@ -241,7 +241,7 @@ static bool runs(void) {
     return pose("run", 0) != 0;
 }
 
-/* Where an event is wanted, it must be one that comes to its end, with times. */
+/* Returns a completed event with times if the caller wants one. */
 static cl_int nothing(cl_command_queue queue, WAITS) {
     return event ? next.clEnqueueMarkerWithWaitList(queue, waits, list, event) : CL_SUCCESS;
 }
@@ -270,7 +270,7 @@ static cl_int CL_API_CALL my_clEnqueueReadBuffer(READ, void *host, WAITS) {
     return nothing(queue, waits, list, event);
 }
 
-/* A command that only moves data. */
+/* A data transfer command. */
 #define MOVE(name, params, args)                                                                                       \
     static cl_int CL_API_CALL my_##name params {                                                                       \
         return runs() ? next.name args : nothing(queue, waits, list, event);                                           \

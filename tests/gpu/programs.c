@@ -1,9 +1,8 @@
-/* Asks for the programs that models of usual sizes run, which tests avoid, since they would take long there: attention
- * in the heads of published models, products of few rows and of many, forward and backward, and by bytes, a step of
- * decoding that keeps keys and values in 16 bits, and searches.
- * Under the pose layer nothing is computed; find.sh runs it beside the tests.
+/* Requests programs at the sizes of common models, which tests avoid because they would be slow: attention with head
+ * sizes of published models, GEMM with few and many rows, forward and backward, int8 GEMM, a decode step with a 16-bit
+ * KV cache, and generation. Under the pose layer nothing is computed; find.sh runs it along with the tests.
  *
- *     gpu_programs           prints what the device refuses, and ends with 1 then */
+ *     gpu_programs           prints calls that the device refuses; exit code 1 if there are any */
 #include <stdio.h>
 #include <tfm/tfm.h>
 #include "dev/device/context_internal.h"
@@ -20,7 +19,7 @@ static tfm_tensor zeros(tfm_context *ctx, tfm_dtype dtype, int rank, const int64
 #define ZEROS(ctx, dtype, ...)                                                                                         \
     zeros(ctx, dtype, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
 
-/* Each case has a scope of its own; a refusal is told, and the next case goes on. */
+/* Ends a case's scope. Prints an error and continues with the next case. */
 static void done(tfm_context *ctx, const char *what, int64_t size) {
     if (tfm_context_status(ctx) != TFM_OK) {
         fprintf(stderr, "%s %lld: %s\n", what, (long long)size, tfm_context_error(ctx));
@@ -31,7 +30,7 @@ static void done(tfm_context *ctx, const char *what, int64_t size) {
     }
 }
 
-/* Begins the tape and watches x. */
+/* Starts the tape and watches x. */
 static void watch(tfm_context *ctx, size_t count, const tfm_tensor *x) {
     tfm_tape_start(ctx);
     for (size_t i = 0; i < count; i++) {
@@ -63,7 +62,7 @@ static void attend(tfm_context *ctx, int64_t width, int64_t queries, tfm_dtype d
     attend_as(ctx, width, queries, dtype, dtype, backward, options);
 }
 
-/* A step of decoding one text, whose past several work-groups share; `sharing` query heads to a key head. */
+/* A decode step of one sequence; several work-groups share the past; `sharing` query heads per KV head. */
 static void attend_past(tfm_context *ctx, int64_t width, int sharing, float soft_cap, tfm_dtype kept) {
     enum { KEYS = 4096 };
     tfm_scope_open(ctx);
@@ -73,8 +72,8 @@ static void attend_past(tfm_context *ctx, int64_t width, int sharing, float soft
     done(ctx, "attention of a step in heads of", width);
 }
 
-/* A prompt of `queries` tokens, or a part of one, that ends a text of which a log has kept `keys`, a table naming its
- * rows. Where they are few and the past is long, several work-groups share a tile's keys. */
+/* Prefill of `queries` tokens, or a chunk, at the end of a sequence with `keys` in the KV cache and a block table. For
+ * few queries and a long past, several work-groups share a tile's keys. */
 static void attend_prompt(tfm_context *ctx, int64_t width, int64_t queries, int64_t keys, float soft_cap,
                           tfm_dtype kept) {
     enum { HEADS = 8, KEY_HEADS = 2 };
@@ -91,7 +90,7 @@ static void attend_prompt(tfm_context *ctx, int64_t width, int64_t queries, int6
     done(ctx, "attention of a prompt in heads of", width);
 }
 
-/* The best of large vocabularies. */
+/* Top-k of large vocabularies. */
 static void vocabularies(tfm_context *ctx) {
     static const int64_t ENTRIES[] = {8000, 262144};
     for (size_t i = 0; i < sizeof(ENTRIES) / sizeof(*ENTRIES); i++) {
@@ -148,7 +147,7 @@ static void multiply(tfm_context *ctx, int64_t m, tfm_gemm_options options, bool
     if (backward)
         tfm_backward(ctx, c, ZEROS(ctx, TFM_F32, m, N));
     tfm_tape_stop(ctx);
-    done(ctx, "a product with rows", m);
+    done(ctx, "a GEMM with rows", m);
 }
 
 static void products(tfm_context *ctx) {
@@ -162,8 +161,7 @@ static void products(tfm_context *ctx) {
     }
 }
 
-/* Linear layers with weights of bytes: few rows, whose numbers are made whole in the same launch and in one before, and
- * tiles. */
+/* Linear layers with int8 weights: few rows, quantized in the same launch and in a separate one, and tiles. */
 static void bytes(tfm_context *ctx) {
     static const int64_t ROWS[] = {1, 2, 4, 8, 32, 64, 256, 4096}, WIDTHS[] = {512, 1024, 4096};
     for (size_t i = 0; i < sizeof(ROWS) / sizeof(*ROWS); i++)
@@ -174,7 +172,7 @@ static void bytes(tfm_context *ctx) {
                 tfm_param weight = {.value = ZEROS(ctx, TFM_I8, 512, WIDTHS[j]), .scales = ZEROS(ctx, TFM_F32, 512)};
                 tfm_linear(ctx, &y, ZEROS(ctx, TFM_F32, ROWS[i], WIDTHS[j]), &weight, (tfm_tensor){0},
                            (tfm_activation)activation);
-                done(ctx, "a product of bytes with rows", ROWS[i]);
+                done(ctx, "an int8 GEMM with rows", ROWS[i]);
             }
 }
 
@@ -182,7 +180,7 @@ static tfm_dense dense(tfm_context *ctx, tfm_dtype dtype, int64_t n, int64_t k) 
     return (tfm_dense){.weight.value = ZEROS(ctx, dtype, n, k)};
 }
 
-/* A layer of a decoder for a new token of `rows` texts: matrices, keys and values of 16 bits. */
+/* A decoder layer for one new token of `rows` sequences: weights and KV cache in 16 bits. */
 static void step(tfm_context *ctx, tfm_dtype kept, int64_t rows, bool turns) {
     enum { WIDTH = 512, HEADS = 8, INNER = 1024, PAST = 40 };
     const tfm_norm norm = {.epsilon = 1e-5f, .kind = turns ? TFM_NORM_RMS : TFM_NORM_LAYER};
@@ -214,8 +212,8 @@ static void steps(tfm_context *ctx) {
                 step(ctx, kept, rows, turns);
 }
 
-/* Searches by a model of this family, NULL for a translator. They write a few tokens, since what tells how many
- * sentences remain is zero here. */
+/* Searches with a model of this family, NULL for a translator. They generate a few tokens, because the count of
+ * unfinished sentences is zero here. */
 static void search(tfm_context *ctx, const char *family, tfm_dtype kept) {
     enum { VOCABULARY = 16384, SENTENCES = 2, LENGTH = 5, TOKENS = 24 };
     const tfm_model_shape shape = {.family = family,

@@ -11,14 +11,14 @@
 
 enum { PROGRAMS = 4096, LAUNCHES = 8192, NAME = 64 };
 
-/* Programs of this process by their handle. Drivers use a handle again, and the newest owner of it is the right one. */
+/* Programs of this process by handle. Drivers reuse handles; the newest entry is the right one. */
 static struct {
     const void *program;
     char name[NAME];
 } programs[PROGRAMS];
 static size_t program_count;
 
-/* Hashes of what was written, so that a kernel that is launched a thousand times is written once. */
+/* Hashes of written entries, so that each kernel launch is recorded once. */
 static uint64_t launches[LAUNCHES];
 static size_t launch_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -30,8 +30,8 @@ static uint64_t hash(uint64_t seed, const char *text) {
     return seed;
 }
 
-/* The kernel file: the first that a #line mark names besides the prelude, and what that takes in. A text without marks,
- * such as CLBlast's, is none of the library's: false. */
+/* The kernel file: the first file of a #line directive, except the prelude and its includes. Sources without #line,
+ * such as CLBlast's, do not belong to the library: false. */
 static bool name_of(char *out, size_t size, const char *source) {
     static const char MARK[] = "#line 1 \"";
     for (const char *at = source; (at = strstr(at, MARK));) {
@@ -70,11 +70,11 @@ void record_program(const void *program, const char *source, const char *options
     while (i < program_count && programs[i].program != program)
         i++;
     if (i == PROGRAMS)
-        abort(); /* the table is to be made larger */
+        abort(); /* enlarge the table */
     program_count += i == program_count;
     programs[i].program = program;
     memcpy(programs[i].name, whole, sizeof(whole));
-    add(whole, "cl", 0, text); /* another process may have written it, and the same text */
+    add(whole, "cl", 0, text); /* another process may have written the same text */
     pthread_mutex_unlock(&lock);
     free(text);
 }

@@ -1,9 +1,9 @@
-# How a program is compiled for a GPU that is not here, and what is wrong with the outcome; for judge.sh.
-# Each target has two functions: have_TARGET says why it cannot be done on this machine, nothing if it can;
-# and build_TARGET compiles $program with $options to $out.s or $out.spv or $out.bin, errors to $out.log.
+# How to compile a program for each target, and how to find faults in the result; for judge.sh.
+# Each target has two functions: have_TARGET prints why it cannot be done on this machine, or nothing; build_TARGET
+# compiles $program with $options to $out.s or $out.spv or $out.bin, with errors in $out.log.
 TARGETS="nvptx sm_80 gfx90a gfx1030 gfx1100 gfx1201 spirv dg2 gen9"
 
-# The compiler that Debian 12 has; gfx1201 came with LLVM 19.
+# The compiler of Debian 12; gfx1201 needs LLVM 19.
 clang=${GPU_CLANG:-clang-15}
 clang_new=${GPU_CLANG_NEW:-clang-19}
 libclc=/usr/lib/clc
@@ -11,7 +11,7 @@ most_local=${GPU_MOST_LOCAL:-32768}
 
 lacks() {
     for tool; do
-        command -v "$tool" >/dev/null || [ -e "$tool" ] || echo "there is no $tool"
+        command -v "$tool" >/dev/null || [ -e "$tool" ] || echo "$tool is not installed"
     done
 }
 # opencl COMPILER OPTION...
@@ -20,7 +20,7 @@ opencl() {
     "$@" -x cl $options -w -Wno-linker-warnings "$program" 2>"$out.log"
 }
 
-# NVIDIA: LLVM's back end to PTX; and the assembler of a CUDA toolkit behind it, where there is one.
+# NVIDIA: LLVM's back end to PTX, then the assembler of a CUDA toolkit if there is one.
 have_nvptx() {
     lacks "$clang" "$libclc/nvptx64--nvidiacl.bc"
     case $options in
@@ -33,7 +33,7 @@ build_nvptx() {
 }
 wrong_nvptx() {
     sed -n 's/.*__local_depot[0-9]*\[\([0-9]*\)\].*/a private array of \1 bytes in memory/p
-        s/^[.a-z ]*\.extern .*\.func.*/calls a function that is not there/p' "$out.s"
+        s/^[.a-z ]*\.extern .*\.func.*/calls an undefined function/p' "$out.s"
     sed -n 's/^.*\.shared .*\[\([0-9]*\)\];/\1/p' "$out.s" | awk '{ sum += $1 } END { print sum + 0 }' >"$out.local"
 }
 have_sm_80() {
@@ -48,9 +48,9 @@ wrong_sm_80() {
     grep -oE '[1-9][0-9]* bytes spill (stores|loads)' "$out.log"
 }
 
-# AMD: LLVM's back end, without the pass that hides private arrays in local memory. A scalar register that is spilled
-# goes to a lane of a vector register, not to memory, so only vector registers are counted; and scratch only of a kernel
-# that reads or writes it, since LLVM 19 may leave room there for scalar registers that have gone to lanes.
+# AMD: LLVM's back end, without the pass that moves private arrays to local memory. Spilled scalar registers go to lanes
+# of vector registers, so only spilled vector registers count. Scratch counts only if the kernel accesses it, because
+# LLVM 19 may reserve it for scalar registers that went to lanes.
 amd() {
     opencl "$1" -O3 --target=amdgcn-amd-amdhsa -nogpulib "-mcpu=$2" -mllvm -disable-promote-alloca-to-lds -Xclang \
         -mlink-builtin-bitcode -Xclang "$libclc/amdgcn--amdhsa.bc" -S -o "$out.s"
@@ -69,7 +69,7 @@ wrong_amd() {
             reached = 0
         }' "$out.s"
     sed -n 's/^ *\.vgpr_spill_count: *\([1-9][0-9]*\)/\1 registers spilled/p
-        s/^.*s_swappc.*/calls a function that is not there/p' "$out.s"
+        s/^.*s_swappc.*/calls an undefined function/p' "$out.s"
     sed -n 's/^; LDSByteSize: \([0-9]*\).*/\1/p' "$out.s" | sort -n | tail -n 1 >"$out.local"
 }
 for gpu in gfx90a gfx1030 gfx1100; do
@@ -81,7 +81,7 @@ have_gfx1201() { have_amd "$clang_new"; }
 build_gfx1201() { amd "$clang_new" gfx1201; }
 wrong_gfx1201() { wrong_amd; }
 
-# SPIR-V 1.2, as drivers take that have no front end of their own.
+# SPIR-V 1.2, for drivers without an OpenCL C front end.
 have_spirv() { lacks "$clang" llvm-spirv-15 spirv-val; }
 build_spirv() {
     opencl "$clang" -O1 --target=spir64-unknown-unknown -Xclang -disable-llvm-passes -emit-llvm -c -o "$out.bc" &&
@@ -90,7 +90,7 @@ build_spirv() {
 }
 wrong_spirv() { :; }
 
-# Intel: its offline compiler, from a folder where it is unpacked if GPU_INTEL names one.
+# Intel: its offline compiler, unpacked in the folder GPU_INTEL if set.
 have_intel() {
     (intel_path && lacks ocloc python3)
 }
@@ -112,7 +112,7 @@ intel() {
 wrong_intel() {
     python3 "$here/intel_scratch.py" "$out.bin"
 }
-# The library knows such a device, and asks it for other programs than others.
+# The library detects Intel devices and requests other programs for them.
 # shellcheck disable=SC2034 # check.sh has them
 pose_dg2=intel=1,dpas=8,group=1024,local=65536,fp16=1,subgroups=1
 # shellcheck disable=SC2034
@@ -123,13 +123,12 @@ wrong_dg2() { wrong_intel; }
 have_gen9() { have_intel; }
 build_gen9() { intel skl; }
 wrong_gen9() { wrong_intel; }
-# For engines.sh alone.
+# Only for engines.sh.
 have_pvc() { have_intel; }
 build_pvc() { intel pvc; }
 wrong_pvc() { wrong_intel; }
 
-# Its machine code in words, to $out.s: `ocloc disasm` looks for a name of a library that Debian has in a package of
-# headers.
+# Disassembles to $out.s: `ocloc disasm` loads a library by a name that Debian has only in the -dev package.
 iga=${GPU_INTEL:-}/usr/lib/x86_64-linux-gnu/libiga64.so.1
 intel_words() {
     (

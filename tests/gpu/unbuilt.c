@@ -10,8 +10,7 @@
 
 enum { KERNELS = 16384, MADE = 16384, CONTEXTS = 256, NAME = 64, MOST = 160 };
 
-/* The kernels of programs, and those that were made, each by its handle. Drivers use a handle again, and the newest
- * owner of it is the right one, so they are looked up from the end. */
+/* The kernels of programs, and created kernels, by handle. Drivers reuse handles, so look up the newest first. */
 static struct {
     cl_program program;
     char name[NAME];
@@ -19,9 +18,9 @@ static struct {
 } kernels[KERNELS];
 static struct {
     cl_kernel kernel;
-    size_t at; /* in kernels */
+    size_t at; /* index in kernels */
 } made[MADE];
-/* Of each context a program with a kernel p<N> of N parameters. */
+/* For each context a program with a kernel p<N> of N parameters. */
 static struct {
     cl_context context;
     cl_program program;
@@ -29,7 +28,7 @@ static struct {
 static size_t kernel_count, made_count, stub_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* What the preprocessor makes of it; NULL where that fails. */
+/* The preprocessed source; NULL on failure. */
 static char *preprocessed(const char *source, const char *options) {
     const char *clang = getenv("GPU_CLANG"), *folder = getenv("TMPDIR");
     char path[4096], command[8192];
@@ -39,7 +38,7 @@ static char *preprocessed(const char *source, const char *options) {
         return NULL;
     const bool written = write(file, source, strlen(source)) == (ssize_t)strlen(source);
     close(file);
-    /* The layer is not for the compiler. */
+    /* The compiler must not load the layer. */
     snprintf(command, sizeof(command), "unset OPENCL_LAYERS; %s -E -P -x cl %s '%s' 2>/dev/null",
              clang ? clang : "clang-15", options, path);
     FILE *out = written ? popen(command, "r") : NULL;
@@ -60,7 +59,7 @@ static char *preprocessed(const char *source, const char *options) {
     return text;
 }
 
-/* Of what follows a kernel's name: the parameters, by the commas between them. */
+/* The number of parameters after a kernel's name, counted by commas. */
 static int count_parameters(const char *at) {
     int depth = 0, commas = 0;
     bool any = false;
@@ -77,7 +76,7 @@ static int count_parameters(const char *at) {
 
 bool unbuilt_program(cl_program program, const char *source, const char *options) {
     static const char KERNEL[] = "__kernel ";
-    if (!strstr(source, "#line 1 \"")) /* none of the library's own */
+    if (!strstr(source, "#line 1 \"")) /* not a program of the library */
         return false;
     char *text = preprocessed(source, options);
     pthread_mutex_lock(&lock);
@@ -88,7 +87,7 @@ bool unbuilt_program(cl_program program, const char *source, const char *options
         const int length = (int)strcspn(at, "( \n");
         const int parameters = count_parameters(at + length);
         if (kernel_count == KERNELS || length >= NAME || parameters < 0 || parameters > MOST)
-            abort(); /* the tables are to be made larger */
+            abort(); /* enlarge the tables */
         kernels[kernel_count].program = program;
         kernels[kernel_count].parameters = parameters;
         snprintf(kernels[kernel_count++].name, NAME, "%.*s", length, at);
@@ -99,7 +98,7 @@ bool unbuilt_program(cl_program program, const char *source, const char *options
     return found;
 }
 
-/* The stub of a program's context, built if it is not there yet. */
+/* The stub program of a context, built at first use. */
 static cl_program stub_of(const cl_icd_dispatch *next, cl_program program, cl_int *code) {
     cl_context context;
     *code = next->clGetProgramInfo(program, CL_PROGRAM_CONTEXT, sizeof(context), &context, NULL);
@@ -124,7 +123,7 @@ static cl_program stub_of(const cl_icd_dispatch *next, cl_program program, cl_in
         *code = next->clBuildProgram(stub, 0, NULL, "", NULL, NULL);
     if (*code != CL_SUCCESS)
         return NULL;
-    stubs[stub_count].context = context; /* which lives as long as its stub */
+    stubs[stub_count].context = context; /* it lives as long as its stub */
     stubs[stub_count++].program = stub;
     return stub;
 }

@@ -1,5 +1,5 @@
-/* Programs that no driver builds: their kernels are there to be given arguments and launched, and that is all. Drivers
- * take a quarter of a second to build each, where the list of programs is all that is wanted. */
+/* Programs that no driver builds; their kernels only take arguments and launches. Building one takes a driver a quarter
+ * of a second, which is wasted if only the list of programs is needed. */
 #ifndef TFM_TESTS_UNBUILT_H
 #define TFM_TESTS_UNBUILT_H
 
@@ -7,15 +7,14 @@
 #include <CL/cl_icd.h>
 #include <stdbool.h>
 
-/* Finds the kernels of this text, by the preprocessor of GPU_CLANG, clang-15 if not given. False where it finds none:
- * the driver is to build it. */
+/* Finds the kernels of a source with the preprocessor of GPU_CLANG (default clang-15). False if it finds none: then the
+ * driver must build it. */
 bool unbuilt_program(cl_program program, const char *source, const char *options);
 
-/* A kernel of such a program, which is the driver's own of as many parameters; NULL with CL_SUCCESS for any other
- * program. */
+/* A kernel of such a program, a driver kernel with as many parameters; NULL with CL_SUCCESS for any other program. */
 cl_kernel unbuilt_kernel(const cl_icd_dispatch *next, cl_program program, const char *name, cl_int *code);
 
-/* Whose kernel this is, and its name; NULL for any other kernel. */
+/* The program of this kernel, and its name; NULL for any other kernel. */
 const char *unbuilt_name(cl_kernel kernel, cl_program *program);
 
 #endif

@@ -1,11 +1,11 @@
-# What check.sh says of judge.sh's verdicts, given known.txt before them: see there. `targets` are those that were asked, and
-# `few` says that not all tests were, so that what only they ask for need not fail; `capped`, that not all variants of a
-# program were, so that nothing need.
+# Summarizes judge.sh's verdicts for check.sh; known.txt comes first in the input. `targets`: the checked targets.
+# `few`: only some tests ran, so failures marked `nightly` may be missing; `capped`: only some variants of a program
+# were checked, so any known failure may be missing.
 function has(list, word) {
     return index(" " list " ", " " word " ") > 0
 }
 
-# Whether the line of known.txt is about this verdict: its target and name, and all defines that the line has.
+# Whether a line of known.txt matches this verdict: target, name, and all defines of the line.
 function covers(line, target, name, verdict,    words, n, i) {
     n = split(known[line], words, " ")
     if (words[1] != name || !has(known[line], target))
@@ -46,13 +46,13 @@ END {
     count = split(targets, list, " ")
     for (i = 1; i <= count; i++) {
         target = list[i]
-        printf "%s: %d programs are good, %d fail as known.txt says", target, good[target], as_known[target]
-        print skipped[target] ? ", " skipped[target] " are skipped, as in: " example[target] : ""
+        printf "%s: %d programs are good, %d fail as listed in known.txt", target, good[target], as_known[target]
+        print skipped[target] ? ", " skipped[target] " are skipped, for example: " example[target] : ""
         passed += good[target]
         unjudged += skipped[target]
         for (line = 1; line <= lines; line++)
             if (!capped && has(known[line], target) && !(few && has(known[line], "nightly")) && good[target] && !((line, target) in seen)) {
-                print target ": no program fails any more as known.txt has it, take it out: " known[line]
+                print target ": no program fails as listed any more, remove it from known.txt: " known[line]
                 failed++
             }
     }

@@ -31,7 +31,7 @@ int64_t attention_key_index(const attention_problem *p, int64_t b, int64_t j, in
     return c->heads_first ? (n * c->kv_heads + h) * c->length + j : (n * c->length + j) * c->kv_heads + h;
 }
 
-/* Whether key j of query sequence b is anywhere. */
+/* Whether key j of query sequence b exists. */
 static bool exists(const attention_problem *p, int64_t b, int64_t j) {
     const int32_t row = p->rows[b * p->c.length + j];
     return !p->c.paged || (row >= 0 && row < p->pool);
@@ -46,7 +46,7 @@ static int64_t mask_count(const attention_case *c) {
     return count;
 }
 
-/* What the mask adds. */
+/* The additive mask. */
 static double mask_at(const attention_problem *p, int64_t b, int64_t h, int64_t t, int64_t j) {
     const attention_case *c = &p->c;
     const int64_t place[] = {b, h, t, j};
@@ -75,7 +75,7 @@ static tfm_dtype q_dtype(const attention_case *c) {
     return c->wide_q ? TFM_F32 : c->numbers;
 }
 
-/* The numbers as they are after a trip through a narrower dtype. */
+/* Rounds to a narrower dtype and back. */
 static void narrow(float *host, int64_t count, tfm_dtype dtype) {
     tfm_context *ctx = harness_context();
     tfm_tensor wide = {0}, less = {0}, back = {0};
@@ -90,7 +90,7 @@ static void narrow(float *host, int64_t count, tfm_dtype dtype) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-/* Eighths, which all dtypes have, and now and then -inf. */
+/* Multiples of 1/8, exact in all dtypes, and sometimes -inf. */
 static void make_mask(attention_problem *p, harness_random *random) {
     const int64_t count = mask_count(&p->c);
     p->mask = attention_take(count, sizeof(float));
@@ -100,7 +100,7 @@ static void make_mask(attention_problem *p, harness_random *random) {
     }
 }
 
-/* Numbers for what someone sees, NaN for the rest. */
+/* Random numbers for visible elements, NaN for the rest. */
 static void make_keys(attention_problem *p, harness_random *random) {
     const attention_case *c = &p->c;
     const int64_t keys = p->pool * c->kv_heads, nk = keys * c->key_width, nv = keys * c->value_width;
@@ -137,7 +137,7 @@ attention_problem attention_make(const attention_case *c) {
     p.rows = attention_take(c->batch * c->length, sizeof(int32_t));
     harness_fill(&random, p.q, (size_t)nq, c->spread != 0 ? c->spread : 1);
     narrow(p.q, nq, q_dtype(c));
-    for (int64_t i = 0; i < p.sequences; i++) /* one empty, one whole, and what lies between */
+    for (int64_t i = 0; i < p.sequences; i++) /* one empty, one full, others between */
         p.lengths[i] = i == 1 ? 0 : i == 0 ? (int32_t)c->length : (int32_t)harness_range(&random, 0, c->length);
     for (int64_t b = 0; b < c->batch; b++)
         p.sources[b] = c->beams ? (int32_t)(p.sequences - 1 - b / c->beams) : 0;
@@ -162,7 +162,7 @@ void attention_drop(attention_problem *p) {
 
 /* ---- The oracle ---- */
 
-/* One query's scores at all keys, after the soft cap and before the mask; `product` without the cap. */
+/* One query's scores at all keys, after the soft cap and before the mask; `product`: without the cap. */
 static void score(double *out, const attention_problem *p, int64_t b, int64_t h, int64_t t, bool product) {
     const attention_case *c = &p->c;
     const double scale = c->scale != 0 ? (double)c->scale : 1 / sqrt((double)c->key_width);
@@ -179,7 +179,7 @@ static void score(double *out, const attention_problem *p, int64_t b, int64_t h,
     }
 }
 
-/* Scores to weights; returns log sum e^score. */
+/* Softmax; returns log sum e^score. */
 static double softmax(double *z, int64_t count) {
     double most = -INFINITY, sum = 0;
     for (int64_t j = 0; j < count; j++)
@@ -191,8 +191,7 @@ static double softmax(double *z, int64_t count) {
     return most + log(sum);
 }
 
-/* The queries that share keys are numbered head by head; four of them in a row have with key j the words of a
- * block. */
+/* Queries that share keys are numbered head by head; four in a row use the words of one random block per key j. */
 double attention_factor(const tfm_dropout_options *dropout, int64_t heads, int64_t kv_heads, int64_t targets, int64_t b,
                         int64_t h, int64_t t, int64_t j) {
     if (dropout->rate == 0)
@@ -246,7 +245,7 @@ attention_wanted attention_oracle(const attention_problem *p) {
 
 /* ---- The op ---- */
 
-/* A guarded tensor of the host's floats as `dtype`; of NULL, one to be written. */
+/* A guarded tensor with the host's floats as `dtype`; for NULL, an output tensor. */
 static tfm_tensor upload(tfm_dtype dtype, const float *host, int rank, const int64_t *dims) {
     tfm_context *ctx = harness_context();
     if (dtype == TFM_F32 || !host)
@@ -256,7 +255,8 @@ static tfm_tensor upload(tfm_dtype dtype, const float *host, int rank, const int
     void *bits = attention_take((int64_t)count, 2);
     if (dtype == TFM_U8) {
         for (size_t i = 0; i < count; i++)
-            ((unsigned char *)bits)[i] = host[i] != -INFINITY ? (unsigned char)(1 + i % 255) : 0; /* any but 0 shows */
+            ((unsigned char *)bits)[i] =
+                host[i] != -INFINITY ? (unsigned char)(1 + i % 255) : 0; /* any nonzero byte is visible */
     } else {
         harness_ok(tfm_cast(ctx, &less, wide, dtype));
         harness_ok(tfm_tensor_read(ctx, bits, less));
@@ -347,7 +347,7 @@ static void describe(char *what, size_t size, const attention_case *c) {
              c->causal_bottom_right ? " at end" : "", (int)c->past, (int)c->beams, (double)c->soft_cap,
              c->window ? (int)c->before : -1, c->window ? (int)c->after : -1,
              c->masked ? tfm_dtype_name(c->mask) : "none", tfm_dtype_name(c->numbers),
-             c->wide_q   ? " but q"
+             c->wide_q   ? " except q"
              : c->narrow ? " to it"
                          : "",
              (double)c->dropout.rate);
@@ -371,11 +371,11 @@ void attention_check(attention_case c) {
                   : c.numbers == TFM_F16 ? 2e-3
                                          : 1.6e-2,
                   what);
-    snprintf(text, sizeof(text), "log sums of %s", what);
+    snprintf(text, sizeof(text), "lse of %s", what);
     if (c.summed)
         harness_close(got.lse, want.lse, queries, exact, text);
     for (size_t i = 0; c.scored && i < scores; i++)
-        if (isnan(want.scores[i])) { /* the product with a key that nobody sees */
+        if (isnan(want.scores[i])) { /* score of an invisible key */
             assert_true(isnan(got.scores[i]));
             want.scores[i] = got.scores[i] = 0;
         }

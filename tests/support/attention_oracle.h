@@ -1,55 +1,54 @@
-/* Attention in double precision, and calls of tfm_attention between guards to compare with it. What no query
- * sees (padding, later keys, unused pool rows, what a mask hides) is NaN. */
+/* Attention in double precision, and calls of tfm_attention on guarded tensors to compare with it. Elements that no
+ * query sees (padding, later keys, unused pool rows, masked keys) are NaN. */
 #ifndef TFM_TESTS_ATTENTION_ORACLE_H
 #define TFM_TESTS_ATTENTION_ORACLE_H
 
 #include "support/harness.h"
 #include "tfm/ops.h"
 
-/* What is asked for; zero where the op's options are. */
+/* A test case; zero means the op's default. */
 typedef struct attention_case {
     int64_t batch, targets, length, heads, kv_heads, key_width, value_width;
     bool heads_first, causal, padded, paged, causal_bottom_right, window;
-    bool holes; /* where paged, some rows are none of the pool; without `scored` */
+    bool holes; /* paged: some rows are outside the pool; not with `scored` */
     int64_t past, before, after;
-    int64_t beams; /* so many query sequences in a row read one of keys, by `sources`; 0: none given */
+    int64_t beams; /* consecutive query sequences that share one key sequence (kv_batch); 0: no kv_batch */
     float scale, soft_cap;
-    bool masked;    /* with a mask of these dims, which repeat or end early */
+    bool masked;    /* with a mask of shape mask_dims, which broadcasts or is shorter */
     tfm_dtype mask; /* F32, F16, BF16 or U8 */
     int mask_rank;
     int64_t mask_dims[4];
-    tfm_dtype numbers;   /* of q, k and v */
-    bool narrow;         /* y is of that dtype, too */
-    bool wide_q;         /* q is F32 all the same; y as well */
-    bool scored, summed; /* scores of `stage`, log sums */
+    tfm_dtype numbers;   /* dtype of q, k and v */
+    bool narrow;         /* y has that dtype too */
+    bool wide_q;         /* q and y are F32 nevertheless */
+    bool scored, summed; /* returns scores of `stage`, log-sum-exp */
     tfm_attention_stage stage;
     tfm_dropout_options dropout;
     float spread;     /* of q, 0 means 1 */
-    double tolerance; /* 0 means 3e-6, and what a narrow y needs */
+    double tolerance; /* 0 means 3e-6, or the rounding of a narrow y */
 } attention_case;
 
-/* Everything on the host, in the layouts that the op takes. */
+/* All tensors on the host, in the op's layouts. */
 typedef struct attention_problem {
     attention_case c;
     int64_t sequences, pool; /* N; rows of the pool */
     float *q, *k, *v;
-    float *mask; /* what is added: 0 and -inf for U8 */
+    float *mask; /* additive; 0 and -inf for U8 */
     int32_t *lengths, *sources, *rows;
 } attention_problem;
 
 attention_problem attention_make(const attention_case *c);
 void attention_drop(attention_problem *p);
 
-/* Where query (b, t, h) lies among all; which dk or dv wide vector of k and v is key j of key head h for
- * query sequence b. */
+/* Index of query (b, t, h); index of the dk or dv wide vector in k and v for key j of key head h, query sequence b. */
 int64_t attention_query_index(const attention_case *c, int64_t b, int64_t t, int64_t h);
 int64_t attention_key_index(const attention_problem *p, int64_t b, int64_t j, int64_t h);
 
-/* What dropout makes of a weight: its factor, 0 or 1 / (1 - rate). */
+/* The dropout factor of a weight: 0 or 1 / (1 - rate). */
 double attention_factor(const tfm_dropout_options *dropout, int64_t heads, int64_t kv_heads, int64_t targets, int64_t b,
                         int64_t h, int64_t t, int64_t j);
 
-/* y (in q's layout), scores (B, H, T, S) and log sums (B, H, T); the latter two NULL unless asked for. */
+/* y (in q's layout), scores (B, H, T, S) and lse (B, H, T); the last two are NULL unless enabled. */
 typedef struct attention_wanted {
     double *y, *scores, *lse;
 } attention_wanted;
@@ -58,13 +57,13 @@ typedef struct attention_got {
 } attention_got;
 attention_wanted attention_oracle(const attention_problem *p);
 attention_got attention_run(const attention_problem *p);
-/* Elements of y. */
+/* Number of elements of y. */
 size_t attention_count(const attention_case *c);
 
-/* All of it: fails the test unless the op's results are the oracle's. */
+/* Runs a case; fails the test unless the op's results match the oracle. */
 void attention_check(attention_case c);
 
-/* Zeroed host memory that must be there. */
+/* Zeroed host memory; fails the test if there is none. */
 void *attention_take(int64_t count, size_t size);
 
 #endif

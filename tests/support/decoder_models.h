@@ -1,4 +1,4 @@
-/* Small decoders of every kind, from a config.json as Hugging Face's transformers writes it and random parameters. */
+/* Small decoders of every kind, from a config.json as transformers writes it and random parameters. */
 #ifndef TFM_TESTS_DECODER_MODELS_H
 #define TFM_TESTS_DECODER_MODELS_H
 
@@ -6,7 +6,7 @@
 #include "model/core/model.h"
 #include "support/scratch.h"
 
-/* All of them have a vocabulary of 29, width 24, and 3 layers. */
+/* All have vocabulary 29, width 24, and 3 layers. */
 enum { DECODER_VOCABULARY = 29, DECODER_WIDTH = 24 };
 
 #define DECODER_SIZES                                                                                                  \
@@ -67,7 +67,7 @@ static inline tfm_status decoder_fill(void *user, const tfm__parameter *p) {
     return tfm_context_status(ctx);
 }
 
-/* A model of this configuration, to be freed. */
+/* A model with this configuration, to be freed. */
 static inline tfm_model *decoder_make(const char *config) {
     tfm_context *ctx = harness_context();
     const tfm__family *family;
@@ -88,7 +88,7 @@ static inline tfm_model *decoder_make(const char *config) {
     return model;
 }
 
-/* Logits (rows, tokens, V) of ids 0 to 28 in some order, of the whole at once; free with free(). */
+/* Logits (rows, tokens, V) of token ids 0 to 28 in some order, of one forward pass; free with free(). */
 static inline void decoder_ids(int32_t *ids, int count) {
     for (int i = 0; i < count; i++)
         ids[i] = (i * 11 + i / 7) % DECODER_VOCABULARY;
@@ -108,7 +108,7 @@ static inline float *decoder_logits(tfm_model *model, int rows, int tokens) {
     return host;
 }
 
-/* What a directory says that has this config.json, beside what is there already. */
+/* The configuration read from a directory with this config.json and its other files. */
 typedef struct said {
     const tfm__family *family;
     tfm__arch arch;

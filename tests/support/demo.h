@@ -1,4 +1,4 @@
-/* What the demo model's directory says of itself, so that tests know no facts of one model. Needs scratch.h and
+/* Reads properties of the demo model from its directory, so that tests do not depend on one model. Needs scratch.h and
  * jansson. */
 #ifndef TFM_TESTS_DEMO_H
 #define TFM_TESTS_DEMO_H
@@ -14,7 +14,7 @@ static inline char *demo_line(const char *name, int number) {
     char *text = scratch_source(relative, &size), *rest = text, *line = NULL;
     for (int i = 0; i < number; i++) {
         line = strsep(&rest, "\n");
-        assert_non_null(rest); /* each line has an end */
+        assert_non_null(rest); /* each line ends with a newline */
     }
     line = strdup(line);
     assert_non_null(line);

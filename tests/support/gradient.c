@@ -20,7 +20,7 @@ static double weighted(const gradient_case *c, double *y, double *const *inputs,
     return sum;
 }
 
-/* d(dy . y) / d(inputs[which][at]), by a central difference of the oracle of fourth order. */
+/* d(dy . y) / d(inputs[which][at]) by a fourth-order central difference of the oracle. */
 static double difference(const gradient_case *c, double *y, double *const *inputs, const float *dy, int which,
                          size_t at) {
     const double x = inputs[which][at], h = 1e-3 * fmax(1, fabs(x));
@@ -37,11 +37,11 @@ typedef struct pass {
     float *y, *gradients[GRADIENT_INPUTS];
 } pass;
 
-/* Forward alone; with backward too, whose gradients are added to `before`; the same with the op's inputs made by
- * another op, so that its backward pass is the first to write their gradients, over what lay there. */
+/* Forward only; with backward, gradients accumulated to `before`; with inputs made by another op, so that the backward
+ * pass writes their gradients first, over uninitialized memory. */
 typedef enum pass_mode { FORWARD, WATCHED, BETWEEN } pass_mode;
 
-/* The bits of x, as an op makes them. */
+/* The bits of x, as the output of an op. */
 static tfm_tensor made_from(tfm_context *ctx, tfm_tensor x) {
     tfm_tensor less = {0}, y = {0};
     harness_ok(tfm_neg(ctx, &less, x));
@@ -66,7 +66,7 @@ static pass run_pass(const gradient_case *c, const float *dy, float *const *befo
     for (int i = 0; recorded && i < GRADIENT_INPUTS; i++)
         if (gradients[i].buffer)
             harness_ok(tfm_tape_watch(ctx, inputs[i], gradients[i]));
-    harness_ok(tfm_scope_open(ctx)); /* the tape must hold what dies here */
+    harness_ok(tfm_scope_open(ctx)); /* the tape must keep tensors of this scope alive */
     for (int i = 0; i < GRADIENT_INPUTS; i++)
         given[i] = mode == BETWEEN && gradients[i].buffer ? made_from(ctx, inputs[i]) : inputs[i];
     harness_ok(c->run(c, ctx, &y, given));
@@ -99,7 +99,7 @@ static void pass_free(pass *p) {
         free(p->gradients[i]);
 }
 
-/* The most elements of an input whose gradients are compared: each of them takes four runs of the oracle. */
+/* The maximum number of compared gradient elements of an input: each needs four runs of the oracle. */
 static size_t samples(void) {
     bool few = harness_brief();
 #ifdef __SANITIZE_ADDRESS__
@@ -141,7 +141,7 @@ static void check_repeats(const gradient_case *c, const float *dy, float *const 
     }
 }
 
-/* Whoever makes the inputs, the gradients are the same, but for the order of the last addition. */
+/* Gradients do not depend on the origin of the inputs, except for the order of the last addition. */
 static void check_between(const gradient_case *c, const float *dy, float *const *before, const pass *first) {
     pass between = run_pass(c, dy, before, BETWEEN);
     for (int i = 0; i < GRADIENT_INPUTS; i++) {

@@ -7,7 +7,7 @@
 #include "support/harness.h"
 
 enum { GUARD = 67 };
-static size_t guard = GUARD; /* odd, so that no vector is aligned by luck */
+static size_t guard = GUARD; /* odd, so that vectors are not aligned by chance */
 
 void harness_align(int elements) {
     const size_t unit = elements > 0 ? (size_t)elements : getenv("TFM_TEST_ALIGNED") ? 4 : 1;
@@ -16,8 +16,8 @@ void harness_align(int elements) {
 
 static tfm_context *shared;
 
-/* TFM_TEST_ATTENTION_ROWS says how many rows an item of attention's tiles has, however small the tensors are; and
- * TFM_TEST_ATTENTION_RESIDENT, that queries stay in local memory. */
+/* TFM_TEST_ATTENTION_ROWS: rows of a work-item in attention tiles, however small the tensors are;
+ * TFM_TEST_ATTENTION_RESIDENT: queries stay in local memory. */
 static tfm_status open_shared(void) {
     const char *rows = getenv("TFM_TEST_ATTENTION_ROWS"), *resident = getenv("TFM_TEST_ATTENTION_RESIDENT");
     const tfm_status status = tfm_context_open(&shared, &(tfm_context_options){.variant = getenv("TFM_TEST_VARIANT")});
@@ -229,7 +229,7 @@ char *harness_shared(const char *relative) {
     char *path = joined(directory ? directory : TFM_ROOT "/../shared", relative);
     if (access(path, R_OK) == 0)
         return path;
-    printf("skipped: %s is not here\n", path);
+    printf("skipped: %s does not exist\n", path);
     free(path);
     return NULL;
 }

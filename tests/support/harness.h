@@ -1,4 +1,4 @@
-/* What the tests share: a context, random numbers, uploads with guards, comparisons with an oracle. */
+/* Shared test code: a context, random numbers, guarded uploads, comparisons with an oracle. */
 #ifndef TFM_TESTS_HARNESS_H
 #define TFM_TESTS_HARNESS_H
 
@@ -10,8 +10,8 @@
 #include <cmocka.h>
 #include "tfm/tensor.h"
 
-/* Whether a layer only poses as the device and computes nothing (tests/gpu). Then what a test says of results is not
- * heard, so that it goes on to the next shape; what harness_ok says is. */
+/* Whether a layer imitates the device without computing (tests/gpu). Then checks of results are ignored, so that a test
+ * continues with the next shape; harness_ok still counts. */
 bool harness_poses(void);
 void harness_fail(const char *file, int line);
 void harness_equal(uintmax_t a, uintmax_t b, const char *file, int line);
@@ -26,65 +26,63 @@ void harness_equal(uintmax_t a, uintmax_t b, const char *file, int line);
 #define assert_memory_equal(a, b, size)                                                                                \
     _assert_memory_equal((const char *)(a), (const char *)(b), harness_poses() ? 0 : (size), __FILE__, __LINE__)
 
-/* The context of this test program, on TFM_DEVICE, with the tuning that TFM_TEST_VARIANT names if it is set; opened at
- * first use. A machine without OpenCL fails the test. */
+/* The context of this test program, on TFM_DEVICE, with the tuning variant TFM_TEST_VARIANT if set; opened at first
+ * use. Fails the test without OpenCL. */
 tfm_context *harness_context(void);
 
-/* Group fixtures for cmocka_run_group_tests: open and free that context. */
+/* Group fixtures for cmocka_run_group_tests: open and free the context. */
 int harness_setup(void **state);
 int harness_teardown(void **state);
 
-/* Whether the device is an emulator such as llvmpipe, two hundred times slower a launch: tests take fewer shapes. */
+/* Whether the device is an emulator such as llvmpipe, with launches two hundred times slower: tests use fewer shapes.
+ */
 bool harness_slow(void);
 
-/* TFM_BRIEF=1: a few shapes of each kind are enough, as tests/run.sh has it. The others are tests/nightly.sh's. */
+/* TFM_BRIEF=1: a few shapes of each kind, as in tests/run.sh. tests/nightly.sh runs all. */
 bool harness_brief(void);
-/* Whether a case is left out, since most of its time is a compiler's: in a brief run an emulator takes the first of
- * every `every` cases of a program, and what is a GPU, or is tested as one, the first of every five. *number counts
- * them. */
+/* Whether to skip a case that mostly costs compile time: a brief run on an emulator keeps one of `every` cases of a
+ * program, on a GPU (or a device tested as one) one of five. *number counts cases. */
 bool harness_left_out(int *number, int every);
 
-/* A repeatable stream. */
+/* A reproducible random stream. */
 typedef struct harness_random {
     uint64_t state;
 } harness_random;
 uint64_t harness_next(harness_random *random);
-int64_t harness_range(harness_random *random, int64_t low, int64_t high); /* both included */
+int64_t harness_range(harness_random *random, int64_t low, int64_t high); /* inclusive */
 float harness_normal(harness_random *random);
 void harness_fill(harness_random *random, float *out, size_t count, float scale);
-/* The nearest number with so many significant bits, ties to even: 8 for bf16, 11 for fp16, within their range. */
+/* Rounds to so many significant bits, ties to even: 8 for bf16, 11 for fp16, within their range. */
 double harness_rounded(double x, int bits);
 
-/* A tensor that lies in the middle of a larger buffer full of NaN (F32) or -77 (I32), at an odd offset: reads outside
- * it spoil results, writes outside it are found by harness_guards. `host` may be NULL: then it is poisoned itself. */
+/* A tensor inside a larger buffer of NaN (F32) or -77 (I32), at an odd offset: reads outside it spoil results,
+ * harness_guards finds writes outside it. With a NULL `host` the tensor itself is filled so too. */
 tfm_tensor harness_tensor(tfm_dtype dtype, int rank, const int64_t *dims, const void *host);
 #define HARNESS_TENSOR(dtype, host, ...)                                                                               \
     harness_tensor(dtype, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}, host)
-/* Fails the test if anything around the tensor has been written. */
+/* Fails the test if memory around the tensor was written. */
 void harness_guards(tfm_tensor x);
-/* The next tensors begin at a multiple of so many elements, as the library's own do: kernels may read four at once
- * then, or a vector. With 0 they begin at an odd one, as they do unless a test says otherwise; or at a multiple of
- * four, where TFM_TEST_ALIGNED is set. */
+/* Aligns the next tensors to so many elements, like the library's own: kernels may then use vector loads. With 0 they
+ * have odd offsets (the default), or multiples of four if TFM_TEST_ALIGNED is set. */
 void harness_align(int elements);
 
 /* Fresh host copies; free with free(). */
 float *harness_floats(tfm_tensor x);
 int32_t *harness_ints(tfm_tensor x);
 
-/* Fails unless every element is within `tolerance` times the larger of 1 and the oracle's root mean square; -inf and
- * +inf must match exactly, and NaN never matches. Says where and how far. */
+/* Fails unless every element is within `tolerance` times the larger of 1 and the oracle's root mean square; infinities
+ * must match exactly, and NaN never matches. Prints the worst element. */
 void harness_close(const float *got, const double *want, size_t count, double tolerance, const char *what);
 
-/* Fails unless the call is refused with this status and a sentence that contains `part`; clears the context's error. */
+/* Fails unless the call fails with this status and a sentence that contains `part`; clears the context's error. */
 void harness_refused(tfm_status got, tfm_status want, const char *part);
 
-/* Fails with the library's sentence unless the status is TFM_OK. */
+/* Fails with the library's error message unless the status is TFM_OK. */
 void harness_ok(tfm_status status);
 
-/* A path in the shared folder beside the checkout, or NULL (after saying so) where it is absent: then skip(). Freed by
- * the caller. */
+/* A path in the shared folder next to the checkout, for free(). If it is absent, prints so and returns NULL: skip(). */
 char *harness_shared(const char *relative);
-/* A path in the source tree. Freed by the caller. */
+/* A path in the source tree, for free(). */
 char *harness_source(const char *relative);
 
 #endif

@@ -1,4 +1,4 @@
-/* Makes a directory with a small GPT-2 of random parameters, for the tests of the program.
+/* Creates a directory with a small random GPT-2, for tests of the program.
  *     make_decoder DIR */
 #include <stdint.h>
 #include "support/tensors_file.h"
@@ -7,7 +7,7 @@ enum { WIDTH = 24, LAYERS = 2, VOCABULARY = 50, POSITIONS = 40 };
 
 static uint64_t state = 11;
 
-/* Numbers of a spread around a middle. */
+/* Random numbers with a mean and a spread. */
 static void add(tensors_file *f, const char *name, int64_t rows, int64_t columns, double middle, double spread) {
     const size_t count = (size_t)((rows ? rows : 1) * columns);
     float *numbers = malloc(count * sizeof(*numbers));

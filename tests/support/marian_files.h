@@ -1,4 +1,4 @@
-/* Writes files in Marian's binary format, for the tests: every part of them may lie. */
+/* Writes files in Marian's binary format for tests; every field may be wrong. */
 #ifndef TFM_TESTS_MARIAN_FILES_H
 #define TFM_TESTS_MARIAN_FILES_H
 
@@ -6,7 +6,7 @@
 
 enum { MARIAN_F32 = 0x404, MARIAN_F16 = 0x402, MARIAN_I8 = 0x101, MARIAN_INTGEMM8 = 0x4101, MARIAN_INTGEMM16 = 0x4102 };
 
-/* One tensor. Its bytes are as they lie in the file, the multiplier of quantised ones included. */
+/* One tensor. Its bytes are as in the file, including the multiplier of quantized ones. */
 typedef struct marian_item {
     const char *name;
     uint64_t type;
@@ -28,7 +28,7 @@ static inline void marian_add(marian_bytes *out, const void *data, size_t bytes)
     if (bytes > 0 && data)
         memcpy(out->data + out->size, data, bytes);
     else
-        memset(out->data + out->size, 0x55, bytes); /* as Marian leaves it: whatever was there */
+        memset(out->data + out->size, 0x55, bytes); /* uninitialized, as in Marian */
     out->size += bytes;
 }
 

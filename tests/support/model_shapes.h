@@ -1,4 +1,4 @@
-/* Small models whose steps of decoding tests look at. */
+/* Small models for tests of decode steps. */
 #ifndef TFM_TESTS_MODEL_SHAPES_H
 #define TFM_TESTS_MODEL_SHAPES_H
 
@@ -18,7 +18,7 @@ static const tfm_model_shape TRANSLATOR = {.width = 32,
                                            .activation = TFM_RELU,
                                            .seed = 3};
 
-/* The smallest, for whoever runs each work-item by itself. */
+/* The smallest one, for devices that run work-items one by one. */
 static const tfm_model_shape TINY_TRANSLATOR = {.width = 16,
                                                 .heads = 2,
                                                 .ffn_dim = 16,
@@ -31,7 +31,7 @@ static const tfm_model_shape TINY_TRANSLATOR = {.width = 16,
                                                 .activation = TFM_RELU,
                                                 .seed = 3};
 
-/* A language model of a family, as large as the translator; two heads share keys where the family lets them. */
+/* A decoder-only model of a family, as large as the translator; two heads share a KV head if the family supports it. */
 static inline tfm_model_shape language_model(tfm_model_shape s, const char *family) {
     const bool old = strcmp(family, "gpt2") == 0;
     s.family = family;

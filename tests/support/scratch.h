@@ -14,7 +14,7 @@ static char scratch_root[4096];
 
 static inline int scratch_setup(void **state) {
     (void)state;
-    /* In memory where there is such a place: some tests make thousands of files. */
+    /* In memory if possible: some tests create thousands of files. */
     const char *temporary = getenv("TMPDIR") ? getenv("TMPDIR") : access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     snprintf(scratch_root, sizeof(scratch_root), "%s/tfm-test-XXXXXX", temporary);
     return mkdtemp(scratch_root) ? 0 : -1;
@@ -30,8 +30,8 @@ static inline int scratch_teardown(void **state) {
     return nftw(scratch_root, scratch_remove, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* For tests that open many contexts: where the cache of binaries is off, the folder TFM_TEST_BINARIES, or one of their
- * own, so that the driver reads the text of a kernel once, and not once a context. */
+/* For tests that open many contexts: if the binary cache is off, uses TFM_TEST_BINARIES or a temporary folder, so that
+ * the driver compiles each kernel once, not once per context. */
 static char scratch_binaries[4096];
 
 static inline int scratch_keep_binaries(void) {
@@ -48,8 +48,8 @@ static inline int scratch_drop_binaries(void) {
     return scratch_binaries[0] ? nftw(scratch_binaries, scratch_remove, 16, FTW_DEPTH | FTW_PHYS) : 0;
 }
 
-/* For tests that have a cache of their own, of which they want what is tuned and proven, not kernels. Where it is brief
- * a context ends without a cache: PoCL would compile all of its kernels once more to give their binaries out. */
+/* For tests that need a private cache for tuning and validation results, not for kernels. In brief runs a context
+ * closes without a cache, because PoCL would compile all kernels again to return their binaries. */
 static inline void scratch_close(tfm_context **ctx) {
     const char *named = harness_brief() ? getenv("TFM_CACHE_DIR") : NULL;
     char *kept = named ? strdup(named) : NULL;
@@ -61,7 +61,7 @@ static inline void scratch_close(tfm_context **ctx) {
     free(kept);
 }
 
-/* A path in the folder; good until the fourth next call. */
+/* A path in the folder; valid until the fourth next call. */
 static inline const char *scratch_path(const char *name) {
     static char paths[4][sizeof(scratch_root) + 256];
     static int next;
@@ -70,7 +70,7 @@ static inline const char *scratch_path(const char *name) {
     return paths[next];
 }
 
-/* Makes or replaces a file, without the care of tfm__file_write, which would make thousands of them slow. */
+/* Creates or replaces a file without the safety of tfm__file_write, which is slow for thousands of files. */
 static inline void scratch_write(const char *name, const void *data, size_t size) {
     FILE *file = fopen(scratch_path(name), "wb");
     assert_non_null(file);
@@ -82,7 +82,7 @@ static inline void scratch_text(const char *name, const char *text) {
     scratch_write(name, text, strlen(text));
 }
 
-/* The bytes of a file of the source tree; free with free(). */
+/* The bytes of a file in the source tree; free with free(). */
 static inline char *scratch_source(const char *relative, size_t *size) {
     char *path = harness_source(relative), *bytes;
     harness_ok(tfm__file_read(&bytes, size, path));
@@ -124,7 +124,7 @@ static inline void scratch_edit(const char *name, const char *old, const char *w
     free(content);
 }
 
-/* Fails unless the call was refused with this status and one sentence that has `part` in it. */
+/* Fails unless the call failed with this status and one sentence that contains `part`. */
 static inline void scratch_refused(tfm_status got, tfm_status want, const char *part) {
     const char *sentence = tfm_error_message();
     if (got != want || !strstr(sentence, part) || strchr(sentence, '\n'))
@@ -132,7 +132,7 @@ static inline void scratch_refused(tfm_status got, tfm_status want, const char *
                  got == TFM_OK ? "" : sentence, part);
 }
 
-/* Damages `bytes` in one of a few ways; the size may shrink, never grow. */
+/* Mutates `bytes` in one of a few ways; the size may shrink, never grow. */
 static inline void scratch_damage(harness_random *random, unsigned char *bytes, size_t *size) {
     size_t at = (size_t)harness_range(random, 0, (int64_t)*size - 1);
     switch (harness_range(random, 0, 4)) {
@@ -142,7 +142,7 @@ static inline void scratch_damage(harness_random *random, unsigned char *bytes, 
     case 1:
         bytes[at] = (unsigned char)harness_next(random);
         break;
-    case 2: /* another digit, where there are digits: numbers that lie */
+    case 2: /* change a digit: wrong numbers */
         for (size_t i = at; i < *size; i++) {
             if (bytes[i] >= '0' && bytes[i] <= '9') {
                 bytes[i] = (unsigned char)('0' + harness_range(random, 0, 9));
@@ -153,7 +153,7 @@ static inline void scratch_damage(harness_random *random, unsigned char *bytes, 
     case 3:
         *size = at;
         break;
-    default: { /* a stretch from elsewhere */
+    default: { /* copy a range from elsewhere */
         size_t from = (size_t)harness_range(random, 0, (int64_t)*size - 1), longest = *size - (at > from ? at : from);
         size_t length = (size_t)harness_range(random, 1, 16);
         memmove(bytes + at, bytes + from, length < longest ? length : longest);

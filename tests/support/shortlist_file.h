@@ -1,4 +1,4 @@
-/* A little shortlist as Bergamot keeps one, byte by byte. */
+/* A small shortlist in Bergamot's format, byte by byte. */
 #ifndef TFM_TESTS_SHORTLIST_FILE_H
 #define TFM_TESTS_SHORTLIST_FILE_H
 
@@ -8,7 +8,7 @@
 /* The sizes of the vocabularies. */
 enum { SHORTLIST_SOURCE = 5, SHORTLIST_TARGET = 40 };
 
-/* Candidates of the five words of a source: 1 has none. */
+/* Candidates of the five source words; 1 has none. */
 static const int SHORTLIST_OFFSETS[SHORTLIST_SOURCE + 1] = {0, 2, 2, 5, 6, 9};
 static const int SHORTLIST_WORDS[9] = {10, 39, 3, 20, 21, 39, 11, 12, 13};
 
@@ -17,7 +17,7 @@ static inline void shortlist_put(unsigned char *at, uint64_t value, int bytes) {
         at[i] = (unsigned char)(value >> 8 * i);
 }
 
-/* Gives it the checksum of its bytes. */
+/* Writes the checksum. */
 static inline void shortlist_seal(unsigned char *file, size_t size) {
     uint64_t sum = 0;
     for (size_t i = 16; i + 8 <= size; i += 8) {
@@ -33,8 +33,8 @@ enum { SHORTLIST_BYTES = 48 + 8 * (SHORTLIST_SOURCE + 1) + 4 * 9 };
 
 static inline void shortlist_make(unsigned char file[SHORTLIST_BYTES]) {
     shortlist_put(file, 0xF11A48D5013417F5u, 8);
-    shortlist_put(file + 16, 4, 8);  /* the four most frequent words are always there */
-    shortlist_put(file + 24, 50, 8); /* at most so many a word, which only its maker needed */
+    shortlist_put(file + 16, 4, 8);  /* the four most frequent words are always included */
+    shortlist_put(file + 24, 50, 8); /* candidates per word, used only when a shortlist is built */
     shortlist_put(file + 32, SHORTLIST_SOURCE + 1, 8);
     shortlist_put(file + 40, 9, 8);
     for (int i = 0; i <= SHORTLIST_SOURCE; i++)

@@ -1,4 +1,4 @@
-/* A model that trains in a moment, and what it trains on. */
+/* A model that trains within seconds, and its data. */
 #ifndef TFM_TESTS_SMALL_MODEL_H
 #define TFM_TESTS_SMALL_MODEL_H
 
@@ -17,7 +17,7 @@ static const tfm_model_shape SMALL = {.width = 32,
                                       .activation = TFM_RELU,
                                       .seed = 3};
 
-/* A batch of eight lines to copy. */
+/* A batch of eight lines for a copy task. */
 static inline tfm_batch copy_batch(harness_random *random, int32_t *ids, int32_t *lengths) {
     for (int i = 0; i < 8; i++) {
         lengths[i] = (int32_t)harness_range(random, 2, 9);
@@ -38,7 +38,7 @@ static inline tfm_trainer_options plain_options(void) {
     return o;
 }
 
-/* Ten updates with everything dropped that can be; the parameters after them. */
+/* Trains for ten updates; sets the first and last loss, returns the parameters. */
 static inline float *train_ten(const tfm_model_shape *shape, const tfm_trainer_options *options, double *first,
                                double *last) {
     tfm_context *ctx = harness_context();

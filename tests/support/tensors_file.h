@@ -1,4 +1,4 @@
-/* Writes model.safetensors for tests that make a model's directory out of other numbers. */
+/* Writes model.safetensors for tests that create a model directory from other numbers. */
 #ifndef TFM_TESTS_TENSORS_FILE_H
 #define TFM_TESTS_TENSORS_FILE_H
 
@@ -9,16 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A safetensors file of F32 tensors that grows. */
+/* A growing safetensors file of F32 tensors. */
 typedef struct tensors_file {
     json_t *header; /* json_object() */
     float *data;
     size_t count;
 } tensors_file;
 
-/* Adds (rows, columns), or (columns) where rows is 0; `turned`: the numbers lie transposed. */
+/* Adds (rows, columns), or (columns) if rows is 0; `transposed`: the input is stored transposed. */
 static inline void tensors_add(tensors_file *f, const char *name, const float *numbers, int64_t rows, int64_t columns,
-                               bool turned) {
+                               bool transposed) {
     const size_t count = (size_t)((rows ? rows : 1) * columns);
     float *larger = realloc(f->data, (f->count + count) * sizeof(float));
     if (!larger)
@@ -26,7 +26,7 @@ static inline void tensors_add(tensors_file *f, const char *name, const float *n
     f->data = larger;
     for (size_t i = 0; i < count; i++) {
         const size_t r = i / (size_t)columns, c = i % (size_t)columns;
-        f->data[f->count + i] = numbers[turned ? c * (size_t)rows + r : i];
+        f->data[f->count + i] = numbers[transposed ? c * (size_t)rows + r : i];
     }
     json_t *shape =
         rows ? json_pack("[I, I]", (json_int_t)rows, (json_int_t)columns) : json_pack("[I]", (json_int_t)columns);
@@ -44,7 +44,7 @@ static inline void tensors_put(const char *dir, const char *name, const void *da
         abort();
 }
 
-/* Writes the file, and config.json beside it. */
+/* Writes the file, and config.json next to it. */
 static inline void tensors_finish(tensors_file *f, const char *dir, const char *config) {
     char *header = json_dumps(f->header, JSON_COMPACT);
     const uint64_t bytes = strlen(header);

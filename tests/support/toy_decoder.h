@@ -1,4 +1,4 @@
-/* Small models of a decoder alone, with random parameters: every way that decoders of families are made. */
+/* Small decoder-only models with random parameters, one for each kind of architecture. */
 #ifndef TFM_TESTS_TOY_DECODER_H
 #define TFM_TESTS_TOY_DECODER_H
 
@@ -21,7 +21,7 @@ static inline void toy_turn(tfm__rotary_arch *out, int width, double base) {
         out->inv_freq[i] = pow(base, -2.0 * i / width);
 }
 
-/* GPT-2's way; Llama's; Gemma's, with local layers and caps. */
+/* Like GPT-2; like Llama; like Gemma, with local layers and soft caps. */
 static inline tfm__arch toy_arch(toy_kind kind) {
     tfm__arch arch = {.tied_embeddings = kind != TOY_ROTARY};
     tfm__stack_arch *d = &arch.decoder;
@@ -61,7 +61,7 @@ static inline tfm__arch toy_arch(toy_kind kind) {
     return arch;
 }
 
-/* Names as no file has them: the walk wants one for each role. */
+/* Arbitrary names: the tensor walk needs one for each role. */
 static const tfm__naming TOY_COMMON[TFM__ROLES] = {[TFM__SHARED_EMBEDDING] = {"a", NULL, false},
                                                    [TFM__SOURCE_EMBEDDING] = {"b", NULL, false},
                                                    [TFM__TARGET_EMBEDDING] = {"c", NULL, false},
@@ -108,7 +108,7 @@ static inline tfm_status toy_put(void *user, const tfm__parameter *p) {
     return TFM_OK;
 }
 
-/* A model that ends with TOY_EOS and, if `ends` is 2, with TOY_OTHER_EOS; with 0 it never ends. */
+/* A model that stops at TOY_EOS and, if `ends` is 2, at TOY_OTHER_EOS; with 0 never. */
 static inline tfm_model *toy_decoder(toy_kind kind, int ends) {
     static tfm__generation_rules rules;
     const tfm__arch arch = toy_arch(kind);
@@ -129,7 +129,7 @@ static inline tfm_model *toy_decoder(toy_kind kind, int ends) {
     return model;
 }
 
-/* The logits [V] after these ids, by one pass over all of them. */
+/* The logits [V] after these token ids, from one forward pass. */
 static inline void toy_logits(tfm_model *model, float *out, const int32_t *ids, size_t count) {
     tfm_context *ctx = model->ctx;
     const int64_t dims[] = {1, (int64_t)count};

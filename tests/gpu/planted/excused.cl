@@ -1,5 +1,5 @@
 // -cl-std=CL1.2
-/* As private_array.cl, but known.txt has it. */
+/* The fault of private_array.cl, but listed in known.txt. */
 __kernel void excused(__global float *y, __global const int *order, const int n) {
     float last[32];
     for (int i = 0; i < 32; i++)

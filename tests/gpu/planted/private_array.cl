@@ -1,5 +1,5 @@
 // -cl-std=CL1.2
-/* The index is known to nobody before the kernel runs, so the array cannot be in registers. */
+/* The index is unknown before run time, so the array cannot be in registers. */
 __kernel void private_array(__global float *y, __global const int *order, const int n) {
     float last[32];
     for (int i = 0; i < 32; i++)

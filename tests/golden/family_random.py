@@ -1,10 +1,10 @@
-"""New cases, drawn at random: `draw(family, rng)` gives one as family_recipes.py has them."""
+"""Random cases: `random_case(family, rng)` returns one in the format of family_recipes.py."""
 
 import family_styles as old
 from family_recipes import (CASES, bert, bloom, distilbert, falcon, gemma3, gpt2, gptj, llama, modernbert, mpt, neox, opt, rope, seen,
                             seen_qwen2, seq2seq, t5)
 
-# The names that transformers has for them; the first four come twice as often.
+# transformers' names; the first four are twice as likely.
 ACTIVATIONS = ["relu", "gelu", "gelu_new", "silu"] * 2 + ["swish", "gelu_python", "gelu_fast", "gelu_accurate",
                                                           "gelu_pytorch_tanh", "gelu_python_tanh", "linear", "quick_gelu",
                                                           "relu2", "relu6", "leaky_relu", "sigmoid", "tanh", "mish",
@@ -12,7 +12,7 @@ ACTIVATIONS = ["relu", "gelu", "gelu_new", "silu"] * 2 + ["swish", "gelu_python"
 
 
 def heads_of(r, width, even=False):
-    """A number of heads that divides the width; `even`: their width is even."""
+    """A number of heads that divides the width; `even`: with an even head size."""
     return r.choice([h for h in range(1, 9) if width % h == 0 and (not even or width // h % 2 == 0)])
 
 
@@ -26,7 +26,7 @@ def coin(r):
 
 
 def maybe(r, value):
-    """A function of family_styles, or none."""
+    """A random function of family_styles, or none."""
     return value if coin(r) else None
 
 
@@ -48,7 +48,7 @@ def draw_seq2seq(family, r):
     if family in ("mbart", "pegasus", "m2m_100"):
         config["tie_word_embeddings"] = r.random() < 0.8
     case = {"config": config, "generation": r.choice([{}, {"forced_bos_token_id": start}])}
-    if family == "m2m_100" and coin(r):  # positions begin after the padding of config.json
+    if family == "m2m_100" and coin(r):  # positions begin after config.json's padding index
         case["generation"] = case["generation"] | {"pad_token_id": r.choice([i for i in range(V) if i not in (eos, start)])}
     if family == "marian":
         draw_marian(r, config, case)
@@ -62,7 +62,7 @@ def draw_seq2seq(family, r):
 
 
 def draw_marian(r, config, case):
-    """Half of its models have a table for each side, of which the target's may be of another size."""
+    """Half of the models have separate embeddings, with another target vocabulary size."""
     V = config["vocab_size"]
     if coin(r):
         config.update(share_encoder_decoder_embeddings=False, tie_word_embeddings=coin(r),
@@ -93,7 +93,7 @@ def draw_encoder(family, r):
                             classifier_activation=r.choice(ACTIVATIONS), pad_token_id=r.choice([0, V - 1]),
                             decoder_bias=coin(r))
         style = old.modernbert_2024
-        if coin(r):  # which the older keys cannot say
+        if coin(r):  # the older keys cannot express it
             config["layer_types"], style = draw_types(r, layers), old.dtype_2023
     elif family == "distilbert":
         config = distilbert(E, layers, heads_of(r, E), ffn, V, positions, act,
@@ -115,7 +115,7 @@ def draw_encoder(family, r):
         config["num_labels"] = r.randint(1, 5)
     stem = next(iter(CASES[family].values()))["cls"].removesuffix("Model")
     if style == old.bert_2019 and not config.get("tie_word_embeddings", True):
-        style = old.dtype_2023  # the other takes the key away
+        style = old.dtype_2023  # the other style removes the key
     return {"cls": stem + head, "config": config, "style": maybe(r, style)}
 
 
@@ -140,7 +140,7 @@ def draw_opt(family, r):
 
 
 def draw_longrope(r, theta, pairs, more):
-    """Without the length of training, which stands beside it in Phi-3."""
+    """Without the original maximum length, which Phi-3 stores outside of the scaling."""
     factors = [[round(r.uniform(1, 4), 2) for _ in range(pairs)] for _ in range(2)]
     if coin(r):
         more = more | {"factor": round(r.uniform(1, 9), 1)}
@@ -160,7 +160,7 @@ def draw_yarn(r, theta):
 
 
 def draw_rope(family, r, head_width):
-    """Rotary positions of one of the kinds that transformers has."""
+    """A random kind of RoPE scaling."""
     theta = r.choice([50.0, 10000.0, 500000.0])
     if family == "phi3":
         part = r.choice([1.0, 0.5]) if head_width % 4 == 0 else 1.0
@@ -181,12 +181,12 @@ def draw_rope(family, r, head_width):
 
 
 def draw_types(r, layers):
-    """What each layer sees."""
+    """The attention type of each layer."""
     return [r.choice(["full_attention", "sliding_attention"]) for _ in range(layers)]
 
 
 def draw_windows(family, r, layers, config):
-    """The window, where the family has one."""
+    """The sliding window, if the family has one."""
     window = r.randint(2, 12)
     if family in ("mistral", "phi3"):
         config["sliding_window"] = r.choice([None, window])
@@ -239,12 +239,12 @@ def draw_llama(family, r):
                         draw_rope(family, r, width), r.choice([100.0, 10000.0]), **more, eos_token_id=eos,
                         final_logit_softcapping=r.choice([None, 4.0]))
         style = old.gemma3_2025
-        if coin(r):  # which the older keys cannot say
+        if coin(r):  # the older keys cannot express it
             config["layer_types"], style = draw_types(r, layers), old.dtype_2023
     else:
         config = llama(E, layers, (heads, kv), r.randint(17, 40), V, eos, draw_rope(family, r, width), **more)
         style = {"phi3": old.phi3_2024, "smollm3": old.dtype_2023}.get(family, old.rope_2024)
-        if "layer_types" in config:  # which the other takes away
+        if "layer_types" in config:  # the other style removes it
             style = old.dtype_2023
     draw_kin(family, r, config, width)
     case = {"config": config, "style": maybe(r, style)}
@@ -261,7 +261,7 @@ WRAPPED = {"gemma3": ["gemma3_text"], "mistral3": ["mistral"], "llava": ["llama"
 
 
 def draw_wrapper(family, r):
-    """A model of pictures and text, whose text is drawn."""
+    """A vision-language model with a random text model."""
     text = r.choice(WRAPPED[family])
     case = draw_llama(text, r)
     tied = coin(r)
@@ -303,7 +303,7 @@ def draw_neox(family, r):
 
 
 def draw_other(family, r):
-    """Decoders whose keys are not LLaMA's."""
+    """Decoders with other config keys than LLaMA's."""
     E, layers, V = sizes(r)
     heads, eos = heads_of(r, E, True), r.randrange(V)
     more = dict(layer_norm_epsilon=epsilon(r), tie_word_embeddings=coin(r))
@@ -325,11 +325,11 @@ def draw_other(family, r):
 
 
 def draw_kin(family, r, config, width):
-    """What LLaMA's kin have of their own."""
+    """Special keys of LLaMA-like families."""
     small = {"phi": "layer_norm_eps", "stablelm": "layer_norm_eps", "starcoder2": "norm_epsilon", "cohere": "layer_norm_eps"}
     if family in small:
         config[small[family]] = config.pop("rms_norm_eps")
-    if family in ("phi", "stablelm"):  # an even number of columns turns
+    if family in ("phi", "stablelm"):  # RoPE needs an even number of columns
         parts = [p for p in (0.5, 0.75, 1.0) if int(width * p) % 2 == 0]
         config["rope_parameters"] = rope(r.choice([50.0, 10000.0]), partial_rotary_factor=r.choice(parts))
     if family == "phi":
@@ -345,8 +345,8 @@ def draw_kin(family, r, config, width):
                                                                 "residual_multiplier", "logits_scaling") if coin(r)})
 
 
-def draw(family, r):
-    """A case of the family."""
+def random_case(family, r):
+    """A random case of the family."""
     first = next(iter(CASES[family].values()))["cls"]
     if family in ("qwen2_vl", "qwen2_5_vl"):
         case = draw_qwen2_vl(family, r)

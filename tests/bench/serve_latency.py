@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How long single lines wait beside a long text, by one or several programs of tfm serve in turns.
+"""Latency of single lines during a long request, for one or several builds of tfm serve in turns.
 
-    python3 tests/bench/serve_beside.py MODEL LINES NAME=PROGRAM... [--source de] [--target en] [--rounds 3] [--text 600]
+    python3 tests/bench/serve_latency.py MODEL LINES NAME=PROGRAM... [--source de] [--target en] [--rounds 3] [--text 600]
 
-LINES has a sentence on each line; the first --text of them are one request. While it is worked on, single lines are asked
-for, one after the other, 50 ms apart. With one worker and with two, prints how long the text took, and the median and the
-worst time of the lines, over all rounds."""
+LINES has a sentence on each line; the first --text of them are one request. During it, single lines are requested one
+after another, 50 ms apart. Prints, for one and for two workers, the time of the text, and the median and worst time of
+the lines, over all rounds."""
 import argparse
 import json
 import re
@@ -45,7 +45,7 @@ def turn(args, lines, program, workers):
     text.join()
     server.send_signal(signal.SIGTERM)
     server.wait()
-    return whole[0], single[:-1]  # the last one may have been alone
+    return whole[0], single[:-1]  # the last one may have run alone
 
 
 def main():
