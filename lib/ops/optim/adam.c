@@ -21,7 +21,8 @@ static tfm_status check_tape(tfm_context *ctx, size_t count, const tfm_tensor *w
     for (size_t i = 0; i < count; i++) {
         const char *held = tfm__tape_overwrites(ctx, written[i]);
         if (held)
-            return tfm__op_error(ctx, "adam", "input %zu, %s, lies on %s: go backward or stop the tape first", i + 1,
+            return tfm__op_error(ctx, "adam",
+                                 "input %zu, %s, overlaps %s: run the backward pass or stop the tape first", i + 1,
                                  TFM__SHAPE(written[i]), held);
     }
     return tfm_context_status(ctx);
