@@ -101,7 +101,7 @@ static tfm_status embed(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_t
         begin(ctx, y, table, ids, positions, first) != TFM_OK)
         return tfm_context_status(ctx);
     if (table.dtype != TFM_F32 && TFM__TAPE_REQUIRES_GRAD(ctx, table, positions))
-        return tfm__op_error(ctx, OP, "a table of 16 bits has no backward pass: open the model as fp32 to train it");
+        return tfm__op_error(ctx, OP, "an F16 or BF16 table has no backward pass: open the model as fp32 to train it");
     const int64_t vocabulary = table.dims[0], width = table.dims[1], length = tfm__last_dim(ids);
     const int64_t n = (int64_t)tfm_tensor_count(*y);
     const tfm__arg args[] = {TFM__T_AS("y", *y),

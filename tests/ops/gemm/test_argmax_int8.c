@@ -124,7 +124,7 @@ static bool serves(void) {
     const tfm_tensor weight = {.dtype = TFM_F32, .rank = 2, .dims = {1000, 64}};
     if (tfm__argmax_int8_supported(harness_context(), weight))
         return true;
-    print_message("# products of bytes are not faster here: no screens\n");
+    print_message("# int8 GEMM is not faster here: no screening\n");
     return false;
 }
 

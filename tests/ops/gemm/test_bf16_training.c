@@ -27,7 +27,7 @@ static void provide(void) {
     }
     tuning()->mma_emulated = false;
     tuning()->mma = TFM__MMA_NONE;
-    printf("skipped: this kind of device takes no matrix engine for products\n");
+    printf("skipped: this kind of device uses no matrix cores for GEMM\n");
     skip();
 }
 

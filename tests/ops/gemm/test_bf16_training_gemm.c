@@ -54,7 +54,7 @@ static void skip_without(bool any, void **state) {
     if (any)
         return;
     again(state);
-    printf("skipped: this kind of device takes no matrix engine for products\n");
+    printf("skipped: this kind of device uses no matrix cores for GEMM\n");
     skip();
 }
 

@@ -116,7 +116,7 @@ static void test_emulated_bf16_gemm_matches_rounded_inputs(void **state) {
 static void test_native_bf16_gemm_matches_rounded_inputs(void **state) {
     need_wide();
     if (!tuning()->avx512_bf16 || tuning()->width != 16) {
-        printf("skipped: the processor has no dot products of bf16\n");
+        printf("skipped: the processor has no bf16 dot products\n");
         skip();
     }
     const bool tiles = tuning()->amx_bf16;
@@ -153,7 +153,7 @@ static void test_bf16_gemm_declines_fp32_and_few_rows(void **state) {
     assert_null(tfm__gemm_cpu_bf16.declines(ctx, &task));
     for (tfm_dtype dtype = TFM_F32; dtype <= TFM_F16; dtype++) {
         task.b.dtype = dtype;
-        assert_non_null(strstr(tfm__gemm_cpu_bf16.declines(ctx, &task), "weights of bf16"));
+        assert_non_null(strstr(tfm__gemm_cpu_bf16.declines(ctx, &task), "it is for bf16 weights"));
     }
     task.b.dtype = TFM_BF16;
     task.m = tuning()->gemm_mr_tail;

@@ -281,7 +281,7 @@ static int warnings;
 
 static void count_warnings(void *user, tfm_log_level level, const char *line) {
     (void)user;
-    warnings += level == TFM_LOG_WARNING && strstr(line, "matrix engine") != NULL;
+    warnings += level == TFM_LOG_WARNING && strstr(line, "matrix cores") != NULL;
 }
 
 /* A fresh context, for a fresh state of what was tried. */
@@ -380,7 +380,7 @@ static void test_native_multistage_matches_rounded_inputs(void **state) {
     again(state);
     const tfm__tuning own = *tuning();
     if (own.mma != TFM__MMA_M16N8K16 || own.mma_emulated) {
-        printf("skipped: the device has no such matrix engine\n");
+        printf("skipped: the device has no such matrix cores\n");
         skip();
     }
     int ran = 0;
