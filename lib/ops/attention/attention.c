@@ -95,7 +95,8 @@ static tfm_status compute(tfm_context *ctx, tfm__attention *a, tfm_tensor y, con
 /* Inputs that the backward pass does not support. */
 static tfm_status check_recorded(tfm_context *ctx, const tfm__attention *a) {
     if (a->paged || a->mapped)
-        return tfm__op_error(ctx, "attention", "with `kv_indices` or `kv_batch` it has no backward pass: stop the tape first");
+        return tfm__op_error(ctx, "attention",
+                             "with `kv_indices` or `kv_batch` it has no backward pass: stop the tape first");
     if (a->k.dtype != TFM_F32)
         return tfm__op_error(ctx, "attention",
                              "keys %s are F16 or BF16, which have no backward pass: stop the tape first",
