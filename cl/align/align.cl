@@ -7,8 +7,7 @@
  * A center of NaN gives NaN.
  *
  * Layout: TFM_GROUP work-items a row (one on CPU-style devices) as in softmax.cl, beginning at the first visible key.
- * An item accesses the same elements in every pass, so y may be x.
- */
+ * An item accesses the same elements in every pass, so y may be x. */
 #ifndef WINDOW
 #define WINDOW 2
 #endif
@@ -79,8 +78,7 @@ TFM_KERNEL void align_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(
  *     dx[s] = y[s] dy[s] - y[s] / e[s] sum dy y,   dcenter = sum of dy[s] y[s] 4 (s - center) / window^2
  *
  * Visibility is constant; y and dx are 0 at invisible keys. dx and dcenters may be null, and are accumulated if `add`,
- * `add_center`. Layout: as softmax.cl.
- */
+ * `add_center`. Layout: as softmax.cl. */
 #define BACKWARD_ELEMENT(i)                                                                                            \
     {                                                                                                                  \
         const float w = weights[i];                                                                                    \

@@ -12,8 +12,7 @@
  *
  * SPLIT is split-KV: several work-groups share the keys, for decode steps with few queries and many keys
  * ("Flash-Decoding for long-context inference", Dao et al. 2023). Each computes the sums of its span of keys under its
- * own maximum, and attention_combine adds them in the order of the spans.
- */
+ * own maximum, and attention_combine adds them in the order of the spans. */
 #include "attention_common.cl"
 
 #ifndef QUERIES

@@ -11,8 +11,7 @@
  * and dv are accumulated.
  *
  * Layout: a work-group processes all queries and keys of one (b, key head), so it is the only writer and the order of
- * additions is fixed; dq, dk and dv share no memory. Parameters, letters and dropout as in attention_common.cl.
- */
+ * additions is fixed; dq, dk and dv share no memory. Parameters, letters and dropout as in attention_common.cl. */
 #include "attention_common.cl"
 #include "attention_backward_common.cl"
 

@@ -7,8 +7,7 @@
  *
  * So the weights are computed twice: 7 matrix multiplications instead of 5, but no gradients in global memory for every
  * tile. Without add_q, add_k or add_v the destination is overwritten. The grid is of tiles, heads and sequences, from
- * first_tile, first_head and first_b on, because long launches are split.
- */
+ * first_tile, first_head and first_b on, because long launches are split. */
 #include "attention_common.cl"
 #include "attention_tiles.cl"
 

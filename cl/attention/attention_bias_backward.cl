@@ -9,8 +9,7 @@
  *
  * Layout: a work-group owns `span` of the bias_t rows (all of them if that is 1), and as many columns as it has lanes
  * or a vector has. It is their only writer, and the order of additions is fixed: by sequence, head and query.
- * Parameters, letters and dropout as in attention_common.cl.
- */
+ * Parameters, letters and dropout as in attention_common.cl. */
 #include "attention_common.cl"
 
 #define BIAS_PARAMETERS                                                                                                \

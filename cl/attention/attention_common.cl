@@ -7,8 +7,7 @@
  * Build options: DK and DV; KV_DTYPE, the dtype of k and v by enum tfm_dtype (0 F32, 1 F16, 2 BF16; sums are always
  * fp32); Q_DTYPE, that of q, the same or F32; SCORE_MOD, whether there may be a soft cap or a mask; DROPOUT; and
  * ALIGNED, whether rows of q, k and v begin at multiples of four elements, set by the host on GPU-style devices:
- * without it compilers split vload4 into four loads.
- */
+ * without it compilers split vload4 into four loads. */
 
 #ifndef KV_DTYPE
 #define KV_DTYPE 0
@@ -190,8 +189,7 @@ static inline float key_scored(const attention_shape a, float z, const float cap
  * A weight is dropped after the softmax: the sum of weights includes all, and values are added with factors of 0 or
  * dropout_scale = 1 / (1 - rate). The factor is a function of seed, stream, query and key only, independent of device
  * and kernel. With key s, queries 4 i .. 4 i + 3 of a group with shared keys use one Philox block (TFM_PHILOX) of the
- * counter (s, first_block + i, stream), one number each; numbers below the threshold drop.
- */
+ * counter (s, first_block + i, stream), one number each; numbers below the threshold drop. */
 #if DROPOUT
 static inline long first_block(const attention_shape a, const long b, const long kv_head) {
     return (b * a.kv_heads + kv_head) * ((a.heads / a.kv_heads * a.targets + 3) / 4);

@@ -5,8 +5,7 @@
  *     lse_i = log sum_s e^(score_is) = log(2) (max_s z_is + log2 sum_s 2^(...))
  *
  * over the keys s visible to query i, by online softmax ("Online normalizer calculation for softmax", Milakov and
- * Gimelshein 2018): keys come in tiles, and sums under an older maximum are rescaled to the new one.
- */
+ * Gimelshein 2018): keys come in tiles, and sums under an older maximum are rescaled to the new one. */
 #include "attention_common.cl"
 #include "attention_vectors.cl"
 

@@ -5,8 +5,7 @@
  *     3 masked   + mask                                 -inf if t does not see s
  *
  * attention_common.cl defines parameters and letters. Layout: a work-group takes a row of S scores, an item one key at
- * a time; on CPU-style devices one item takes them all.
- */
+ * a time; on CPU-style devices one item takes them all. */
 #include "attention_common.cl"
 #if TFM_WIDTH > 1
 #include "attention_vectors.cl"

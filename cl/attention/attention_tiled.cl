@@ -6,8 +6,7 @@
  * PAGED: keys and values are rows of a KV cache named by kv_indices. For each tile of keys the work-group looks the
  * rows up once, and keeps them in local memory for staging keys, masking scores and staging values.
  *
- * SPLIT is split-KV as in attention.cl: the grid is of tiles and their spans, and attention_combine adds the spans.
- */
+ * SPLIT is split-KV as in attention.cl: the grid is of tiles and their spans, and attention_combine adds the spans. */
 #include "attention_common.cl"
 #include "attention_tiles.cl"
 

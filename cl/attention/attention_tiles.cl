@@ -6,8 +6,7 @@
  * Build options: ROWS, 4 or 8, and QUERIES and KEYS, powers of two with a product of 4 ROWS TFM_GROUP. More rows take
  * more registers and less local-memory bandwidth per multiplication. Q_RESIDENT: local memory holds all columns of the
  * queries; ITEMS: items of a work-group if not TFM_GROUP; PAGED: kv_indices has the rows of keys. Head widths are
- * multiples of 4. All items of a work-group must call functions with barriers.
- */
+ * multiples of 4. All items of a work-group must call functions with barriers. */
 #ifdef ITEMS
 #undef TFM_GROUP
 #define TFM_GROUP ITEMS

@@ -3,8 +3,7 @@
  * used twice.
  *
  * Inline assembly: compilers assemble the instructions without AMX support enabled, and then never use the registers
- * themselves. The system must permit their use: lib/dev/device/capabilities.c.
- */
+ * themselves. The system must permit their use: lib/dev/device/capabilities.c. */
 
 /* All eight tiles have 16 rows of 64 bytes; the first byte selects palette 1. */
 #define AMX_CONFIGURE()                                                                                                \

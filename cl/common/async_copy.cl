@@ -3,7 +3,7 @@
  * gemm_mma_multistage.cl, after mma.cl. Local-memory addresses are bytes from `ring`. LDMATRIX_SCRATCH declares the
  * loads' scratch in a kernel, passed to functions as `__local int *ldmatrix_offsets`. */
 #if MMA_KIND != 1
-#error "no other engine has these"
+#error "only NVIDIA sm_80 and later has asynchronous copies"
 #endif
 
 #ifdef TFM_HAS_MMA

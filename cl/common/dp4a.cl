@@ -4,8 +4,7 @@
  * Build options: LOAD_WIDTH, 16 if every int8 row is aligned to 16 bytes and has a multiple of 16, and fp32 rows are
  * aligned to four elements, so that vectors are loaded; else 1. DP4A, a number of enum tfm__dp4a, selects the device's
  * dot-product instruction, used if TFM_HAS_DP4A is defined; else plain OpenCL C with equal results, since sums are
- * integers. int8_common.cl comes before.
- */
+ * integers. int8_common.cl comes before. */
 #ifndef LOAD_WIDTH
 #define LOAD_WIDTH 1
 #endif
@@ -20,7 +19,7 @@
 #endif
 
 #if HAS_DP4A > 0 && HAS_DP4A < 4 && (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__))
-#error "this is not the machine that has the instruction"
+#error "this processor does not have the GPU instruction"
 #endif
 #if HAS_DP4A == 4 && !defined(TFM_HAS_INT_DOT)
 #error "the device has no cl_khr_integer_dot_product"

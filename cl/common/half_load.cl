@@ -6,8 +6,7 @@
  *     load_as_float_vec(p)   TFM_WIDTH, at any alignment
  *
  * F16 needs no cl_khr_fp16: every device has vload_half. PoCL's vload_half assumes aligned vectors, so several elements
- * are copied first; CPUs with a conversion instruction use that. BF16 is the upper half of a float.
- */
+ * are copied first; CPUs with a conversion instruction use that. BF16 is the upper half of a float. */
 #ifndef LOAD_DTYPE
 #define LOAD_DTYPE 0
 #endif

@@ -9,8 +9,7 @@
  * infinity.
  *
  * With SATURATE a finite number beyond fp16's range becomes its largest number, as with matrix cores (mma.cl says why);
- * infinity and NaN stay.
- */
+ * infinity and NaN stay. */
 #ifndef STORE_DTYPE
 #define STORE_DTYPE 0
 #endif

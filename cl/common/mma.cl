@@ -5,8 +5,7 @@
  *
  * Build options: MMA_KIND, a number of enum tfm__mma, and MMA_DTYPE, one of enum tfm_dtype: 1 F16, 2 BF16. With
  * TFM_HAS_MMA the instruction is used, else the emulation, with which devices without matrix cores test everything
- * except the instruction.
- */
+ * except the instruction. */
 #ifndef MMA_KIND
 #define MMA_KIND 1
 #define MMA_DTYPE 1
@@ -141,7 +140,7 @@
 
 #ifdef TFM_HAS_MMA
 #if defined(__x86_64__) || defined(__i386__) || defined(__aarch64__)
-#error "this is not the machine that has the engine's instruction"
+#error "this processor does not have the GPU instruction"
 #endif
 #if MMA_KIND >= 3
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable

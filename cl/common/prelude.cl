@@ -3,8 +3,7 @@
  * Build options: TFM_CLASS_CPU or TFM_CLASS_GPU, TFM_WIDTH (floats per vector), TFM_GROUP (work-items per row),
  * TFM_CHUNK (elements per work-item of an elementwise kernel), and TFM_FMA if fma() is fast. CPU-style devices run
  * work-groups of one item with vectors of float16 or float8; GPU-style devices run TFM_GROUP items a row, on scalars.
- * One kernel text serves both: loops step by TFM_GROUP * TFM_WIDTH.
- */
+ * One kernel text serves both: loops step by TFM_GROUP * TFM_WIDTH. */
 
 #ifndef TFM_WIDTH
 #define TFM_WIDTH 1
@@ -401,8 +400,7 @@ static inline void tfm_dropout_factors(tfm_vec *factors, const tfm_dropout_rng d
 /* The items of a row step through its n elements together, first in vectors, then through the remainder:
  *     for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) ... tfm_load(x + i)
  *     for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP) ... x[i]
- * Body macros take tfm_load and tfm_store for vectors, and these for single elements.
- */
+ * Body macros take tfm_load and tfm_store for vectors, and these for single elements. */
 #define TFM_STEP (TFM_GROUP * TFM_WIDTH)
 #define TFM_TAIL(n) ((n) - (n) % TFM_WIDTH)
 #define TFM_LOAD_ONE(p) (*(p))

@@ -3,8 +3,7 @@
  *
  *     y[i] = exp(x[i]) + sum over j < 8 of x[(i + j) mod n]          x, y: (n)
  *
- * One work-item per element; the driver selects the work-group size.
- */
+ * One work-item per element; the driver selects the work-group size. */
 __kernel void probe(__global const float *x, __global float *y, const int n) {
     const int i = get_global_id(0);
     float sum = 0.0f;

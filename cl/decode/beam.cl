@@ -11,8 +11,7 @@
  *
  * Build options: BEAM; CANDIDATES, the number of known continuations of a row: all that are examined, or the whole
  * vocabulary if that is smaller; HF_SEARCH: what finishes and when a sentence ends is as in transformers' generate;
- * MERGE_TOPK: continuations are given as the top k of each of `parts` parts of the vocabulary.
- */
+ * MERGE_TOPK: continuations are given as the top k of each of `parts` parts of the vocabulary. */
 #ifdef BEAM
 #ifdef MERGE_TOPK
 #include "topk_parts.cl"
@@ -344,23 +343,27 @@ static inline void keep_truncated(const finished *f, const continuations *from, 
 
 /* A work-group for each live sentence: merges its rows' best continuations, keeps the BEAM best live ones and the best
  * finished ones. If `extends` (no sentence leaves the batch), it also creates the rows of the next step.
- *   values, tokens (R, CANDIDATES): the largest logits of each row in descending order; lse (R): their log-sum-exp.
- * With MERGE_TOPK (R, parts, CANDIDATES), and (R, parts, 2) as max_and_sum in topk.cl logits (R, vocabulary), or with a
- * `vocabulary` of 0 one row for all: for forced tokens scores (R): sum log p of each row; -inf: dead sentences (n):
- * index of the sentence; limits, prefix_counts (N); prefixes (N, prefix_width): forced tokens penalty (longest + 1):
- * lp(n) finished_total, finished_token, finished_slot, finished_length (N, BEAM): sum log p, last token, its parent
- * slot, and number of tokens; finished_count (N): their number. Entries from the count on hold live ones cut by the
- * limit next_token, next_parent, next_score (n BEAM): the live continuations; the parent is a row; next_live (n),
- * RAGGED: their number per sentence done (n), remaining (1): finished sentences ends (eos_count): the EOS tokens;
- * max_candidates: number of examined candidates; early_stopping: as in transformers, with HF_SEARCH needed: number of
- * best finished hypotheses that are returned. A row that cannot become one of them is dropped: its sum log p can only
- * fall, and lp(n) lies between that of the next length and that of the limit. The rows that replace it have smaller
- * sums and cannot either, so the returned ones are unchanged. 0: no row is dropped forced_eos_id: forced at a
- * sentence's limit, or -1; certain_first, certain_last: the first and the forced last token have probability 1,
- * regardless of the model
+ *   values, tokens (R, CANDIDATES): the largest logits of each row in descending order; lse (R): log-sum-exp.
+ *     With MERGE_TOPK (R, parts, CANDIDATES), and (R, parts, 2) as max_and_sum in topk.cl
+ *   logits (R, vocabulary), or with a `vocabulary` of 0 one row for all: for forced tokens
+ *   scores (R): sum log p of each row; -inf: dead
+ *   sentences (n): index of the sentence; limits, prefix_counts (N)
+ *   prefixes (N, prefix_width): forced tokens
+ *   penalty (longest + 1): lp(n)
+ *   finished_total, finished_token, finished_slot, finished_length (N, BEAM): sum log p, last token, its parent
+ *     slot, and number of tokens; finished_count (N): their number. Later entries hold live ones cut by the limit
+ *   next_token, next_parent, next_score (n BEAM): the live continuations; the parent is a row
+ *   next_live (n), with RAGGED: their number per sentence
+ *   done (n), remaining (1): finished sentences
+ *   ends (eos_count): the EOS tokens; max_candidates: number of examined candidates
+ *   early_stopping: as in transformers, with HF_SEARCH
+ *   needed: number of best finished hypotheses that are returned. A row that cannot become one of them is dropped:
+ *     its sum log p can only fall, and lp(n) lies between that of the next length and that of the limit. The rows
+ *     that replace it have smaller sums and cannot either, so the result is unchanged. 0: no row is dropped
+ *   forced_eos_id: forced at a sentence's limit, or -1
+ *   certain_first, certain_last: the first and the forced last token have probability 1, regardless of the model
  *
- * Layout: all items compute the sums and the rows; the first one alone selects.
- */
+ * Layout: all items compute the sums and the rows; the first one alone selects. */
 TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_INPUT(float, lse),
                           TFM_INPUT(float, logits), TFM_INPUT(float, scores), TFM_INPUT(int, limits),
                           TFM_INPUT(int, prefixes), TFM_INPUT(int, prefix_counts), TFM_INPUT(float, penalty),
@@ -536,8 +539,7 @@ float beam_logaddexp(const float a, const float b) {
 
 /* Applies a vocabulary shortlist: logits (R, words) become -inf where allowed (N, words) is 0 for sentence sources[r].
  *
- * Layout: a work-group takes a row, its items every TFM_GROUP-th word.
- */
+ * Layout: a work-group takes a row, its items every TFM_GROUP-th word. */
 TFM_KERNEL void mask_shortlist(TFM_TENSOR(float, logits), TFM_INPUT(uchar, allowed), TFM_INPUT(int, sources),
                                const long rows, const long words) {
     const long row = TFM_ROW();
@@ -555,8 +557,7 @@ TFM_KERNEL void mask_shortlist(TFM_TENSOR(float, logits), TFM_INPUT(uchar, allow
 /* One item per row: forbids the last token of each bad word if the row's newest tokens are the word's others.
  *   logits (R, vocabulary): become -inf there; removed (R): log-sum-exp of the forbidden logits
  *   block_table (R, columns): the slots of each row's past, `lengths` of them used, or all if that is null
- *   slot_token: the token of each slot; words (count + 1): the begin of each word in `ids`
- */
+ *   slot_token: the token of each slot; words (count + 1): the begin of each word in `ids` */
 TFM_KERNEL void suppress_bad_words(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, block_table),
                                    TFM_INPUT(int, lengths), TFM_INPUT(int, slot_token), TFM_INPUT(int, words),
                                    TFM_INPUT(int, ids), const long rows, const long vocabulary, const long columns,
@@ -638,8 +639,7 @@ TFM_KERNEL void suppress_repeated_ngrams(TFM_TENSOR(float, logits), TFM_TENSOR(f
 
 /* A work-group per row: out (R, vocabulary) = logits with the repetition penalty on the tokens of the row's past: on
  * log p if `use_log_probs`, else on the logit, divided if positive and multiplied if negative.
- *   lse (R); block_table (R, columns) and lengths (R) as for suppress_bad_words; slot_token: -1 for none
- */
+ *   lse (R); block_table (R, columns) and lengths (R) as for suppress_bad_words; slot_token: -1 for none */
 TFM_KERNEL void apply_repetition_penalty(TFM_TENSOR(float, out), TFM_INPUT(float, logits), TFM_INPUT(float, lse),
                                          TFM_INPUT(int, block_table), TFM_INPUT(int, lengths),
                                          TFM_INPUT(int, slot_token), const long rows, const long vocabulary,

@@ -3,8 +3,7 @@
 /* to (N, room, width) = x (rows / length, length, width) at index `places` (rows / length), or at the first ones if
  * that is null.
  *
- * Layout: a work-group takes a row of `width` numbers.
- */
+ * Layout: a work-group takes a row of `width` numbers. */
 TFM_KERNEL void fed_place(TFM_TENSOR(float, to), TFM_INPUT(float, x), TFM_INPUT(int, places), const long rows,
                           const long length, const long room, const long width) {
     const long row = TFM_ROW();
@@ -23,8 +22,7 @@ TFM_KERNEL void fed_place(TFM_TENSOR(float, to), TFM_INPUT(float, x), TFM_INPUT(
  *   slot_token, slot_parent, slot_score: all slots; the admitted rows have theirs from slot + rows on
  *
  * Layout: a work-group takes a row; its first item does everything except copying the line of the block_table. There
- * are no more sentences than rows, so the r-th row's group also handles the r-th sentence.
- */
+ * are no more sentences than rows, so the r-th row's group also handles the r-th sentence. */
 TFM_KERNEL void fed_join(TFM_INPUT(int, arrivals), TFM_INPUT(int, tokens), TFM_INPUT(float, scores),
                          TFM_INPUT(int, block_table), TFM_INPUT(int, lengths), TFM_INPUT(int, sources),
                          TFM_INPUT(int, sentences), TFM_INPUT(int, starts), TFM_TENSOR(int, all_tokens),

@@ -1,7 +1,6 @@
 /* y = activation(x) on n elements, selected by -DTFM_ACTIVATION; cl/common/prelude.cl has the formulas.
  *
- * Layout: a work-item takes TFM_CHUNK elements. y may be x.
- */
+ * Layout: a work-item takes TFM_CHUNK elements. y may be x. */
 TFM_KERNEL void activate(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long n) {
     long i = TFM_ELEMENT();
     const long end = min(i + TFM_CHUNK, n);

@@ -6,8 +6,7 @@
  * program has all functions of its types; the choice is outside the loops.
  *
  * Layout: a work-item takes TFM_CHUNK elements of y, in runs along which each of a and b has a stride of 1 or 0. The
- * strides are those of y, a and b. y may be the input with its dims.
- */
+ * strides are those of y, a and b. y may be the input with its dims. */
 
 #if defined(ARITHMETIC) && defined(FLOATING)
 #define LOAD_OR_SPLAT(T, p, step) ((step) ? tfm_load(p) : (T)(*(p)))

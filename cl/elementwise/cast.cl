@@ -1,7 +1,6 @@
 /* Converts n elements of x (LOAD_DTYPE) to y (STORE_DTYPE).
  *
- * Layout: a work-item takes TFM_CHUNK elements.
- */
+ * Layout: a work-item takes TFM_CHUNK elements. */
 #include "half_store.cl"
 #include "half_load.cl"
 

@@ -2,8 +2,7 @@
  * same on dy. Accumulated if `add` is not 0.
  *
  * Layout: TFM_GROUP work-items share a row and step over it together, TFM_DROPOUT_BLOCK columns each, whose factors are
- * computed at once; remaining columns go one by one. y may be x.
- */
+ * computed at once; remaining columns go one by one. y may be x. */
 TFM_KERNEL void dropout(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long rows, const long n,
                         TFM_DROPOUT_PARAMETERS, const long add) {
     const long row = TFM_ROW();

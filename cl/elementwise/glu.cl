@@ -1,8 +1,7 @@
 /* y (rows, width) = activation(gate) * x; rows of x and gate are `pitch` elements apart: both may be halves of one
  * tensor (rows, 2 width). -DTFM_ACTIVATION selects; cl/common/prelude.cl has the formulas.
  *
- * Layout: a work-item takes TFM_CHUNK elements of y, across rows. With pitch = width y may be x or gate.
- */
+ * Layout: a work-item takes TFM_CHUNK elements of y, across rows. With pitch = width y may be x or gate. */
 TFM_KERNEL void glu(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, gate), const long n, const long width,
                     const long pitch) {
     long i = TFM_ELEMENT();

@@ -4,8 +4,7 @@
  *
  * One program has all functions, so that a device compiles it once; the choice is outside the loops.
  *
- * Layout: a work-item takes TFM_CHUNK elements. y may be x, and dx may be dy.
- */
+ * Layout: a work-item takes TFM_CHUNK elements. y may be x, and dx may be dy. */
 
 /* (T) is float or tfm_vec, V the suffix of the prelude's functions for it. */
 #define OP_NEG(T, V, x) (-(x))

@@ -2,8 +2,7 @@
  * of that size, which preserves the bits of NaN. The strides are those of y, a, b and c.
  *
  * Layout: a work-item takes TFM_CHUNK elements of y, in runs along which each input has a stride of 1 or 0. y may be a
- * or b if it has the same dims.
- */
+ * or b if it has the same dims. */
 TFM_KERNEL void where(TFM_TENSOR(ELEMENT, y), TFM_INPUT(uchar, c), TFM_INPUT(ELEMENT, a), TFM_INPUT(ELEMENT, b),
                       const tfm_iter iter) {
     const long a_step = TFM_STRIDES(iter, 1)[TFM_ITER_LAST], b_step = TFM_STRIDES(iter, 2)[TFM_ITER_LAST];

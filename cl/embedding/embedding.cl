@@ -8,8 +8,7 @@
  * before the positions. With `counted`, later tokens of a sequence are numbered as if the padding were absent.
  *
  * Layout: a work-item takes TFM_CHUNK elements of y, across rows, so that a few wide rows and many narrow ones both
- * spread over the device. The table may be fp16 or bf16 (half_load.cl).
- */
+ * spread over the device. The table may be fp16 or bf16 (half_load.cl). */
 #include "half_load.cl"
 #ifdef PADDING_TOKEN
 #define PADDING_PARAMETERS , const long padding_id, const long counted, const long blank
@@ -61,8 +60,7 @@ TFM_KERNEL void embedding(TFM_TENSOR(float, y), TFM_INPUT(load_t, table), TFM_IN
 
 /* The same for an int8 table: its row id is scales[id] table[id].
  *
- * Layout: TFM_GROUP items share a row of y.
- */
+ * Layout: TFM_GROUP items share a row of y. */
 TFM_KERNEL void embedding_int8(TFM_TENSOR(float, y), TFM_INPUT(char, table), TFM_INPUT(float, scales),
                                TFM_INPUT(int, ids), TFM_INPUT(float, positions), const long rows, const long width,
                                const long vocabulary, const long steps, const long first,

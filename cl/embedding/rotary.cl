@@ -8,8 +8,7 @@
  * vectors2 is 0 without them. y2 is written by half_store.cl.
  *
  * Layout: a work-group takes `heads_per_group` heads; its TFM_GROUP items step over the pairs of a head together, a
- * vector of pairs each. An item reads both elements of a pair before it writes them, so y may be x.
- */
+ * vector of pairs each. An item reads both elements of a pair before it writes them, so y may be x. */
 
 #include "half_store.cl"
 

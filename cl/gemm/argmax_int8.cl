@@ -7,8 +7,7 @@
  *     |w x - w^ x^| = |(w - w^) x + w^ (x - x^)| <= |w - w^| |x| + |w^| |x - x^|
  *
  * The two norms of w are stored with it, those of x are computed here. Both are summed in scaled steps, so that no
- * square overflows, and are at least MIN_BOUND, so that no bound is 0 times infinity.
- */
+ * square overflows, and are at least MIN_BOUND, so that no bound is 0 times infinity. */
 #include "int8_common.cl"
 
 #define W TFM_WIDTH
@@ -126,8 +125,7 @@ static inline tfm_vec error_some(const row_bounds *r, const int i, const int end
  *
  * approx (R, N): int8 approximations of entries first_entry .. first_entry + N - 1, with the bias, and -inf for
  * excluded ones; x (R, K); w (V, K); bias (V), or null; bounds (2, V) from argmax_int8_quantize. Layout: one work-item
- * for a part of `length` entries of a row.
- */
+ * for a part of `length` entries of a row. */
 TFM_KERNEL void argmax_int8_verify(TFM_TENSOR(float, values), TFM_TENSOR(int, tokens), TFM_TENSOR(int, verified),
                                    TFM_INPUT(float, approx), TFM_INPUT(float, x), TFM_INPUT(float, w),
                                    TFM_INPUT(float, bias), TFM_INPUT(float, bounds), const long rows, const long n,

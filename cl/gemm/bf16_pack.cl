@@ -3,8 +3,7 @@
  * They include gemm_epilogue.cl, half_store.cl for STORE_DTYPE 2 and gemm_cpu_pack.cl before it. Build options:
  * EMULATED, for tests, replaces the instruction by others; those of gemm_epilogue.cl; and SPLIT, 1 to round numbers, 3
  * to split each into three: the rounded number, its rounded remainder, and the rest. A float has 24 bits, a bf16 has 8
- * and a sign, so the sum of the three is the float, unless the last would be below 2^-126.
- */
+ * and a sign, so the sum of the three is the float, unless the last would be below 2^-126. */
 #ifndef SPLIT
 #define SPLIT 1
 #endif

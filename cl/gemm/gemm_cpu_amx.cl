@@ -6,8 +6,7 @@
  * other valid memory, and their sums are not stored.
  *
  * Build options: those of bf16_pack.cl, with panels of 32 columns in vectors of 16, and ROUNDED_A if a was transposed
- * and is already in rows of pairs.
- */
+ * and is already in rows of pairs. */
 #define STORE_DTYPE 2
 #include "gemm_epilogue.cl"
 #include "half_store.cl"

@@ -2,8 +2,7 @@
  * mixed-precision training this applies to fp32 weights in forward and backward, and to both operands of a weight's
  * gradient.
  *
- * Build options: those of bf16_pack.cl.
- */
+ * Build options: those of bf16_pack.cl. */
 #define STORE_DTYPE 2
 #include "gemm_epilogue.cl"
 #include "half_store.cl"

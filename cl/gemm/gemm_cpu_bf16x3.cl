@@ -7,8 +7,7 @@
  * An item has some rows and some columns of c, and splits its inputs itself: the parts of b, for a group of panels and
  * a chunk of K, go to its scratch, which stays in its core's L2 while its rows pass.
  *
- * Build options: those of bf16_pack.cl, with panels of 32 columns in vectors of 16, and TRANSPOSE_A if a is (K, M).
- */
+ * Build options: those of bf16_pack.cl, with panels of 32 columns in vectors of 16, and TRANSPOSE_A if a is (K, M). */
 #define STORE_DTYPE 2
 #define SPLIT 3
 #include "gemm_epilogue.cl"

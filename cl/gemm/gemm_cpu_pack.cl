@@ -4,8 +4,7 @@
  *     BF16       [K / 2][TFM_PANEL][2]: pairs along K as the bf16 instructions need them, zero-padded to a multiple of
  *                32 rows, so that AMX tiles are whole
  *
- * The including text defines PANEL_BF16, 1 or 0. The host has the same depth in lib/ops/gemm/gemm_cpu_pack.c.
- */
+ * The including text defines PANEL_BF16, 1 or 0. The host has the same depth in lib/ops/gemm/gemm_cpu_pack.c. */
 #define PAIRED_DEPTH 32
 #define PANEL_STEPS(k) (((k) + PAIRED_DEPTH - 1) / PAIRED_DEPTH)
 #define PANEL_DEPTH(k) (PANEL_BF16 ? PANEL_STEPS(k) * PAIRED_DEPTH : (k))

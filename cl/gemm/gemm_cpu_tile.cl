@@ -9,8 +9,7 @@
  * and include gemm_epilogue.cl and half_load.cl before it: b may be fp16 or bf16, converted in registers.
  *
  * gemm_cpu_pack.cl has the layout of a panel, which the inner loop reads in one stream. Build options: see
- * gemm_epilogue.cl; gemm_cpu_tn also gets TFM_TILES, the number of tiles of a strip.
- */
+ * gemm_epilogue.cl; gemm_cpu_tn also gets TFM_TILES, the number of tiles of a strip. */
 static inline tfm_vec first_stored(__global const load_t *from, int count) {
     float part[TFM_WIDTH];
     for (int x = 0; x < TFM_WIDTH; x++)

@@ -5,8 +5,7 @@
  *
  * An item computes a strip of STRIP rows of c. It takes a block of STEPS rows of a at a time: the strip's columns of
  * the block are packed to private memory, tile by tile as [STEPS][TFM_ROWS], and reused for all panels; a panel's block
- * of b is reused for all tiles. The sums of a block are added to the previous blocks' sums in c.
- */
+ * of b is reused for all tiles. The sums of a block are added to the previous blocks' sums in c. */
 #define A_SPACE __private
 #define A_LINE(i, rows) (i)
 #define A_ROW 1
@@ -68,8 +67,7 @@ static void strip_take(float *strip, float *sums, __global const float *from, lo
 /* c (B parts, M, N): sums over `chunk` rows of a and b each. a_sums (B parts, M): null, or the column sums of a over
  * them, a bias gradient; accumulated if `add_sums`. b's matrices, panels and rows have strides b_batch, b_panel and
  * b_line.
- * Grid: ceil(M / STRIP) x groups of `group` panels x B parts.
- */
+ * Grid: ceil(M / STRIP) x groups of `group` panels x B parts. */
 TFM_KERNEL void gemm_cpu_tn(TFM_TENSOR(float, c), TFM_TENSOR(float, a_sums), TFM_INPUT(float, a), TFM_INPUT(float, b),
                             TFM_INPUT(float, addend), const long m, const long n, const long k, const long group,
                             const long chunk, const long split_k, const long b_batch, const long b_panel,

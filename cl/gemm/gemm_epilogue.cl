@@ -1,8 +1,7 @@
 /* Epilogue of CPU tiles: shared by gemm_cpu_tile.cl, gemm_cpu_bf16.cl and gemm_cpu_amx.cl. A tile is TFM_ROWS rows of c
  * by TFM_PANEL columns, and its sums stay in registers along K.
  *
- * Build options: TFM_ROWS, TFM_PART_ROWS (rows of the tile at the lower edge), TFM_VECTORS and TFM_ACTIVATION.
- */
+ * Build options: TFM_ROWS, TFM_PART_ROWS (rows of the tile at the lower edge), TFM_VECTORS and TFM_ACTIVATION. */
 #ifndef TFM_ROWS
 #define TFM_ROWS 12
 #endif

@@ -17,8 +17,7 @@
  * of
  * 4. Groups in one dimension: column blocks of all GEMMs for the first ROWS rows, and so on. With NORMED the rows of x
  * are in local memory, WIDTH = K floats each. Weights may be fp16 or bf16 (half_load.cl), and so may results: bit i of
- * HALF_C selects half_store.cl for c_i.
- */
+ * HALF_C selects half_store.cl for c_i. */
 #include "half_store.cl"
 #include "half_load.cl"
 #ifndef ROWS

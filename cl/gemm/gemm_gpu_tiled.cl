@@ -13,8 +13,7 @@
  *
  * Layout: LX x LY = TILE_N / ITEM_N x TILE_M / ITEM_M items in one dimension. Groups, in one dimension too: see
  * tile_swizzle.cl; gemm_splitk_reduce adds the splits' sums. The host has the tile sizes
- * (lib/ops/gemm/gemm_gpu_tiled.c). b may be fp16 or bf16 (half_load.cl).
- */
+ * (lib/ops/gemm/gemm_gpu_tiled.c). b may be fp16 or bf16 (half_load.cl). */
 #include "half_load.cl"
 #ifndef TILE_M
 #define TILE_M 64

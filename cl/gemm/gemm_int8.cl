@@ -10,18 +10,18 @@
  * along K; a vector of sums holds parts of one sum. The dot product of two vectors depends on the CPU, as known from
  * the compiler or the host:
  *
- *     vpdpbusd    4 products a lane, unsigned by signed bytes: a is stored with 128 added, and 128 times the sum of a
- *                 weight's row (`row_sums`, from the host) is subtracted
- *     vpmaddwd    2 products a lane, of 16 bits: the bytes are sign-extended, those of x once for all columns.
- * vpmaddubsw takes bytes, but saturates at 16 bits, and needs two multiplies for 32 products, as this does sdot 4
- * products a lane, of signed bytes tdpbusd     AMX, for many rows: 16 rows of 64 unsigned bytes by 16 columns, in 16
- * cycles. It takes vpdpbusd's numbers in the same packed layout
+ *     vpdpbusd   4 products a lane, unsigned by signed bytes: a is stored with 128 added, and 128 times the sum of
+ *                a weight's row (`row_sums`, from the host) is subtracted
+ *     vpmaddwd   2 products a lane, of 16 bits: the bytes are sign-extended, those of x once for all columns.
+ *                vpmaddubsw takes bytes, but saturates at 16 bits, and needs two multiplies for 32 products too
+ *     sdot       4 products a lane, of signed bytes
+ *     tdpbusd    AMX, for many rows: 16 rows of 64 unsigned bytes by 16 columns, in 16 cycles. It takes the numbers
+ *                of vpdpbusd in the same packed layout
  *
  * The host validates them against the reference kernels before their first use. K is below 2^17, so no sum overflows.
  *
  * Build options: TFM_ACTIVATION; PLAIN: only the reference kernels; TILES, 1 if the processor has tdpbusd and the
- * system permits it.
- */
+ * system permits it. */
 #ifndef TILES
 #define TILES 0
 #endif
@@ -115,7 +115,7 @@ typedef struct __attribute__((packed)) unaligned_ints {
 #endif
 
 #if TILES && !(defined(VPDPBUSD) && TFM_WIDTH == 16)
-#error tiles take the numbers of vpdpbusd
+#error AMX tiles need the packed layout of vpdpbusd
 #endif
 
 /* number: an element of a row of x. line: a vector of STEP of them; weights: the same of w. part_sums reduces four

@@ -8,8 +8,7 @@
  * Layout: as cl/gemm/gemm_gpu_skinny.cl. TEAMS teams of LANES work-items; a team has ROWS rows and 4 columns: its items
  * read 16 consecutive bytes each of a row, coalesced, and add up partial sums, which are reduced in local memory.
  * SLICED_K teams share the same columns, as there. Groups in one dimension: all column blocks for the first ROWS rows,
- * and so on.
- */
+ * and so on. */
 #include "int8_common.cl"
 #include "dp4a.cl"
 #ifndef ROWS

@@ -8,8 +8,7 @@
  *
  * Layout: ITEMS = 2 TILE items in one dimension, each of which loads 16 bytes of a and of w a step. Groups in one
  * dimension, too: all column blocks for the first TILE rows, and so on. STORE_VEC4 is 1 if rows of c are aligned to
- * four floats, so that vectors are written.
- */
+ * four floats, so that vectors are written. */
 #include "int8_common.cl"
 #include "dp4a.cl"
 #ifndef TILE

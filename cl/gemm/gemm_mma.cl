@@ -8,8 +8,7 @@
  *
  * TRANSPOSE_A, TRANSPOSE_B, LOAD_WIDTH and INDEX are those of gemm_gpu_tiled.cl, and so are the arguments and the grid,
  * of ITEMS items a group. The host has the tile sizes (lib/ops/gemm/gemm_mma_plan.c). b may be stored in the
- * instruction's 16-bit dtype (LOAD_DTYPE is MMA_DTYPE then), and is copied to local memory unchanged.
- */
+ * instruction's 16-bit dtype (LOAD_DTYPE is MMA_DTYPE then), and is copied to local memory unchanged. */
 #ifndef TILE_M
 #define TILE_M 64
 #define TILE_N 64
@@ -27,7 +26,7 @@
 #include "tile_swizzle.cl"
 #include "mma.cl"
 #if LOAD_DTYPE && LOAD_DTYPE != MMA_DTYPE
-#error "b is stored in other numbers than the engine's"
+#error "b must be stored in MMA_DTYPE or F32"
 #endif
 
 #define WAVES_N (TILE_N / WAVE_N)

@@ -10,8 +10,7 @@
  *
  * Lines in global memory have whole chunks, zero-padded at the end. TRANSPOSE_A, TRANSPOSE_B, INDEX, the arguments and
  * the grid, of ITEMS items a group, are those of gemm_mma.cl. The host has the tile sizes
- * (lib/ops/gemm/gemm_mma_plan.c).
- */
+ * (lib/ops/gemm/gemm_mma_plan.c). */
 #ifndef TILE_M
 #define TILE_M 64
 #define TILE_N 64

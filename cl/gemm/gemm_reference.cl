@@ -5,8 +5,7 @@
  * holds ITEM_M x ITEM_N of it. Items own every LY-th row and every LX-th column, so that neighbours access neighbouring
  * words of local memory and of c. Work-group: LX x LY = TILE_N / ITEM_N x TILE_M / ITEM_M, down to 1 x 1. Grid: tiles
  * of N x tiles of M x B, the last two in loops if they exceed the grid. The host has the tile sizes
- * (lib/ops/gemm/gemm_reference.c). b may be fp16 or bf16 (half_load.cl).
- */
+ * (lib/ops/gemm/gemm_reference.c). b may be fp16 or bf16 (half_load.cl). */
 #include "half_load.cl"
 #ifndef TILE_M /* as the gemm_epilogue program is built, for any group and few registers */
 #define TILE_M 4

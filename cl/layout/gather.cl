@@ -2,8 +2,7 @@
  * as ints, which preserves the bits of NaN and denormals. An index outside [0, count) gives zeros.
  *
  * Layout: a work-item takes TFM_CHUNK elements of y, across rows, so that a few wide rows and many narrow ones both
- * spread over the device.
- */
+ * spread over the device. */
 TFM_KERNEL void gather(TFM_TENSOR(int, y), TFM_INPUT(int, x), TFM_INPUT(int, indices), const long n, const long width,
                        const long count, const long taken) {
     long i = TFM_ELEMENT();

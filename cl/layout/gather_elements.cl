@@ -2,8 +2,7 @@
  * with `count` elements of x, `step` apart. Negative indices count from the end, and one out of range gives 0. The
  * strides are those of y and the indices, and of x, 0 along the indexed dimension.
  *
- * Layout: a work-item takes TFM_CHUNK elements of y.
- */
+ * Layout: a work-item takes TFM_CHUNK elements of y. */
 
 /* Not long: an int converted to long compares as positive with 0 on llvmpipe (Mesa 22.3). */
 static inline int normalize_index(const int index, const int count) {
@@ -27,8 +26,7 @@ TFM_KERNEL void gather_elements(TFM_TENSOR(int, y), TFM_INPUT(int, x), TFM_INPUT
  * iterated over; dy has `taken` elements along it, `from_step` apart.
  *
  * Layout: a work-item takes `lines` lines along that dimension. No two lines share an element of dx, so additions are
- * in order and need no atomics.
- */
+ * in order and need no atomics. */
 TFM_KERNEL void gather_elements_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(int, indices),
                                          const long count, const long step, const long taken, const long from_step,
                                          const long lines, const tfm_iter iter) {

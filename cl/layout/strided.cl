@@ -10,8 +10,7 @@
  * bits of NaN. The strides are those of y and x; they may be negative. With -DADD, and -DELEMENT=float, x is
  * accumulated to y, for backward passes.
  *
- * Layout: a work-item takes TFM_CHUNK elements; runs that are contiguous in both are copied as vectors.
- */
+ * Layout: a work-item takes TFM_CHUNK elements; runs that are contiguous in both are copied as vectors. */
 TFM_KERNEL void strided(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const tfm_iter iter) {
     const long y_step = TFM_STRIDES(iter, 0)[TFM_ITER_LAST], x_step = TFM_STRIDES(iter, 1)[TFM_ITER_LAST];
     for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter)) {
@@ -35,8 +34,7 @@ TFM_KERNEL void strided(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const tfm
  * touch another cache line, and lose it before its neighbour is read.
  *
  * Layout: one work-item for a tile of TFM_WIDTH x TFM_WIDTH, read as vectors along dim 3, transposed in private memory,
- * written as vectors along dim 4; edge tiles go element by element. `tiles` = number of tiles, along dim 4 first.
- */
+ * written as vectors along dim 4; edge tiles go element by element. `tiles` = number of tiles, along dim 4 first. */
 TFM_KERNEL void strided_transpose(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const long tiles,
                                   const tfm_iter iter) {
     const long tile = TFM_ROW(), across = iter.dims[3], along = iter.dims[4];

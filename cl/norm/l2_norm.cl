@@ -1,8 +1,7 @@
 /* L2 norm of x (n), in two steps: a partial sum of squares for each of `chunks` contiguous chunks, then the root of
  * their sum. The order of additions depends on the sizes alone.
  *
- * Layout: TFM_GROUP work-items take a chunk together, a vector each at a time.
- */
+ * Layout: TFM_GROUP work-items take a chunk together, a vector each at a time. */
 
 static inline __attribute__((always_inline)) float lane_squares(__global const float *x, const long n) {
     tfm_vec sums[4] = {(tfm_vec)(0.0f), (tfm_vec)(0.0f), (tfm_vec)(0.0f), (tfm_vec)(0.0f)};

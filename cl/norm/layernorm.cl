@@ -12,8 +12,7 @@
  *
  * Numerics: the variance is computed around the mean in a separate pass (Chan, Golub and LeVeque 1983, corrected
  * two-pass algorithm). In fp32 the mean of 1e4 +- 1 has an error up to 1e-3; s - mean is exact near it, and `rest`, the
- * mean of s - mean, is the rounding error of the mean.
- */
+ * mean of s - mean, is the rounding error of the mean. */
 
 #ifdef DROPOUT
 #define BLOCK TFM_DROPOUT_BLOCK
@@ -149,8 +148,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
  * dx and dresidual get ds each, dresidual with dropout; accumulated if `add_x`, `add_residual`. dsum and any of the
  * outputs may be null. dgamma and dbeta are sums for each chunk of rows, (chunks, n); another launch adds them.
  *
- * Layout: a work-group takes `chunk` rows, one after the other, as above. The outputs share no memory.
- */
+ * Layout: a work-group takes `chunk` rows, one after the other, as above. The outputs share no memory. */
 
 /* Gradient of v, with dy h and dy added to the chunk's sums. */
 #define BACKWARD_ELEMENT(T, LOAD, STORE, i, factor)                                                                    \

@@ -6,8 +6,7 @@
  * residual and gamma may be null. `sum` (rows, n) gets s: it is y itself if s is not requested.
  *
  * Layout: TFM_GROUP work-items share a row (one on CPU-style devices) and step over it together, a vector each, with
- * scalars for the remainder. An item accesses the same elements in both passes, so any output may be any input.
- */
+ * scalars for the remainder. An item accesses the same elements in both passes, so any output may be any input. */
 
 TFM_KERNEL void rmsnorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_INPUT(float, x), TFM_INPUT(float, residual),
                         TFM_INPUT(float, gamma), const long rows, const long n, const float epsilon) {
@@ -55,8 +54,7 @@ TFM_KERNEL void rmsnorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_INPUT(
  * dx and dresidual get ds each, accumulated if `add_x`, `add_residual`. dsum and any of the outputs may be null. dgamma
  * is a sum for each chunk of rows, (chunks, n); another launch adds them.
  *
- * Layout: a work-group takes `chunk` rows, one after the other, as above. The outputs share no memory.
- */
+ * Layout: a work-group takes `chunk` rows, one after the other, as above. The outputs share no memory. */
 #define BACKWARD_ELEMENT(T, LOAD, STORE, i)                                                                            \
     {                                                                                                                  \
         const T d = LOAD(dyp + i), h = LOAD(sp + i) * r;                                                               \

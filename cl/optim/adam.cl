@@ -9,8 +9,7 @@
  * max_norm / norm if the norm of all gradients is above `max_norm`, unless `max_norm` is 0. A non-finite norm skips the
  * step: only the gradient is zeroed.
  *
- * Layout: a work-item takes TFM_CHUNK elements.
- */
+ * Layout: a work-item takes TFM_CHUNK elements. */
 
 #define STEP_BODY(T, LOAD, STORE, i)                                                                                   \
     {                                                                                                                  \

@@ -5,8 +5,7 @@
  * `kv_indices` is null; a row out of range gives NaN. `cells` may overlap `initial` in rows that are not read.
  *
  * Layout: work-items lie along a sequence's columns, `blocks` groups of them, each item with TFM_WIDTH columns over all
- * steps.
- */
+ * steps. */
 enum { NO_INITIAL = -1, OUTSIDE = -2 };
 
 static inline long initial_row(__global const int *kv_indices, const long sequence, const long index_columns,
@@ -50,8 +49,7 @@ TFM_KERNEL void ssru(TFM_TENSOR(float, y), TFM_TENSOR(float, cells), TFM_INPUT(f
  * c[t + 1]:
  *     dx = (1 - s) d, df = (c[t - 1] - x) s (1 - s) d, and s d goes to c[t - 1].
  * Any of dx, dforget, dy and dcells may be null; the first two are accumulated if `add_x`, `add_forget`. With e =
- * e^-|f|, s (1 - s) is e / (1 + e)^2. Layout as above.
- */
+ * e^-|f|, s (1 - s) is e / (1 + e)^2. Layout as above. */
 #define BACKWARD(T, V, LOAD, STORE, column)                                                                            \
     {                                                                                                                  \
         T later = (T)(0.0f);                                                                                           \

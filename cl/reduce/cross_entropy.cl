@@ -8,8 +8,7 @@
  * and its gradient are 0, whatever its logits.
  *
  * Layout: TFM_GROUP work-items share a row (one on CPU-style devices) and step over it together, a vector each, with
- * scalars for the remainder. The row stays in cache between the passes. dz may be z.
- */
+ * scalars for the remainder. The row stays in cache between the passes. dz may be z. */
 
 #ifndef SOFT_CAP
 #define SOFT_CAP 0

@@ -3,8 +3,7 @@
  * float or uint, for wrapping integers, and -DVECTOR is TFM_WIDTH of them.
  *
  * Layout for inner > 1: work-items lie along `inner`, each with TFM_WIDTH columns that it sums from one end to the
- * other.
- */
+ * other. */
 TFM_KERNEL void cumsum_columns(TFM_TENSOR(SCALAR, y), TFM_INPUT(SCALAR, x), const long items, const long rows,
                                const long inner, const long blocks, const long exclusive, const long reverse,
                                const long add) {

@@ -4,8 +4,7 @@
  * length, 4 mean weighted by position, from 1,  5 the last token. Without tokens the result is 0; for TFM_POOL 0 it is
  * the first token of the whole sequence, if any.
  *
- * Layout: a work-item takes TFM_CHUNK elements of y, across rows.
- */
+ * Layout: a work-item takes TFM_CHUNK elements of y, across rows. */
 #if TFM_POOL == 2
 #define POOL_COMBINE(sum, v, t) (((v > sum) | (v != v)) ? v : sum)
 #elif TFM_POOL == 4

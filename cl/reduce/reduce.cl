@@ -3,8 +3,7 @@
  * number of elements equal to `extremum` (outer, inner). NaN propagates.
  *
  * Long reductions take several launches of the same kernel: first over `chunk` rows each, to (outer, chunks, inner),
- * then over the chunks. The last one divides the result by `divisor`.
- */
+ * then over the chunks. The last one divides the result by `divisor`. */
 static inline float identity_of(const int function) {
     return function == 1 ? -INFINITY : function == 2 ? INFINITY : 0.0f;
 }
@@ -130,8 +129,7 @@ TFM_KERNEL void reduce_columns(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_IN
 /* dx (outer, rows, inner) = dy (outer, inner) / divisor. For a maximum or a minimum y, only where x is y, divided by
  * `ties`, the number of such elements, and 0 elsewhere. Accumulated if `add` is not 0.
  *
- * Layout: a work-item takes TFM_CHUNK of the n elements of dx, in runs along which dy advances or repeats.
- */
+ * Layout: a work-item takes TFM_CHUNK of the n elements of dx, in runs along which dy advances or repeats. */
 TFM_KERNEL void reduce_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(float, x), TFM_INPUT(float, y),
                                 TFM_INPUT(float, ties), const long function, const long n, const long rows,
                                 const long inner, const float divisor, const long add) {

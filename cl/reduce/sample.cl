@@ -11,8 +11,7 @@
  * of each row; streams has one entry for each sequence, and sources (rows) is the sequence of a row.
  *
  * Layout: TFM_GROUP work-items share a row (one on CPU-style devices). Sums step over it together, a vector each; for
- * sampling, which is in index order, each item has one contiguous share.
- */
+ * sampling, which is in index order, each item has one contiguous share. */
 
 /* Force-inlined functions with scratch: as calls, PoCL 3.1 gives them one scratch for all concurrent work-groups. */
 #define INLINE static inline __attribute__((always_inline))

@@ -2,8 +2,7 @@
  *
  * Layout over the last dimension: TFM_GROUP work-items share a row (one on CPU-style devices) and step over it
  * together, a vector each, with scalars for the remainder. Three passes over a row that stays in cache: maximum, sum of
- * exponentials, result. An item accesses the same elements in every pass, so y may be x.
- */
+ * exponentials, result. An item accesses the same elements in every pass, so y may be x. */
 
 static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
     return b > a ? b : a;
@@ -88,8 +87,7 @@ TFM_KERNEL void log_softmax(TFM_TENSOR(float, y), TFM_INPUT(float, x), const lon
  *
  * Layout: a work-item takes TFM_WIDTH adjacent columns of one row, so a vector is one load, and nothing is reduced
  * across items; a work-group takes TFM_GROUP such vectors, `blocks` groups a row. Columns that do not fill a vector go
- * one by one. Three passes as above; y may be x.
- */
+ * one by one. Three passes as above; y may be x. */
 
 /* The shift before exp for each column: as shift_of. */
 #define SHIFT_OF(T, best) select(best, (T)(0.0f), best == (T)(-INFINITY))
@@ -140,8 +138,7 @@ COLUMN_KERNEL(log_softmax_columns, 1)
 /* ---- Backward ----
  *
  * Softmax: dx = y (dy - sum dy y). Log-softmax: dx = dy - e^y sum dy. Accumulated if `add`; dx may be dy. Layouts as
- * above.
- */
+ * above. */
 #define WEIGHTED(logarithm, d, v) ((logarithm) ? (d) : (d) * (v))
 #define GRAD(T, logarithm, d, v, sum) ((logarithm) ? tfm_fma(-exp(v), (T)(sum), d) : (v) * ((d) - (sum)))
 

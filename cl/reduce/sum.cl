@@ -1,8 +1,7 @@
 /* Sums over the middle dimension of x (outer, rows, inner), in an order that depends on the shape alone.
  *
  * Long sums take two launches of the same kernel: first over `chunk` rows each, to (outer, chunks, inner), then over
- * the chunks. Accumulated to y if `add` is not 0.
- */
+ * the chunks. Accumulated to y if `add` is not 0. */
 
 /* y (outer, chunks, inner), y[o][c][i] = sum of x[o][r][i] over the rows r of chunk c. */
 typedef struct column_sums {
@@ -39,8 +38,7 @@ static void sum_item(const column_sums sums, const long item, const long rows, c
 
 /* Sums of x, and after its `items`, in the same launch, those of x2, with as many rows.
  *
- * Layout: a work-item takes TFM_WIDTH adjacent columns of one chunk, a work-group TFM_GROUP such vectors.
- */
+ * Layout: a work-item takes TFM_WIDTH adjacent columns of one chunk, a work-group TFM_GROUP such vectors. */
 TFM_KERNEL void sum_columns(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long inner, const long add,
                             TFM_TENSOR(float, y2), TFM_INPUT(float, x2), const long inner2, const long add2,
                             const long rows, const long chunk, const long chunks, const long items, const long items2) {

@@ -3,8 +3,7 @@
  * entries are above -inf, entries at -inf follow by index.
  *
  * Both kernels keep the maximum of disjoint shares of the row, take the best of those k times, and search that share's
- * next one: the best entry that is smaller, or equal at a higher index, so no entry must be marked as taken.
- */
+ * next one: the best entry that is smaller, or equal at a higher index, so no entry must be marked as taken. */
 
 #ifdef I32
 /* ---- Integers: a work-group for a row, whose items search the next entry together, k times ---- */
@@ -237,8 +236,7 @@ TFM_KERNEL void topk_gpu(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TF
 /* ---- Long rows: a work-group for each of `parts` parts of `length` entries, a multiple of TFM_GROUP ----
  *
  * values and indices (rows, parts, k) get the best of each part, -inf and -1 if it has no more above -inf, and
- * max_and_sum (rows, parts, 2) its maximum and the sum of e^(x - maximum).
- */
+ * max_and_sum (rows, parts, 2) its maximum and the sum of e^(x - maximum). */
 TFM_KERNEL void topk_split(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, max_and_sum),
                            TFM_INPUT(float, x), const long rows, const long n, const long k, const long parts,
                            const long length) {

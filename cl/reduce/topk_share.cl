@@ -2,8 +2,7 @@
  * merges them.
  *
  * A share is every TFM_GROUP-th quad: four elements aligned to four in memory, loaded by one request. The first and
- * last quad may reach beyond the row. BATCH of an item's quads are in flight at once.
- */
+ * last quad may reach beyond the row. BATCH of an item's quads are in flight at once. */
 
 /* An item keeps that many of its best, and reads its share again only when they are used up. */
 #define KEPT_PER_ITEM 4

@@ -2,8 +2,7 @@
  * -> a x + b converges to a fixed point, so values stay finite; each item writes the sum of its chains, which keeps
  * compilers from removing them.
  *
- * Layout: TFM_GROUP work-items a group, CHAINS vectors of TFM_WIDTH an item.
- */
+ * Layout: TFM_GROUP work-items a group, CHAINS vectors of TFM_WIDTH an item. */
 #define CHAINS 12
 
 TFM_KERNEL void peak_flops(TFM_TENSOR(float, y), const long rounds, const float a, const float b) {

@@ -3,8 +3,7 @@
  * A memory block that takes part has a *slot*, which the block's mark names. The gradient of a tensor has the same
  * offset in the slot's gradient as the tensor in its block, so views need no records. A watched tensor's slot has the
  * caller's gradient. Other slots get a gradient at its first write and free it after the backward function of the
- * producing op.
- */
+ * producing op. */
 #include <string.h>
 #include "ops/autograd/tape_internal.h"
 

@@ -9,8 +9,7 @@
  *         tfm__gradient dx = tfm__tape_grad_input(ctx, record, 0);
  *         tfm_tensor dy = tfm__tape_grad_output(ctx, record, 0);
  *         ... launch, adding to dx.to if dx.add, else overwriting it
- *     }
- */
+ *     } */
 #ifndef TFM_LIB_TAPE_H
 #define TFM_LIB_TAPE_H
 

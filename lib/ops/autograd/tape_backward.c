@@ -40,7 +40,7 @@ tfm_status tfm__tape_checkpoint_end(tfm_context *ctx, size_t place, const tfm__r
     r.first_checkpoint_input = t->checkpoint_input_count;
     for (size_t i = place; i < t->record_count; i++) {
         if (t->records[i].gradients_done || t->records[i].recompute)
-            return tfm__op_error(ctx, r.op, "%s cannot be run again in the backward pass", t->records[i].op);
+            return tfm__op_error(ctx, r.op, "%s cannot be recomputed in the backward pass", t->records[i].op);
         if (note_checkpoint_inputs(ctx, t, &t->records[i]) != TFM_OK)
             return tfm_context_status(ctx);
     }

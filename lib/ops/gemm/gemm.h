@@ -2,8 +2,7 @@
  *
  * A provider that declines a task gives the reason, for tests and logs, and the next provider is tried. The choice is a
  * pure function of the device's tuning, the task, TFM_GEMM as it was at the context's first GEMM, and the kernel
- * validation: never of a time measured in the run, so results repeat.
- */
+ * validation: never of a time measured in the run, so results repeat. */
 #ifndef TFM_LIB_GEMM_H
 #define TFM_LIB_GEMM_H
 

@@ -2,8 +2,7 @@
  *
  *     d op(a) = alpha dz op(b)^T,   d op(b) = alpha op(a)^T dz,   dbias = dz summed over rows
  *
- * These are GEMMs again, with operands swapped where a or b was transposed.
- */
+ * These are GEMMs again, with operands swapped where a or b was transposed. */
 #include <string.h>
 #include "ops/gemm/gemm.h"
 #include "ops/reduce/sum.h"

@@ -3,8 +3,7 @@
  *
  * Table rows: "gemm nt 6 9 9" is a times b transposed, with 64 to 127 rows and 512 to 1023 columns and inner dimension;
  * its value is a provider, optionally with a setting. "gemm f16 nt 6 9 9" is for a b stored as F16, as weights are, and
- * "gemm as bf16 nt 6 9 9" for fp32 operands that the GEMM may round to BF16, as training may.
- */
+ * "gemm as bf16 nt 6 9 9" for fp32 operands that the GEMM may round to BF16, as training may. */
 #include <stdio.h>
 #include <string.h>
 #include "ops/gemm/gemm.h"

@@ -4,8 +4,7 @@
  * Both use the device's four-way int8 dot product (DP4A). As with matrix cores (gemm_mma.c), the instruction is known
  * from vendor documents and is untested here on most devices. So each kernel form that uses it is validated before its
  * first use, once per device, driver and kernel text: a small GEMM must equal the reference kernel to the bit, since
- * the sums are integers. A form that fails is used without the instruction, in plain OpenCL C.
- */
+ * the sums are integers. A form that fails is used without the instruction, in plain OpenCL C. */
 #include <math.h>
 #include <stdio.h>
 #include "ops/gemm/gemm_int8.h"

@@ -3,8 +3,7 @@
  *
  * The instructions are known from vendor documents and compilers, and are untested here on most devices. So each kernel
  * form is validated before its first use, once per device, driver and kernel text: a small GEMM is compared with the
- * reference kernel on the same rounded inputs. A form that fails is not used, and the next provider computes.
- */
+ * reference kernel on the same rounded inputs. A form that fails is not used, and the next provider computes. */
 #include "ops/gemm/gemm_mma.h"
 
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {

@@ -147,7 +147,7 @@ bool tfm__gemm_splitk_index64(tfm_context *ctx, const tfm__gemm_task *task, cons
 
 const char *tfm__gemm_splitk_declines(const tfm__gemm_task *task, const tfm__gemm_splitk *splitk) {
     if (task->k < 1)
-        return "there is nothing to add up";
+        return "the inner dimension is 0";
     return splitk->tiles_m * splitk->tiles_n > INT32_MAX / 256 ||
                    task->batch * splitk->split_k * splitk->tiles_m * splitk->tiles_n > INT32_MAX / 256
                ? "there are more tiles than a grid has groups"

@@ -52,8 +52,8 @@ tfm_status tfm__validation_forget(tfm_context *ctx) {
     free(end);
     return all ? TFM_OK
                : tfm__fail(TFM_ERROR_IO,
-                           "the verdicts about kernels on %s cannot be removed: see to the access of the files in the "
-                           "cache folder",
+                           "cannot remove the kernel verdicts of %s: check the permissions of the files in the cache "
+                           "folder",
                            ctx->info.name);
 }
 

@@ -39,7 +39,7 @@ tfm_status tfm_concat(tfm_context *ctx, tfm_tensor *y, size_t count, const tfm_t
         return tfm_context_status(ctx);
     const char *op = "concat";
     if (count == 0)
-        return tfm__op_error(ctx, op, "there is nothing to put together: give at least one input");
+        return tfm__op_error(ctx, op, "no inputs: give at least one");
     for (size_t k = 0; k < count; k++)
         if (TFM__OP_BEGIN(ctx, op, "0*", inputs[k]) != TFM_OK)
             return tfm_context_status(ctx);

@@ -53,7 +53,6 @@ typedef struct tfm__check_entry {
  *     const tfm__check_entry tfm__selftest_scale[] = {
  *         {"scale", "", check, 0},
  *         {0},
- *     };
- */
+ *     }; */
 
 #endif
