@@ -1,18 +1,18 @@
-/* The weights of classical attention: y[b, t, :] is the softmax of the scores x[b, t, :] over the keys that query t of
- * sequence b sees, and 0 elsewhere. x and y are (rows, n) with rows = B targets. A query sees keys below lengths[b], or
- * all n where `padded` is 0; and of these
- *     WINDOW 0   all of these
- *     WINDOW 1   those with |t + past - s| <= window
- *     WINDOW 2   those with |centers[b, t] - s| <= window; then y[s] *= exp(-(s - center)^2 / (2 (window / 2)^2)).
+/* Weights of classical attention: y[b, t, :] is the softmax of the scores x[b, t, :] over the keys visible to query t
+ * of sequence b, and 0 elsewhere. x and y are (rows, n) with rows = B targets. Visible keys are below lengths[b], or
+ * all n if `padded` is 0, and restricted by
+ *     WINDOW 0   nothing else
+ *     WINDOW 1   |t + past - s| <= window
+ *     WINDOW 2   |centers[b, t] - s| <= window; then y[s] *= exp(-(s - center)^2 / (2 (window / 2)^2)).
  * A center of NaN gives NaN.
  *
- * Layout: TFM_GROUP work-items share a row (one on CPU-style devices) as in softmax.cl, but begin at the first key
- * seen. An item touches the same elements in every pass, so y may be x. */
+ * Layout: TFM_GROUP work-items a row (one on CPU-style devices) as in softmax.cl, beginning at the first visible key.
+ * An item accesses the same elements in every pass, so y may be x. */
 #ifndef WINDOW
 #define WINDOW 2
 #endif
 
-/* What a weight is multiplied by. */
+/* The factor of a weight. */
 static inline float window_weight(const long s, const float center, const float reach) {
 #if WINDOW == 2
     const float far = ((float)s - center) / reach;
@@ -37,14 +37,14 @@ TFM_KERNEL void align_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(
     const long middle = row % targets + past;
     from = clamp(middle - window, 0L, visible);
     to = clamp(middle + window + 1, 0L, visible);
-#elif WINDOW == 2 /* of NaN fmin and fmax give the other */
+#elif WINDOW == 2 /* fmin and fmax return the other operand for NaN */
     from = (long)fmin(fmax(ceil(center - reach), 0.0f), (float)visible);
     to = (long)fmax(fmin(floor(center + reach) + 1.0f, (float)visible), 0.0f);
 #endif
     const long run = max(to - from, 0L), whole = run - run % TFM_WIDTH, lane = TFM_LOCAL_ID();
     __global const float *in = TFM_AT(x) + row * n + from;
     __global float *out = TFM_AT(y) + row * n + from;
-    /* First, since after the last barrier PoCL 3.1 lets items whose i is beyond n write them too. */
+    /* First, because PoCL 3.1 lets items with i beyond n write these elements after the last barrier. */
     for (long i = lane; i < n; i += TFM_GROUP)
         if (i < from || i >= from + run)
             out[i - from] = 0.0f;
@@ -55,7 +55,7 @@ TFM_KERNEL void align_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(
     for (long i = whole + lane; i < run; i += TFM_GROUP)
         lane_best = fmax(lane_best, in[i]);
     const float maximum = tfm_group_max(lane_best);
-    const float shift = maximum == -INFINITY ? 0.0f : maximum; /* a row of -inf alone gives zeros */
+    const float shift = maximum == -INFINITY ? 0.0f : maximum; /* a row of only -inf gives zeros */
     tfm_vec sums = (tfm_vec)(0.0f);
     for (long i = lane * TFM_WIDTH; i < whole; i += TFM_STEP) {
         const tfm_vec e = exp(tfm_load(in + i) - shift);
@@ -73,12 +73,12 @@ TFM_KERNEL void align_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(
         out[i] *= factor * window_weight(from + i, center, reach);
 }
 
-/* Backward, with e what a weight was multiplied by and y = p e, p the softmax:
+/* Backward, with y = p e, p the softmax and e the factor of the weight:
  *
  *     dx[s] = y[s] dy[s] - y[s] / e[s] sum dy y,   dcenter = sum of dy[s] y[s] 4 (s - center) / window^2
  *
- * Which keys are seen is taken as given. y is 0 at those that are not, and so is dx. dx and dcenters may be null, and
- * are added to where `add`, `add_center`. Layout: as softmax.cl. */
+ * Visibility is constant; y and dx are 0 at invisible keys. dx and dcenters may be null, and are accumulated if `add`,
+ * `add_center`. Layout: as softmax.cl. */
 #define BACKWARD_ELEMENT(i)                                                                                            \
     {                                                                                                                  \
         const float w = weights[i];                                                                                    \
@@ -104,7 +104,7 @@ TFM_KERNEL void align_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dcenters
     }
     sum = tfm_group_sum(sum);
     moment = tfm_group_sum(moment);
-    /* In this form: a plain loop over i < n goes wrong after the barrier on PoCL 3.1, as above. */
+    /* Written this way because a plain loop over i < n fails after the barrier on PoCL 3.1, as above. */
     const long whole = n - n % TFM_WIDTH;
     for (long i = TFM_LOCAL_ID() * TFM_WIDTH; has_dx && i < whole; i += TFM_STEP)
         for (long j = i; j < i + TFM_WIDTH; j++)

@@ -1,18 +1,18 @@
-/* Attention, where work-items run side by side and a head has few queries, or is not what attention_tiled.cl takes:
+/* Attention of GPU-style devices, for heads with few queries and heads that attention_tiled.cl does not support:
  *
  *     y_i = sum_s p_is v_s,   p_is = 2^(z_is - max_s z_is) / sum_s 2^(...),   z_is = log2(e) score of query i and key s
  *     lse_i = log sum_s e^(score_is) = log(2) (max_s z_is + log2 sum_s 2^(...))
  *
- * over the keys s that query i sees, by the online softmax ("Online normalizer calculation for softmax", Milakov and
- * Gimelshein 2018): keys come in tiles, and what was summed under an older maximum is scaled down to the new one.
+ * over the keys s visible to query i, by online softmax ("Online normalizer calculation for softmax", Milakov and
+ * Gimelshein 2018): keys come in tiles, and sums under an older maximum are rescaled to the new one.
  *
- * Letters, parameters, what a query sees, and dropout are explained in attention_common.cl. A work-group of TFM_GROUP
- * items takes QUERIES queries that share keys. For the scores an item has a key and all QUERIES of them; for the sums
- * it has a column of v, or, where v is narrower than the group, a column and one of PARTS shares of the keys.
+ * attention_common.cl defines letters, parameters, visibility and dropout. A work-group of TFM_GROUP items processes
+ * QUERIES queries that share keys. For the scores an item takes a key and all QUERIES queries; for the sums a column of
+ * v or, if v is narrower than the group, a column and one of PARTS shares of the keys.
  *
- * With SPLIT several work-groups share the keys of such queries, as a step of decoding has few queries and many keys
- * ("Flash-Decoding for long-context inference", Dao et al. 2023): each makes the sums over its span of keys, under its
- * own maximum, and attention_combine adds them up in the order of the spans. */
+ * SPLIT is split-KV: several work-groups share the keys, for decode steps with few queries and many keys
+ * ("Flash-Decoding for long-context inference", Dao et al. 2023). Each computes the sums of its span of keys under its
+ * own maximum, and attention_combine adds them in the order of the spans. */
 #include "attention_common.cl"
 
 #ifndef QUERIES
@@ -22,7 +22,7 @@
 #define SPLIT 0
 #endif
 #define TILE (TFM_GROUP < 32 ? 32 : TFM_GROUP) /* keys per step */
-/* The columns of v rounded up to a power of two, as far as the group reaches. */
+/* The columns of v rounded up to a power of two, limited by the group. */
 #if DV <= 8 || TFM_GROUP <= 8
 #define SPAN (TFM_GROUP < 8 ? TFM_GROUP : 8)
 #elif DV <= 16 || TFM_GROUP <= 16
@@ -36,15 +36,15 @@
 #endif
 #define PARTS (TFM_GROUP / SPAN)
 #define COLUMNS ((DV + SPAN - 1) / SPAN) /* of one item */
-/* Columns whose sums an item has at a time; for more, scores are computed anew. */
+/* Columns that an item sums at a time; for more, scores are recomputed. */
 #define MOST (16 / QUERIES)
 #define OWN (COLUMNS < MOST ? COLUMNS : MOST)
-#define AHEAD (QUERIES == 1 ? 16 : 4) /* numbers of a key that are read at a time */
+#define AHEAD (QUERIES == 1 ? 16 : 4) /* elements of a key per load */
 
-/* Inlined for certain: where these stayed calls, PoCL 3.1 would share one scratch among work-groups. */
+/* Force-inlined: as function calls, PoCL 3.1 would share one scratch among work-groups. */
 #define INLINED static inline __attribute__((always_inline))
 
-/* The maxima of `values` (QUERIES, TILE) over the tile to out[query]; all items must come here. */
+/* Maxima of `values` (QUERIES, TILE) over the tile to out[query]; all items must call this. */
 INLINED void tile_maxima(__local float *out, __local const float *values, __local float *scratch) {
     const int lane = get_local_id(0);
     for (int i = 0; i < QUERIES; i++) {
@@ -66,7 +66,7 @@ INLINED void tile_maxima(__local float *out, __local const float *values, __loca
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-/* Sums `v` over the items whose lane is equal modulo `stride`, a power of two; every item gets its sum. */
+/* Sums `v` over the items whose lanes are equal modulo `stride`, a power of two; every item gets its sum. */
 INLINED float lanes_sum(const float v, const int stride, __local float *scratch) {
     const int lane = get_local_id(0);
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -80,7 +80,7 @@ INLINED float lanes_sum(const float v, const int stride, __local float *scratch)
     return scratch[lane % stride];
 }
 
-/* z[i] += the products of QUERIES rows of q with four numbers of a key. */
+/* z[i] += dot products of QUERIES rows of q with four elements of a key. */
 static inline void score_four(float *z, __local const float *q, __global const kv_type *k) {
     const float4 key = KV_LOAD4(k);
 #pragma unroll
@@ -97,7 +97,7 @@ static inline void score_four(float *z, __local const float *q, __global const k
     }
 }
 
-/* z[i] += the products of QUERIES rows of q with one key. `none` is 0 as TFM_TRIP_COUNT wants it. */
+/* z[i] += dot products of QUERIES rows of q with one key. `none`: TFM_OPAQUE_ZERO for TFM_TRIP_COUNT. */
 static inline void score_key(float *z, __local const float *q, __global const kv_type *k, const int none) {
     int d = 0;
 #pragma unroll 1
@@ -117,14 +117,14 @@ static inline void score_key(float *z, __local const float *q, __global const kv
     }
 }
 
-/* A work-group's queries: `block`-th QUERIES of the `count` that share the keys of (b, kv_head). */
+/* The queries of a work-group: `block`-th QUERIES of the `count` that share the keys of (b, kv_head). */
 typedef struct query_group {
     long b, kv_head, block, count;
 } query_group;
 
-/* Local memory. Of each query: q scaled, the keys begin .. limit - 1 that it sees, and where its mask, row of y and
- * lse are. Of each key of a tile: weights (QUERIES, TILE), its row of k and v, and as bit i whether query i keeps
- * its weight. `reached`: the queries' maxima over the tile. */
+/* Local memory. For each query: q scaled, its visible keys begin .. limit - 1, and the offsets of its mask, row of y
+ * and lse. For each key of a tile: weights (QUERIES, TILE), its row of k and v, and a dropout mask with bit i for query
+ * i. `reached`: the queries' maxima over the tile. */
 typedef struct group_memory {
     __local float *q, *weight, *reached, *scratch;
     __local int *begin, *limit, *row;
@@ -137,7 +137,8 @@ typedef struct group_memory {
 #define KEPT_MEMORY kept
 #define GROUP_DROPS TFM_DROPOUT_RNG()
 
-/* Bit i is whether query `begin` + i keeps its weight of key s; begin is a multiple of QUERIES, which is 1 or of 4. */
+/* Dropout mask of key s: bit i is set if query `begin` + i keeps its weight. begin is a multiple of QUERIES, which is 1
+ * or a multiple of 4. */
 static inline uint kept_by(const tfm_dropout_rng drops, const long first, const long begin, const int s) {
     uint bits = 0;
     for (int i = 0; i < QUERIES; i += 4) {
@@ -174,8 +175,8 @@ INLINED void load_queries(const group_memory l, __global const q_type *q, const 
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-/* Scores of `count` keys from s on, -inf where a query does not see the key. `first` is 0, which compilers do not see:
- * what is the same for all tiles would be in registers throughout. */
+/* Scores of `count` keys from s on, -inf if invisible. `first` is 0 but opaque to compilers, which would otherwise keep
+ * loop-invariant values in registers throughout. */
 INLINED void score_tile(const group_memory l, const attention_shape shape, const kv_view keys, const query_group g,
                         const tfm_dropout_rng drops, const int s, const int count, const int none, const float cap) {
     const int first = s < 0;
@@ -200,8 +201,8 @@ INLINED void score_tile(const group_memory l, const attention_shape shape, const
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-/* Scores of a tile become weights under the new maxima; what was summed under the old ones is scaled down. A weight
- * below 0 is of a key that the query does not see. */
+/* Turns the scores of a tile into weights under the new maxima, and rescales the sums. A negative weight marks a key
+ * that the query does not see. */
 INLINED void softmax_update(const group_memory l, float (*sum)[OWN], float *total, float *maximum) {
 #pragma unroll
     for (int i = 0; i < QUERIES; i++) {
@@ -221,7 +222,7 @@ INLINED void softmax_update(const group_memory l, float (*sum)[OWN], float *tota
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-/* sum += the weighted values of the tile's keys, of OWN columns from `column` on, SPAN apart. */
+/* sum += weighted values of the tile's keys, for OWN columns from `column` on, SPAN apart. */
 INLINED void accumulate_values(const group_memory l, const kv_view keys, float (*sum)[OWN], const int part,
                                const int count, const int column) {
     for (int j = part; j < count; j += PARTS) {
@@ -232,7 +233,7 @@ INLINED void accumulate_values(const group_memory l, const kv_view keys, float (
         for (int c = 0; c < OWN; c++) {
             const int at = column + c * SPAN;
             const float x = at < DV ? KV_LOAD(value, at) : 0.0f;
-            /* What a query does not see must not touch it, NaN included; a weight of NaN is seen. */
+            /* An invisible key must not contribute, not even NaN; a NaN weight must. */
 #pragma unroll
             for (int i = 0; i < QUERIES; i++)
                 if (!(l.weight[i * TILE + j] < 0.0f))
@@ -242,7 +243,7 @@ INLINED void accumulate_values(const group_memory l, const kv_view keys, float (
     barrier(CLK_LOCAL_MEM_FENCE); /* the next tile overwrites rows and weights */
 }
 
-/* Results of `there` queries to y and lse, where this is not NULL. With SPLIT sums are stored as they are, in rows
+/* Writes results of `there` queries to y and, if not NULL, lse. With SPLIT the sums are stored unnormalised, in rows
  * from `first_row` on, and lse gets the maximum and the sum of the weights. */
 INLINED void store_results(const group_memory l, float (*sum)[OWN], const float *total, const float *maximum,
                            __global float *y, __global float *lse, const long there, const long first_row,
@@ -272,15 +273,15 @@ INLINED void store_results(const group_memory l, float (*sum)[OWN], const float 
 }
 
 #if SPLIT
-/* y (spans, rows, DV) gets the sums, and lse (spans, rows, 2) the maximum that they are under and the sum of the
- * weights. A span has `span` keys, the last one all that are left. */
+/* y (spans, rows, DV) gets the unnormalised sums, and lse (spans, rows, 2) their maximum and the sum of the weights. A
+ * span has `span` keys, the last one the rest. */
 #define SPLIT_PARAMETERS const long num_splits, const long split_size, const long query_rows,
 #else
 #define SPLIT_PARAMETERS const long first_item,
 #endif
 
-/* One work-group per QUERIES queries of one (b, kv_head), and with SPLIT for each span of their keys. Without, a launch
- * begins at first_item and ends before `items`: long ones are split. */
+/* One work-group per QUERIES queries of one (b, kv_head), and with SPLIT per span of their keys. Without SPLIT, a
+ * launch covers first_item .. `items` - 1, because long launches are split. */
 TFM_KERNEL void attention_gpu(TFM_TENSOR(float, y), TFM_TENSOR(float, lse), const long write_lse, const long items,
                               const float scale, const float cap, SPLIT_PARAMETERS ATTENTION_PARAMETERS) {
     __local float qs[QUERIES * DK] __attribute__((aligned(16)));
@@ -326,7 +327,7 @@ TFM_KERNEL void attention_gpu(TFM_TENSOR(float, y), TFM_TENSOR(float, lse), cons
 #endif
 
     for (int pass = 0; pass < COLUMNS; pass += OWN) {
-        /* Every item keeps the maxima for itself: shared ones, written after a barrier, PoCL 3.1 loses. */
+        /* Each item keeps a private copy of the maxima: PoCL 3.1 loses shared ones written after a barrier. */
         float sum[QUERIES][OWN], total[QUERIES], maximum[QUERIES];
         const int column = lane % SPAN + pass * SPAN;
 #pragma unroll
@@ -350,8 +351,8 @@ TFM_KERNEL void attention_gpu(TFM_TENSOR(float, y), TFM_TENSOR(float, lse), cons
 }
 
 #if SPLIT
-/* y (rows, DV) of the sums that attention_gpu has made over each span of keys: those under a lower maximum are scaled
- * down to the highest. n is the number of y's elements; an item takes TFM_CHUNK of them. */
+/* y (rows, DV) from attention_gpu's sums of each span of keys, rescaled to the highest maximum. n is the number of y's
+ * elements; an item processes TFM_CHUNK of them. */
 TFM_KERNEL void attention_combine(TFM_TENSOR(float, y), TFM_INPUT(float, partial_y), TFM_INPUT(float, partial_lse),
                                   const long n, const long num_splits, const long query_rows) {
     const long first = TFM_ELEMENT(), end = min(first + TFM_CHUNK, n);

@@ -1,26 +1,25 @@
-/* Attention backwards, from y, dy and the log sums that the forward kept. With z_is the score of query i and key s
- * before soft cap and mask, w_is = e^(score - lse_i) its weight, and f_is its factor of dropout, 1 without:
+/* Backward pass of attention from y, dy and the forward's log-sum-exp. With z_is the score of query i and key s before
+ * soft cap and mask, w_is = e^(score - lse_i) its weight, and f_is its dropout factor (1 without):
  *
  *     dv_s = sum_i f_is w_is dy_i,   e_is = w_is (f_is dy_i . v_s - dy_i . y_i) (1 - tanh^2(z_is / cap)),
  *     dq_i = scale sum_s e_is k_s,   dk_s = scale sum_i e_is q_i
  *
  * ("FlashAttention", Dao et al. 2022, algorithm 4.) Since y_i = sum_s f_is w_is v_s, the gradient of w_is is
- * g_is = f_is dy_i . v_s, and what the softmax takes off it, sum_s w_is g_is, is dy_i . y_i, dropout or not.
+ * g_is = f_is dy_i . v_s, and the softmax subtracts sum_s w_is g_is = dy_i . y_i, with or without dropout.
  *
- * Weights are made again, a tile of keys by a few queries at a time, so nothing quadratic in length is in memory. dq,
- * dk and dv are added to.
+ * Weights are recomputed, a tile of keys by a few queries at a time, so nothing quadratic in length is stored. dq, dk
+ * and dv are accumulated.
  *
- * Layout: a work-group has all queries and keys of one (b, key head), so that nobody else writes what it does, and the
- * order of additions is fixed; dq, dk and dv share no memory. Parameters, letters and dropout as in
- * attention_common.cl. */
+ * Layout: a work-group processes all queries and keys of one (b, key head), so it is the only writer and the order of
+ * additions is fixed; dq, dk and dv share no memory. Parameters, letters and dropout as in attention_common.cl. */
 #include "attention_common.cl"
 #include "attention_backward_common.cl"
 
-/* Queries of an item at a time: a block of dropout's numbers. */
+/* Queries that an item processes at a time: a block of random numbers for dropout. */
 #define ROWS 4
 DEFINE_ROWS_AT(rows_at, ROWS)
 
-/* Loops over odd widths compilers unroll whole, since the rest of one unrolled in part has a length of its own, and
+/* Compilers fully unroll loops over odd widths, because a partly unrolled one has a remainder of another length, and
  * spill. */
 #if DK % 4 == 0 && DV % 4 == 0
 #define EACH_COLUMN
@@ -28,10 +27,10 @@ DEFINE_ROWS_AT(rows_at, ROWS)
 #define EACH_COLUMN _Pragma("unroll 1")
 #endif
 
-/* Where work-items run side by side, but a head is too wide for the tiles of attention_backward_tiled.cl, or its width
- * no multiple of 4, or groups or local memory are small: an item has a key of the tile and ROWS queries at a time. For
- * dq the items share its columns instead, and the tile's e are in local memory. Also for heads too wide for a CPU
- * thread's stack, by groups of one. */
+/* GPU-style devices, if attention_backward_tiled.cl does not support the head (too wide, or a width that is no multiple
+ * of 4) or groups or local memory are small: an item has a key of the tile and ROWS queries at a time. For dq the items
+ * share its columns instead, with the tile's e in local memory. Also for heads too wide for a CPU thread's stack, in
+ * groups of one. */
 TFM_KERNEL void attention_backward_gpu(BACKWARD_PARAMETERS) {
     __local float shared_e[ROWS * TFM_GROUP];
     const long item = TFM_ROW(), kv_head = item % layout.kv_heads, b = item / layout.kv_heads;

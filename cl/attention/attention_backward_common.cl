@@ -1,5 +1,5 @@
-/* What the kernels of attention backwards share that give a work-group all queries and keys of one key head:
- * attention_backward.cl says what they compute. */
+/* Shared by the backward kernels with one work-group for all queries and keys of one key head; attention_backward.cl
+ * has the formulas. */
 
 #define BACKWARD_PARAMETERS                                                                                            \
     TFM_TENSOR(float, dq), TFM_TENSOR(float, dk), TFM_TENSOR(float, dv), TFM_INPUT(float, y), TFM_INPUT(float, dy),    \
@@ -11,17 +11,17 @@
 #define DROPPED(x, at) (x)
 #endif
 
-/* A score is at most the log of the sum. But where a mask takes 10^9 off all of a query's scores, both are rounded to
- * tens, and a difference above 0 would be an infinite weight. NaN stays. */
+/* A score is at most the log-sum-exp. But if a mask subtracts 10^9 from all scores of a query, both are rounded to
+ * tens, and a positive difference would be an infinite weight: clamp it. NaN stays. */
 #define BELOW(T, x) select((x), (T)(0.0f), (x) > (T)(0.0f))
 
-/* Some queries in a row of those that share keys. Those that do not exist are the last one again, and see nothing. */
+/* Consecutive queries of a group with shared keys. Those beyond the end are copies of the last one, and see no keys. */
 #define MAX_ROWS 8
 typedef struct query_rows {
-    long at[MAX_ROWS], sum[MAX_ROWS], mask[MAX_ROWS]; /* which query of all, which log sum, which row of the mask */
-    int begin[MAX_ROWS], end[MAX_ROWS];               /* sees begin <= s < end */
-    int count;                                        /* of those that exist */
-    int some_begin, some_end;                         /* keys that any of them sees */
+    long at[MAX_ROWS], sum[MAX_ROWS], mask[MAX_ROWS]; /* index of query, log-sum-exp, and mask row */
+    int begin[MAX_ROWS], end[MAX_ROWS];               /* visible keys: begin <= s < end */
+    int count;                                        /* number of real queries */
+    int some_begin, some_end;                         /* keys visible to any of them */
 } query_rows;
 
 /* NAME: N queries from query t of head h on, of which `left` are left. */

@@ -1,15 +1,14 @@
-/* Attention backwards for CPU-style devices, where a work-group is one work-item that takes vectors of TFM_WIDTH
- * floats. What is computed, and in which layout, is explained in attention_backward.cl. */
+/* Backward pass of attention on CPU-style devices: a work-group is one work-item with vectors of TFM_WIDTH floats.
+ * attention_backward.cl has the formulas and the layout. */
 #include "attention_common.cl"
 #include "attention_backward_common.cl"
 #include "attention_vectors.cl"
 
-/* Blocks of QUERIES queries meet tiles of TILE keys, in five products that each have ROWS x SIDES vectors of sums in
- * registers (see attention_cpu.cl). Two are of numbers of a query by vectors of keys, and make weights and slopes. The
- * others add up rows of queries for each key, or of keys for each query: those rows are copied side by side, since
- * where they come from they lie a power of two apart for the most part, which is one place in a cache for all of them.
- * Queries come in chunks, and all tiles go by a chunk, which stays in the second cache. Wide heads take smaller tiles
- * and blocks, for which a thread's stack has room. */
+/* Blocks of QUERIES queries meet tiles of TILE keys in five matrix multiplications, each with ROWS x SIDES vectors of
+ * accumulators in registers (see attention_cpu.cl). Two multiply a query's scalars by vectors of keys, for weights and
+ * their gradients. The others accumulate rows of queries for each key, or of keys for each query. Those rows are packed
+ * contiguously: their sources are mostly a power of two apart and would map to one cache set. Queries come in chunks
+ * that stay in L2 while all tiles pass. Wide heads take smaller tiles and blocks, to fit a thread's stack. */
 #if TFM_WIDTH == 16
 #define ROWS 8
 #define SIDES 2
@@ -27,26 +26,26 @@
 #define PART (SIDES * W) /* keys */
 #define TILE (PARTS * PART)
 #define CHUNK 256
-#define BLOCK 4 /* of dropout's numbers */
+#define BLOCK 4 /* of random numbers for dropout */
 #define INLINED static inline __attribute__((always_inline))
 DEFINE_ROWS_AT(queries_at, ROWS)
 
-/* Keys and values, a component of PART of them in SIDES vectors; components after the last are zeros. And the keys once
- * more, one after the other. */
+/* Keys and values: a component of PART of them in SIDES vectors, zeros beyond the last component; and the keys again,
+ * row by row. */
 typedef struct tile {
     tfm_vec k[PARTS][KEY_VECTORS * W][SIDES], v[PARTS][VALUE_VECTORS * W][SIDES];
     tfm_vec plain[TILE][KEY_VECTORS + 1];
     int s, count;
 } tile;
 
-/* Queries and gradients of their results, zeros for a query that sees nothing; and what meets a tile: f w, and e. */
+/* Queries and their output gradients, zeros for a query without visible keys; and per tile: f w, and e. */
 typedef struct block {
     tfm_vec q[QUERIES][KEY_VECTORS + 1], dy[QUERIES][VALUE_VECTORS + 1];
     tfm_vec w[QUERIES][TILE / W], e[QUERIES][TILE / W];
-    int first[PARTS], last[PARTS]; /* queries outside of first .. last - 1 see nothing of this part */
+    int first[PARTS], last[PARTS]; /* queries outside of first .. last - 1 see no key of this part */
 } block;
 
-/* Keys s .. s + count - 1; those after them are zeros, whatever lies there, up to whole vectors. */
+/* Keys s .. s + count - 1; those beyond are zeros, up to whole vectors. */
 static inline void tile_pack(tile *to, const kv_view keys, const int s, const int count) {
     to->s = s;
     to->count = count;
@@ -75,13 +74,13 @@ static inline void tile_pack(tile *to, const kv_view keys, const int s, const in
     }
 }
 
-/* What an item's queries and gradients lie in. */
+/* Memory of an item's queries and gradients. */
 typedef struct tensors {
     __global const float *q, *dy, *lse;
     float scale, cap;
 #if DROPOUT
     tfm_dropout_rng drops;
-    long drop_block; /* dropout's numbers of the first query */
+    long drop_block; /* random-number block of the first query */
 #endif
 } tensors;
 
@@ -97,7 +96,7 @@ static inline void block_pack(block *to, const tensors *all, const query_rows *r
     }
 }
 
-/* z[r]: the products of row r, `step` vectors after the row before, with the first `sides` vectors of keys. */
+/* z[r]: dot products of row r (`step` vectors between rows) with the first `sides` vectors of keys. */
 INLINED void multiply(const int sides, const int width, const tfm_vec *rows, const int step, const tfm_vec (*k)[SIDES],
                       tfm_vec (*z)[SIDES]) {
     tfm_vec sum[ROWS][SIDES];
@@ -134,8 +133,8 @@ INLINED void multiply_both(const int sides, const block *all, const int first, c
     multiply(sides, DV, all->dy[first], VALUE_VECTORS + 1, keys->v[part], e);
 }
 
-/* Weights and slopes with a part of a tile, of ROWS queries: from `first` of the block on, and from `query` of all that
- * share keys. own[r] is dy . y. */
+/* Weights and their gradients for ROWS queries and a part of a tile: from `first` of the block on, and from `query` of
+ * all that share keys. own[r] is dy . y. */
 static inline void weigh(block *to, const int first, const tile *keys, const int part, const attention_shape shape,
                          const query_rows *rows, const tensors *all, const float *own, const long query) {
     tfm_vec z[ROWS][SIDES], e[ROWS][SIDES];
@@ -146,7 +145,7 @@ static inline void weigh(block *to, const int first, const tile *keys, const int
         multiply_both(2, to, first, keys, part, z, e);
     else
         multiply_both(1, to, first, keys, part, z, e);
-    const tfm_vec lanes = tfm_lane_index(); /* from s on: floats do not tell all positions apart */
+    const tfm_vec lanes = tfm_lane_index(); /* relative to s: floats cannot distinguish all positions */
 #if DROPOUT
     tfm_vec factor[ROWS][SIDES];
 #pragma unroll
@@ -176,7 +175,7 @@ static inline void weigh(block *to, const int first, const tile *keys, const int
                 score = select(score + m, m, m == -INFINITY);
             }
 #endif
-            /* None is above but by rounding: see BELOW. */
+            /* Larger ones are rounding errors: see BELOW. */
             const tfm_vec below = (score - all->lse[rows->sum[r]]) * LOG2_E;
             const tfm_vec w = exp2_down(
                 select(BELOW(tfm_vec, below), (tfm_vec)(-INFINITY),
@@ -187,8 +186,8 @@ static inline void weigh(block *to, const int first, const tile *keys, const int
         }
 }
 
-/* All weights and slopes of a block, of `groups` times ROWS queries from `query` of all on, with a tile. Returns 0
- * where no query sees any of it. */
+/* All weights and their gradients of a block (`groups` times ROWS queries from `query` on) and a tile. Returns 0 if no
+ * query sees any key of it. */
 static inline int block_weights(block *to, const tile *keys, const attention_shape shape, const query_rows *rows,
                                 const int groups, const tensors *all, const float *own, const long query) {
     int some = 0;
@@ -218,8 +217,8 @@ static inline int block_weights(block *to, const tile *keys, const attention_sha
     return 1;
 }
 
-/* `vectors` vectors of ROWS rows at to[r], of which `real` are real: += sum_i weight[i along + r across] from[i], whose
- * rows are `step` vectors apart. They are the vectors from c on of each row. */
+/* `vectors` vectors of ROWS rows at to[r], `real` of them real: += sum_i weight[i along + r across] from[i], with
+ * `step` vectors between rows of `from`. They are the vectors from c on of each row. */
 #define DEFINE_ADD(NAME, LOAD, STORE)                                                                                  \
     INLINED void NAME(const int vectors, const int c, __global float *const *to, const int real, const float *weight,  \
                       const int along, const int across, const tfm_vec *from, const int step, const int count) {       \
@@ -257,7 +256,7 @@ INLINED void add_dv(const int vectors, const int c, const block *by, const tile 
     }
 }
 
-/* The same of its keys. */
+/* The same for the tile's keys. */
 INLINED void add_dk(const int vectors, const int c, const block *by, const tile *keys, __global float *dk,
                     const long row) {
     for (int j = 0; j < keys->count; j += ROWS) {
@@ -273,7 +272,7 @@ INLINED void add_dk(const int vectors, const int c, const block *by, const tile 
     }
 }
 
-/* And of a block's queries. */
+/* The same for a block's queries. */
 INLINED void add_dq(const int vectors, const int c, const block *by, const tile *keys, const query_rows *rows,
                     const int groups, __global float *dq) {
     for (int i = 0; i < groups; i++) {
@@ -304,9 +303,9 @@ INLINED void add_dq(const int vectors, const int c, const block *by, const tile 
 #define ADD_DK(vectors, c) add_dk(vectors, c, &met, &keys, TFM_AT(dk) + key_first, near.k_step)
 #define ADD_DQ(vectors, c) add_dq(vectors, c, &met, &keys, rows, groups, TFM_AT(dq))
 
-/* dy . y of each of a group of queries. In the order of dy . v, and by vectors as that is, since a compiler may round
- * sums of single numbers in another way: so a query which sees one key has a gradient of 0, not of rounding errors, of
- * which Adam would make large steps. With dropout they stay: y has been rounded once more, after its factor. */
+/* dy . y for each query of a group, in vectors and in the order of dy . v, because compilers may round scalar sums
+ * differently: then a query with one visible key has a gradient of exactly 0 instead of rounding errors, which Adam
+ * would turn into large steps. With dropout errors remain: y is rounded once more after its factor. */
 static inline void add_own(float *own, const query_rows *rows, __global const float *dy, __global const float *y) {
     tfm_vec sum[ROWS];
 #pragma unroll

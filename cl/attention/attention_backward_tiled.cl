@@ -1,28 +1,28 @@
-/* Attention backwards where work-items run side by side, by tiles: formulas, letters and the order of sums are those of
- * attention_backward.cl. Three kernels, of which each work-group owns what it makes and writes it once:
+/* Tiled backward pass of attention on GPU-style devices; formulas, letters and order of sums as in
+ * attention_backward.cl. Three kernels; a work-group owns its outputs and writes them once:
  *
  *     attention_backward_delta       delta_i = dy_i . y_i
- *     attention_backward_keys      dk and dv of KEYS keys, over all queries that see one of them
- *     attention_backward_queries   dq of QUERIES queries, over all keys that they see
+ *     attention_backward_keys        dk and dv of KEYS keys, over all queries that see one of them
+ *     attention_backward_queries     dq of QUERIES queries, over all visible keys
  *
- * The weights are made twice for that, which costs 7 products where 5 would do, and saves reading and writing
- * gradients in global memory for every tile. Where add_q, add_k or add_v is 0 what lay there is overwritten. The grid
- * is of tiles, heads and sequences, from first_tile, first_head and first_b on: long launches are split. */
+ * So the weights are computed twice: 7 matrix multiplications instead of 5, but no gradients in global memory for every
+ * tile. Without add_q, add_k or add_v the destination is overwritten. The grid is of tiles, heads and sequences, from
+ * first_tile, first_head and first_b on, because long launches are split. */
 #include "attention_common.cl"
 #include "attention_tiles.cl"
 
 #ifndef PASS
-#define PASS 0 /* one program has one kernel: 0 own, 1 keys, 2 queries */
+#define PASS 0 /* a program has one kernel: 0 delta, 1 keys, 2 queries */
 #endif
 #define KEY4 (DK / 4)
 #define VALUE4 (DV / 4)
 
 #if PASS == 0
-#define SPAN 2 /* columns at a time, in fours */
+#define SPAN 2 /* columns at a time, in groups of four */
 
-/* delta (B, H, T) from `rows` rows of y and dy. Layout: an item has a row, and neighbours read them side by side. Sums
- * are in the order of tile_qk, so that a query which sees one key, of which y is the value, has a gradient of 0,
- * not of rounding errors: Adam would make large steps of those. */
+/* delta (B, H, T) from `rows` rows of y and dy. Layout: one item a row, with coalesced reads. Sums are in the order of
+ * tile_qk, so a query with one visible key, whose value equals y, has a gradient of exactly 0 instead of rounding
+ * errors, which Adam would turn into large steps. */
 TFM_KERNEL void attention_backward_delta(TFM_TENSOR(float, delta), TFM_INPUT(float, y), TFM_INPUT(float, dy),
                                          const long rows, const long targets, const long heads,
                                          const long heads_first) {
@@ -53,11 +53,11 @@ TFM_KERNEL void attention_backward_delta(TFM_TENSOR(float, delta), TFM_INPUT(flo
 }
 #else
 
-/* A head of one sequence's queries, and what is known of each. */
+/* The queries of one head and sequence, with their per-query data. */
 typedef struct head_queries {
     tile_rows q, dy;
     __global const float *delta, *lse; /* of target 0 */
-    long mask;                         /* the mask's row of target 0 */
+    long mask;                         /* mask row of target 0 */
 } head_queries;
 
 INLINED head_queries head_at(const attention_shape a, __global const float *q, __global const float *dy,
@@ -71,7 +71,7 @@ INLINED head_queries head_at(const attention_shape a, __global const float *q, _
                           mask_row(a, b, 0, h)};
 }
 
-/* The log sums, and after them `own`, of QUERIES queries from t on; some may be none. */
+/* The log-sum-exps and then `own` of QUERIES queries from t on; some may not exist. */
 INLINED void stage_sums(const int lane, __local float *sums, const head_queries head, const int t) {
     for (int r = lane; r < QUERIES; r += TFM_GROUP) {
         const int at = clamp(t + r, 0, head.q.high - 1);
@@ -82,7 +82,7 @@ INLINED void stage_sums(const int lane, __local float *sums, const head_queries 
 
 #if DROPOUT
 #define DROPPED(x, r) (factor[r] * (x))
-/* The first block of dropout's numbers, whose division is made once, by one item, and kept where LANE is. */
+/* The first block of random numbers for dropout; one item computes the division and shares it through LANE's memory. */
 #define BLOCK(fixed) ((uint)(fixed)[2])
 #define KEEP_BLOCK(fixed) (fixed)[2] = (int)first_block(shape, b, kv_head);
 #define BLOCK_AT(fixed, index) BLOCK(fixed) + (index) / 4, TFM_DROPOUT_RNG(),
@@ -94,15 +94,15 @@ INLINED void stage_sums(const int lane, __local float *sums, const head_queries 
 #define KEEP_BLOCK(fixed)
 #endif
 
-/* Weights of keys are made one by one: otherwise AMD's registers would not suffice. Eight rows are for devices with
- * more, where each fence takes its time. */
+/* Weights of keys are computed one by one to save registers on AMD. Eight rows are for devices with more registers,
+ * where each fence costs time. */
 #define ONE_BY_ONE (PASS == 1 && ROWS == 4)
-/* x, once `first` is computed: what follows from an item's weight would otherwise be put off until it is used, and its
- * parts be kept till then. `none` is 0, and no compiler knows it. */
+/* x, ordered after `first`: otherwise compilers postpone computations on an item's weight and keep their inputs in
+ * registers. `none` is an opaque 0. */
 #define AFTER(first, x) (ONE_BY_ONE ? as_float(as_uint(x) | (as_uint(first) & none)) : (x))
 
-/* Intel's compiler does not unroll so long a loop over keys, and has what it indexes in memory: there the loop goes
- * round, and g is turned by a key each time. */
+/* Intel's compiler does not unroll such a long loop over keys and puts indexed arrays in memory: there the loop stays
+ * rolled, and g is rotated by a key each time. */
 #ifdef cl_intel_required_subgroup_size
 #define ROLLED 1
 #define EACH_KEY(j)                                                                                                    \
@@ -113,9 +113,9 @@ INLINED void stage_sums(const int lane, __local float *sums, const head_queries 
 #define EACH_KEY(j) _Pragma("unroll") for (int j = 0; j < 4; j++)
 #endif
 
-/* The item's scores, which lie in local memory from `scores` on, `row` from query to query and `column` from key to
- * key, become its weights, dropped, or for the pass over queries its e; and its g = dy . v become its e. The tile
- * begins at query t_first and key s_first; all_sums are those of stage_sums. */
+/* Turns the item's scores (in local memory from `scores` on, with strides `row` per query and `column` per key) into
+ * weights with dropout or, in the pass over queries, into e; and its g = dy . v into e. The tile begins at query
+ * t_first and key s_first; all_sums is from stage_sums. */
 INLINED void tile_weights(const int lane, __local float *scores, const int row, const int column, float *g,
                           BLOCK_PARAMETERS const attention_shape shape, const kv_view keys, const long mask,
                           const int t_first, const int s_first, __local const float *all_sums, const float scale,
@@ -143,13 +143,13 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
                     score = cap * bend;
                     slope *= 1.0f - bend * bend;
                 }
-                if (shape.mask_kind != 0) { /* where there is no such element, the first is read in vain */
+                if (shape.mask_kind != 0) { /* beyond the mask, the first element is read and ignored */
                     const float m = mask_at(shape, seen ? mask + target * shape.mask_t : 0, seen ? key : 0);
                     score = m == -INFINITY ? m : score + m;
                 }
 #endif
-                /* A score is at most the log of the sum. But where a mask takes 10^9 off all of a query's scores, both
-                 * are rounded to tens, and a difference above 0 would be an infinite weight. NaN stays. */
+                /* A score is at most the log-sum-exp. But if a mask subtracts 10^9 from all scores of a query, both are
+                 * rounded to tens, and a positive difference would be an infinite weight: clamp it. NaN stays. */
                 const float below = (score - sums[r]) * LOG2_E, most = tile_exp2(below > 0.0f ? 0.0f : below);
                 const float w = seen && score != -INFINITY ? most : 0.0f;
                 const float e = w * (DROPPED(g[of], i) - sums[QUERIES + r]) * slope;
@@ -160,7 +160,7 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
             }
         }
         if (!ONE_BY_ONE)
-            mem_fence(CLK_LOCAL_MEM_FENCE); /* so that registers suffice */
+            mem_fence(CLK_LOCAL_MEM_FENCE); /* to save registers */
 #if ROLLED
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
@@ -174,12 +174,12 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
     }
 }
 
-/* Columns that an item has of a row, at most: a number that is the same for all that tile_write writes, since compilers
- * that unroll its loop before they know the columns index the sums by a variable, for which they go to memory. */
+/* Upper bound of an item's columns of a row, the same for all calls of tile_write: compilers that unroll its loop
+ * before they know the column count would index the sums by a variable and put them in memory. */
 #define MAX_SUMS OWN_COLUMNS(PASS == 1 ? KEYS : QUERIES, KEY4 > VALUE4 ? KEY4 : VALUE4)
 
-/* The item's sums of a work-group's owned rows, first .. first + owned - 1 of those that exist, to memory;
- * those from `seen` on are zeros. */
+/* Writes the item's sums of the work-group's owned rows, first .. first + owned - 1 of the existing ones; rows from
+ * `seen` on are zeros. */
 INLINED void tile_write(const int lane, __global float *to, const uint step, const int add, const float4 *sum,
                         const int owned, const int first, const int seen, const int end, const int width4) {
     const int columns = OWN_COLUMNS(owned, width4);
@@ -199,7 +199,7 @@ INLINED void tile_write(const int lane, __global float *to, const uint step, con
 }
 #endif
 
-/* What the tape records has neither sources nor pages: so compilers know that addresses are the same for all items. */
+/* Recorded calls have neither kv_batch nor kv_indices: so compilers know that addresses are uniform. */
 #define RECORDED(shape)                                                                                                \
     shape.mapped = 0;                                                                                                  \
     shape.pool = -1;
@@ -225,7 +225,7 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
     const long kv_head = first_head + get_group_id(1), b = first_b + get_group_id(2);
     const kv_view keys = keys_at(shape, b, kv_head);
     const int s = ((int)first_tile + (int)get_group_id(0)) * KEYS;
-    const int last = min(s + KEYS, keys.visible) - 1;                 /* keys s .. last exist, if any does */
+    const int last = min(s + KEYS, keys.visible) - 1;                 /* keys s .. last exist, if any */
     const int begin = clamp(s - keys.to + 1, 0, (int)layout.targets); /* queries that see one of them */
     const int end = last < s ? 0 : clamp(last - keys.from + 1, begin, (int)layout.targets);
     const tile_rows key_tile = keys_of(keys, 0), value_tile = values_of(keys, 0);
@@ -245,19 +245,19 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
     for (int i = 0; i < (int)group; i++) {
         const head_queries head =
             head_at(shape, TFM_AT(q), TFM_AT(dy), TFM_AT(delta), TFM_AT(lse), b, kv_head * group + i);
-        /* Where no query sees one, none is read: of keys there may be none. */
+        /* If no query sees a key, none is read: there may be no keys. */
         const int start = begin < end ? begin - (i * (int)layout.targets + begin) % TOGETHER : end;
         for (int t = start; t < end; t += QUERIES) {
             float z[4 * ROWS], g[4 * ROWS];
             tile_qk(fixed, z, stage, stage, head.q, t, key_tile, PLACE(fixed), KEY4);
             __local float *weight = KEY_WEIGHT(LANE(fixed));
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) { /* registers are full: scores wait in local memory */
+            for (int r = 0; r < ROWS; r++) { /* to save registers, scores wait in local memory */
 #pragma unroll
                 for (int j = 0; j < 4; j++)
                     weight[ROW_STEP(r, QUERIES) * (KEYS + 4) + j * KEY_ITEMS] = z[4 * r + j];
             }
-            stage_sums(LANE(fixed), sums, head, t); /* read after the next barriers, written after those before */
+            stage_sums(LANE(fixed), sums, head, t); /* read after the next barriers, written after the previous ones */
             tile_qk(fixed, g, stage, stage, head.dy, t, value_tile, PLACE(fixed), VALUE4);
             const int lane = LANE(fixed);
             tile_weights(lane, KEY_WEIGHT(lane), KEYS + 4, KEY_ITEMS, g,

@@ -1,16 +1,15 @@
-/* The gradient of what attention adds to its scores, such as a bias by distance: with letters and weights as in
- * attention_backward.cl, that of the mask's number at (b, h, t, s) is
+/* Gradient of the additive attention mask, for example a relative position bias. With letters and weights as in
+ * attention_backward.cl, the gradient of the mask element at (b, h, t, s) is
  *
  *     g_ts = w_ts (f_ts dy_t . v_s - dy_t . y_t)
  *
- * summed over all sequences, heads and targets that share the number. The weights are made again from q, k and the log
- * sums, so nothing of the size of all scores is in memory but the gradient itself: dbias (bias_b, bias_h, bias_t,
- * columns), in which bias_b is 1 or B, bias_h is 1 or H, and bias_t is 1 or T. It is added to if `add`, else written
- * over.
+ * summed over all sequences, heads and targets that share the element. Weights are recomputed from q, k and the
+ * log-sum-exp, so nothing of the size of all scores is stored except dbias (bias_b, bias_h, bias_t, columns); bias_b is
+ * 1 or B, bias_h 1 or H, bias_t 1 or T. It is accumulated if `add`, else overwritten.
  *
- * Layout: a work-group has `span` of the bias_t rows, all of them where that is 1, and as many columns as it has lanes
- * or a vector has. Nobody else writes those, and the order of additions is fixed: sequence by sequence, head by head,
- * and query by query. Parameters, letters and dropout as in attention_common.cl. */
+ * Layout: a work-group owns `span` of the bias_t rows (all of them if that is 1), and as many columns as it has lanes
+ * or a vector has. It is their only writer, and the order of additions is fixed: by sequence, head and query.
+ * Parameters, letters and dropout as in attention_common.cl. */
 #include "attention_common.cl"
 
 #define BIAS_PARAMETERS                                                                                                \
@@ -27,16 +26,16 @@
 /* As in attention_backward.cl: a weight is at most 1. NaN stays. */
 #define BELOW(T, x) select((x), (T)(0.0f), (x) > (T)(0.0f))
 
-/* Queries that meet a tile together: a block of dropout's numbers. */
+/* Queries processed together: a block of random numbers for dropout. */
 #define ROWS 4
 
-/* What a work-group owns, and what it sums over. */
+/* The owned elements of a work-group, and its summation range. */
 typedef struct owned {
     long b, b_end, h, h_end; /* sequences and heads that share the rows */
     int t, t_end;            /* targets */
     long row;                /* of dbias: that of target t */
     int s;                   /* the first column */
-    int step;                /* rows of dbias from one target to the next: 0 or 1 */
+    int step;                /* stride of dbias rows between targets: 0 or 1 */
 } owned;
 
 static inline owned owned_by(const long item, const long tiles, const long spans, const long span, const long bias_b,
@@ -59,7 +58,7 @@ static inline owned owned_by(const long item, const long tiles, const long spans
 #if TFM_WIDTH > 1
 #include "attention_vectors.cl"
 
-/* W keys and values, a component of all of them in a vector; those after the last are zeros. */
+/* W keys and values, one component of all of them in a vector; zeros beyond the last. */
 typedef struct tile {
     tfm_vec k[KEY_VECTORS * W], v[VALUE_VECTORS * W];
 } tile;
@@ -92,7 +91,7 @@ static inline void row_add(__global float *to, const tfm_vec g, const int count)
     }
 }
 
-/* Queries t .. t + ROWS - 1 of head h, of which those before `begin` and from `end` on are another's. */
+/* Queries t .. t + ROWS - 1 of head h; those before `begin` and from `end` on belong to other work-groups. */
 static inline void rows_add_tile(__global float *dbias, const tile *keys, const attention_shape shape,
                                  const kv_view shared, const owned *o, const long b, const long h, const int t,
                                  const tfm_vec *factor, __global const float *q, __global const float *y,
@@ -164,7 +163,7 @@ TFM_KERNEL void attention_bias_backward_cpu(BIAS_PARAMETERS) {
             if (count <= 0)
                 continue;
             tile_pack(&packed, keys, o.s, count);
-            /* Blocks of dropout's numbers are counted from the first head of those that share keys on. */
+            /* Random-number blocks are counted from the first of the heads that share keys. */
             const long first = h % group * layout.targets;
             for (int t = o.t - (int)((first + o.t) % ROWS); t < o.t_end; t += ROWS) {
                 if (visible_begin(keys, max(t, 0)) >= o.s + count || visible_end(keys, t + ROWS - 1) <= o.s)
@@ -184,16 +183,14 @@ TFM_KERNEL void attention_bias_backward_cpu(BIAS_PARAMETERS) {
 }
 #endif
 
-/* How loops over a head's width are unrolled: a whole head of numbers that are read at once is more than AMD's
- * registers hold. */
+/* Unroll factor of loops over a head's width: loading a whole head at once exceeds AMD's registers. */
 #if DK % 8 == 0 && DV % 8 == 0
 #define BY_EIGHTS _Pragma("unroll 8")
 #else
 #define BY_EIGHTS _Pragma("nounroll")
 #endif
 
-/* Where work-items run side by side: an item has a column. Also for heads too wide for a CPU thread's stack, by groups
- * of one. */
+/* GPU-style devices: an item has a column. Also for heads too wide for a CPU thread's stack, in groups of one. */
 TFM_KERNEL void attention_bias_backward_gpu(BIAS_PARAMETERS) {
     const long item = TFM_ROW();
     if (item >= items)

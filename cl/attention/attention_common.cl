@@ -1,13 +1,13 @@
-/* What the kernels of attention share: the numbers that come in, where they lie, and who sees what.
+/* Shared by the attention kernels: element loads, layout and visibility.
  *
- * Letters: B query sequences, T targets, S keys, H heads, Hk key heads, dk and dv the widths of a key and a value. The
- * H / Hk T queries of a sequence that share keys are counted together: query i of them is target i % T of head i / T of
- * the group of heads.
+ * Letters: B query sequences, T targets, S keys, H heads, Hk KV heads, dk and dv the widths of a key and a value. The
+ * H / Hk T queries of a sequence that share keys are numbered together: query i is target i % T of head i / T of the
+ * group of heads.
  *
- * The host gives DK and DV; KV_DTYPE, the dtype of k and v by enum tfm_dtype (0 F32, 1 F16, 2 BF16; sums are of floats
- * whatever it is); Q_DTYPE, that of q, which is the same or F32; SCORE_MOD, whether there may be a soft cap or a mask;
- * DROPOUT, whether weights are dropped; and ALIGNED, whether rows of q, k and v begin at multiples of four numbers, as
- * the host says on GPU-style devices: compilers that know nothing of it make four loads of vload4. */
+ * Build options: DK and DV; KV_DTYPE, the dtype of k and v by enum tfm_dtype (0 F32, 1 F16, 2 BF16; sums are always
+ * fp32); Q_DTYPE, that of q, the same or F32; SCORE_MOD, whether there may be a soft cap or a mask; DROPOUT; and
+ * ALIGNED, whether rows of q, k and v begin at multiples of four elements, set by the host on GPU-style devices:
+ * without it compilers split vload4 into four loads. */
 
 #ifndef KV_DTYPE
 #define KV_DTYPE 0
@@ -58,13 +58,13 @@ typedef float q_type;
 #define Q_LOAD4(p) FLOATS4(p)
 #endif
 
-/* Sizes, strides and what a query sees, by value from the host: tfm__attention_layout of
- * lib/ops/attention/attention_enqueue.c, of the same fields. q (B, T, H dk) or (B, H, T, dk), likewise k and v:
- * heads_first. length is S; sequences is N, of k, v and lengths (N); kv_batch (B) says which is b's, where mapped;
- * kv_indices (B, S) says which of the `pool` rows of k and v a key is, unless pool is -1. A source or row that is none
- * is not seen. Target t sees keys t + from <= s < t + to, both plus the sequence's length where `bottom_right`. The
- * mask lies in steps of mask_b, mask_h, mask_t and mask_s (0 or 1), 0 where it repeats, and has `columns` keys, after
- * which none is seen; mask_kind is 0 for none, 1 for F32, which is added, 2 for bytes, where 0 hides. */
+/* Sizes, strides and visibility, by value from the host: tfm__attention_layout of
+ * lib/ops/attention/attention_enqueue.c, with the same fields. q (B, T, H dk) or (B, H, T, dk) with heads_first,
+ * likewise k and v. length is S; sequences is N, of k, v and lengths (N); kv_batch (B) is the source sequence of b, if
+ * mapped; kv_indices (B, S) is the row of a key in the `pool` rows of k and v, unless pool is -1. An invalid source or
+ * row is invisible. Target t sees keys t + from <= s < t + to, both plus the sequence's length if `bottom_right`. The
+ * mask has strides mask_b, mask_h, mask_t and mask_s (0 or 1), 0 where it broadcasts, and `columns` keys; later keys
+ * are invisible. mask_kind: 0 none, 1 F32, added, 2 bytes, 0 hides. */
 typedef struct attention_layout {
     long targets, length, heads, kv_heads, heads_first, sequences, padded, mapped, pool, from, to, bottom_right,
         mask_kind;
@@ -80,7 +80,7 @@ typedef struct attention_layout {
 #define DROP_PARAMETERS
 #endif
 
-/* The same and the tensors but q, as one value to pass on. */
+/* The layout and all tensors except q, as one value. */
 typedef struct attention_shape {
     __global const kv_type *k, *v;
     __global const int *lengths, *kv_batch, *kv_indices;
@@ -104,13 +104,13 @@ typedef struct kv_view {
     long k_step, v_step;
     __global const int *kv_indices; /* NULL: key s is row s */
     int pool;
-    int known;    /* whether there are any: no source may be b's */
+    int known;    /* whether there are any: the source may be invalid */
     int visible;  /* keys in this sequence */
     int from, to; /* target t sees keys t + from <= s < t + to */
 } kv_view;
 
-/* Those of query sequence b: rows are its own, keys and length those of its source. Ids stay int: llvmpipe compiles a
- * comparison of an int, widened to long, with 0 wrong. */
+/* The view for query sequence b: kv_indices of b, keys and length of its source. Ids stay int: llvmpipe miscompiles a
+ * comparison with 0 of an int converted to long. */
 static inline kv_view keys_at(const attention_shape a, const long b, const long kv_head) {
     kv_view keys;
     const int source = a.mapped ? a.kv_batch[b] : (int)b, known = source >= 0 && source < a.sequences;
@@ -132,7 +132,7 @@ static inline kv_view keys_at(const attention_shape a, const long b, const long 
     return keys;
 }
 
-/* The row of k and v of key s; -1, an invisible key, if it lies outside the pool. */
+/* Row of k and v of key s; -1, an invisible key, if it lies outside the pool. */
 static inline int key_row(const kv_view keys, const int s) {
     const int row = keys.kv_indices ? keys.kv_indices[s] : s;
     return keys.kv_indices && (row < 0 || row >= keys.pool) ? -1 : row;
@@ -147,7 +147,7 @@ static inline int visible_end(const kv_view keys, const int t) {
     return clamp(t + keys.to, 0, keys.visible);
 }
 
-/* Where query (b, t, h) lies among all: (B, H, T) where heads come first, else (B, T, H). */
+/* Index of query (b, t, h): in (B, H, T) if heads come first, else (B, T, H). */
 static inline long query_at(const attention_shape a, const long b, const long t, const long h) {
     return a.heads_first ? (b * a.heads + h) * a.targets + t : (b * a.targets + t) * a.heads + h;
 }
@@ -158,20 +158,20 @@ static inline long mask_row(const attention_shape a, const long b, const long t,
     return b * a.mask_b + h * a.mask_h + t * a.mask_t;
 }
 
-/* What the mask adds to the score of key s; -inf, and only that, hides it. */
+/* The mask's addend to the score of key s; only -inf hides it. */
 static inline float mask_at(const attention_shape a, const long row, const int s) {
     const long at = row + s * a.mask_s;
     return a.mask_kind == 1 ? ((__global const float *)a.mask)[at] : a.mask[at] ? 0.0f : -INFINITY;
 }
 
-/* The same times log2(e): the lowest float stays one, so that a row of them is no hidden row. */
+/* The same times log2(e); the lowest float stays finite, so that a row of them is not hidden. */
 static inline float mask_at_log2(const attention_shape a, const long row, const int s) {
     const float m = mask_at(a, row, s), bits = m * LOG2_E;
     return m == -INFINITY ? m : bits < -FLT_MAX ? -FLT_MAX : bits;
 }
 
-/* The score z of a key that a query sees, after the soft cap, if there is one, and the mask. z is scaled by 1/cap then,
- * and cap by log2(e); else z is. */
+/* The score z of a visible key after the optional soft cap and the mask. With a soft cap, z is scaled by 1/cap and cap
+ * by log2(e); else z is. */
 static inline float key_scored(const attention_shape a, float z, const float cap, const long row, const int s) {
 #if SCORE_MOD
     if (cap > 0.0f)
@@ -186,10 +186,10 @@ static inline float key_scored(const attention_shape a, float z, const float cap
 
 /* ---- Dropout ----
  *
- * A weight is dropped after the softmax, so the sums of weights are those of all, and the values are added with factors
- * of 0 or dropout_scale = 1 / (1 - rate). Which one is a function of seed, stream, query and key, and of nothing else:
- * not of the device, nor of the kernel. With key s the queries 4 i .. 4 i + 3 of those that share keys have one block
- * of numbers (TFM_PHILOX), of the counter (s, first_block + i, stream), a number each; below the threshold drops. */
+ * A weight is dropped after the softmax: the sum of weights includes all, and values are added with factors of 0 or
+ * dropout_scale = 1 / (1 - rate). The factor is a function of seed, stream, query and key only, independent of device
+ * and kernel. With key s, queries 4 i .. 4 i + 3 of a group with shared keys use one Philox block (TFM_PHILOX) of the
+ * counter (s, first_block + i, stream), one number each; numbers below the threshold drop. */
 #if DROPOUT
 static inline long first_block(const attention_shape a, const long b, const long kv_head) {
     return (b * a.kv_heads + kv_head) * ((a.heads / a.kv_heads * a.targets + 3) / 4);

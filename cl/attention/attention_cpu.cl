@@ -1,17 +1,16 @@
-/* Attention for CPU-style devices, where a work-group is one work-item that takes vectors of TFM_WIDTH floats. Letters,
- * parameters, what a query sees, and dropout are explained in attention_common.cl.
+/* Attention on CPU-style devices: a work-group is one work-item with vectors of TFM_WIDTH floats. attention_common.cl
+ * defines letters, parameters, visibility and dropout.
  *
  *     y_i = sum_s p_is v_s,   p_is = 2^(z_is - max_s z_is) / sum_s 2^(...),   z_is = log2(e) score of query i and key s
  *     lse_i = log sum_s e^(score_is) = log(2) (max_s z_is + log2 sum_s 2^(...))
  *
- * over the keys s that query i sees, by the online softmax ("Online normalizer calculation for softmax", Milakov and
- * Gimelshein 2018): keys come in tiles, and what was summed under an older maximum is scaled down to the new one. */
+ * over the keys s visible to query i, by online softmax ("Online normalizer calculation for softmax", Milakov and
+ * Gimelshein 2018): keys come in tiles, and sums under an older maximum are rescaled to the new one. */
 #include "attention_common.cl"
 #include "attention_vectors.cl"
 
-/* Queries in registers at a time, and vectors of keys, or of columns of values, that they meet there: 8 x 2 sums of 32
- * registers, or 4 x 3 of 16. A sum is ready four steps after it was begun, and two are begun in a step. So 4 x 2 are
- * only just enough, and the processor waits whenever anything is late. */
+/* Register block: queries by vectors of keys or of value columns, 8 x 2 accumulators of 32 registers, or 4 x 3 of 16.
+ * An FMA takes four cycles and two start per cycle, so 4 x 2 would only just suffice and stall on any delay. */
 #if TFM_WIDTH == 16
 #define MAX_ROWS 8
 #define SIDES 2
@@ -40,24 +39,24 @@ static inline tfm_vec max_each(tfm_vec *t) {
     return m;
 }
 
-/* A tile of keys: transposed, so that a vector holds one component of W keys. And its values one after the other: where
- * they come from they lie a power of two apart for the most part, which is one place in a cache for all of them. */
+/* A tile of keys, transposed so that a vector holds one component of W keys, and its values packed contiguously: their
+ * sources are mostly a power of two apart and would map to one cache set. */
 typedef struct tile {
     tfm_vec k[KEY_VECTORS * W][SIDES];
     tfm_vec v[TILE][VALUE_VECTORS];
-    tfm_vec bias[SIDES]; /* -inf where nobody sees the key */
+    tfm_vec bias[SIDES]; /* -inf if no query sees the key */
     int row[TILE];
-    int whole;  /* whether all keys may be seen */
-    int finite; /* whether all values are finite; -1: not known yet */
+    int whole;  /* whether all keys are visible */
+    int finite; /* whether all values are finite; -1: unknown */
 } tile;
 
-/* What a work-item knows of its queries between tiles. */
+/* A work-item's per-query state between tiles. */
 typedef struct state {
     tfm_vec sum[QUERIES + MAX_ROWS][VALUE_VECTORS];
     tfm_vec total[QUERIES + MAX_ROWS];
     tfm_vec q[QUERIES + MAX_ROWS][KEY_VECTORS]; /* times scale log2(e) */
     tfm_vec maximum[BLOCKS];                    /* of each block of rows, a lane a row */
-    long at[QUERIES];                           /* which query of all */
+    long at[QUERIES];                           /* index of the query */
 #if SCORE_MOD
     long mask[QUERIES + MAX_ROWS]; /* its row of the mask */
 #endif
@@ -65,12 +64,12 @@ typedef struct state {
     tfm_dropout_rng drops;
     long drop_block; /* the first query's */
 #endif
-    int begin[QUERIES + MAX_ROWS], limit[QUERIES + MAX_ROWS]; /* sees begin <= s < limit; nothing: both 0 */
-    /* Of each block: the keys that one of its queries sees, and those that all see. */
+    int begin[QUERIES + MAX_ROWS], limit[QUERIES + MAX_ROWS]; /* visible keys begin <= s < limit; none: both 0 */
+    /* Per block: the keys visible to any of its queries, and those visible to all. */
     int some_begin[BLOCKS], some_limit[BLOCKS], all_begin[BLOCKS], all_limit[BLOCKS];
 } state;
 
-/* Keys s .. s + count - 1; those after them are copies of the last one, invisible. */
+/* Keys s .. s + count - 1; those beyond are invisible copies of the last one. */
 static inline void tile_pack(tile *to, const kv_view keys, const int s, const int count) {
     float *bias = (float *)to->bias;
     to->whole = count == TILE;
@@ -97,7 +96,7 @@ static inline void tile_pack(tile *to, const kv_view keys, const int s, const in
             to->v[j][c] = load_value(keys.v + to->row[j] * keys.v_step, c);
 }
 
-/* Whether 0 times any of the tile's values is 0. Found out once, by the first who asks. */
+/* Whether 0 times each of the tile's values is 0. Computed at first use. */
 static inline int tile_finite(tile *keys, const int count) {
     if (keys->finite < 0) {
         tfm_vec zeros = 0.0f;
@@ -109,9 +108,9 @@ static inline int tile_finite(tile *keys, const int count) {
     return keys->finite;
 }
 
-/* The compiler would rather call these than have them twice. */
+/* Force-inlined, because compilers prefer calls to copies. */
 #define INLINED static inline __attribute__((always_inline))
-/* A loop to a literal bound is unrolled before R is known, so that its arrays stay in registers. */
+/* A loop with a literal bound is unrolled before R is known, so its arrays stay in registers. */
 #define EACH_ROW                                                                                                       \
     for (int r = 0; r < MAX_ROWS; r++)                                                                                 \
         if (r < R)
@@ -120,8 +119,8 @@ static inline int tile_finite(tile *keys, const int count) {
     for (int x = 0; x < SIDES; x++)                                                                                    \
         if (x < count)
 
-/* Adds the weighted values of `vectors` vectors of columns from `c` on, for R queries. `careful`: weights below 0 mark
- * what must not touch a query. */
+/* Adds the weighted values of `vectors` vectors of columns from `c` on, for R queries. `careful`: negative weights mark
+ * keys that must not contribute. */
 INLINED void add_values(const int R, const int vectors, const int c, state *st, const int first, const tile *keys,
                         const tfm_vec (*weight)[SIDES], const float *shrink, const int count, const int careful) {
     tfm_vec sum[MAX_ROWS][SIDES];
@@ -139,7 +138,7 @@ INLINED void add_values(const int R, const int vectors, const int c, state *st, 
         if (careful) {
 #pragma unroll
             EACH_ROW {
-                if (!(((const float *)weight[r])[j] < 0.0f)) /* NaN is seen */
+                if (!(((const float *)weight[r])[j] < 0.0f)) /* NaN is visible */
 #pragma unroll
                     EACH_SIDE (vectors)
                         sum[r][x] = tfm_fma((tfm_vec)(((const float *)weight[r])[j]), value[x], sum[r][x]);
@@ -161,8 +160,8 @@ INLINED void add_values(const int R, const int vectors, const int c, state *st, 
     }
 }
 
-/* Vectors of columns are taken SIDES at a time. Where SIDES is 3, one that would be left over makes two pairs with the
- * three before it: 7 are 3, 2 and 2; 8 are 3, 3 and 2. */
+/* Column vectors are processed SIDES at a time. With SIDES 3, a single remainder and the previous three make two pairs:
+ * 7 are 3, 2 and 2; 8 are 3, 3 and 2. */
 #define ALONE (VALUE_VECTORS % SIDES == 1 && SIDES > 2 && VALUE_VECTORS > 1)
 #define IN_SIDES (VALUE_VECTORS / SIDES * SIDES - (ALONE ? SIDES : 0))
 #define IN_PAIRS ((VALUE_VECTORS - IN_SIDES) / 2 * 2)
@@ -217,8 +216,8 @@ INLINED void make_scores(const int R, const int sides, const state *st, const in
     }
 }
 
-/* R queries from `first` on, a multiple of MAX_ROWS, meet one tile of keys; masked: some of them do not see some of
- * it. R is a constant where this is inlined. */
+/* Processes R queries from `first` on, a multiple of MAX_ROWS, with one tile of keys; masked: some keys are invisible
+ * to some of them. R is a constant after inlining. */
 INLINED void attend(const int R, const attention_shape shape, const float cap, state *st, const int first, tile *keys,
                     const int s, const int count, const int masked) {
     tfm_vec z[MAX_ROWS][SIDES], weight[MAX_ROWS][SIDES], highest[MAX_ROWS];
@@ -257,7 +256,7 @@ INLINED void attend(const int R, const attention_shape shape, const float cap, s
     }
     const tfm_vec before = st->maximum[first / MAX_ROWS], reached = larger(before, max_each(highest));
     const tfm_vec base = select(reached, (tfm_vec)(0.0f), reached == -INFINITY), shrink = exp2_down(before - base);
-    /* A weight of 0 hides what it is multiplied by, unless that is no finite number. */
+    /* A weight of 0 hides its value, unless that is not finite. */
 #if SCORE_MOD
     const int hides = masked || shape.mask_kind != 0;
 #else
@@ -297,7 +296,7 @@ INLINED void attend(const int R, const attention_shape shape, const float cap, s
         add_values(R, 1, VALUE_VECTORS - 1, st, first, keys, weight, scales, count, careful);
 }
 
-/* Query r of the block of the state it stands in, or, if it is not real, one that fills up its rows. */
+/* Initialises query r in its block of the state; if it is not real, it pads the block's rows. */
 static inline void state_begin(state *st, const attention_shape shape, const kv_view keys, const int r, const int real,
                                const long b, const long t, const long h, __global const q_type *q, const float scale) {
     const int block = r / MAX_ROWS, limit = real ? visible_end(keys, (int)t) : 0;
@@ -330,8 +329,8 @@ static inline void state_begin(state *st, const attention_shape shape, const kv_
     }
 }
 
-/* One work-item per QUERIES queries that share keys: each tile of keys is transposed once for all of them,
- * and meets them in blocks of up to MAX_ROWS. Tiles and blocks where nobody sees anything are left out. */
+/* One work-item per QUERIES queries that share keys: each tile of keys is transposed once for all of them, and
+ * processed in blocks of up to MAX_ROWS. Tiles and blocks without visible keys are skipped. */
 TFM_KERNEL void attention_cpu(TFM_TENSOR(float, y), TFM_TENSOR(float, lse), const long write_lse, const long items,
                               const float scale, const float cap, ATTENTION_PARAMETERS) {
     const attention_shape shape = ATTENTION_SHAPE;
@@ -362,7 +361,7 @@ TFM_KERNEL void attention_cpu(TFM_TENSOR(float, y), TFM_TENSOR(float, lse), cons
         nearest = min(nearest, st.some_begin[i]);
         furthest = max(furthest, st.some_limit[i]);
     }
-    /* Tiles begin at multiples of their size, so a query's sums do not depend on whom it shares its keys with. */
+    /* Tiles begin at multiples of their size, so a query's sums do not depend on the queries that share its keys. */
     for (int s = nearest / TILE * TILE; s < furthest; s += TILE) {
         const int count = min(furthest - s, TILE);
         tile_pack(&packed, keys, s, count);

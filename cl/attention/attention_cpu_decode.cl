@@ -1,6 +1,5 @@
-/* Attention of single queries on CPU-style devices: for decoding, and for heads too wide for attention_cpu.cl. The
- * formula is the same as there. Letters, parameters, what a query sees, and dropout are explained in
- * attention_common.cl. */
+/* Attention of single queries on CPU-style devices: for decode, and for heads too wide for attention_cpu.cl, with the
+ * same formulas. attention_common.cl defines letters, parameters, visibility and dropout. */
 #include "attention_common.cl"
 #include "attention_vectors.cl"
 
@@ -15,12 +14,12 @@ static inline tfm_vec sum_each(tfm_vec *t) {
     return t[0];
 }
 
-/* So many keys of all heads lie in a cache, and are best read in the order in which they lie. */
+/* With so few keys, all heads fit a cache, and memory order is the best. */
 #define FEW_KEYS 64
-#define FETCHED 512 /* numbers of a row, at most, that are asked for */
+#define FETCHED 512 /* limit of prefetched elements of a row */
 
-/* Asks for the keys and values of one head, if they are few: those of a batch lie in no cache near a core when
- * their turn comes, and are too short for a processor to see where they lead. */
+/* Prefetches the keys and values of one head if they are few: those of a batch are in no nearby cache when needed, and
+ * too short for hardware prefetching. */
 static inline void fetch_few(const kv_view keys) {
     for (int j = 0; j < keys.visible && keys.visible <= FEW_KEYS; j++) {
         const int row = max(key_row(keys, j), 0);
@@ -29,14 +28,14 @@ static inline void fetch_few(const kv_view keys) {
     }
 }
 
-/* One work-item per query. W keys per step: W dot products in vectors over dk, their lanes summed all at
- * once, one exponential for the W of them, then W weighted values. */
+/* One work-item per query. W keys per step: W vector dot products over dk, one joint horizontal sum, one exponential
+ * for all W, then W weighted values. */
 TFM_KERNEL void attention_cpu_decode(TFM_TENSOR(float, y), TFM_TENSOR(float, lse), const long write_lse,
                                      const long items, const float scale, const float cap, ATTENTION_PARAMETERS) {
     const attention_shape shape = ATTENTION_SHAPE;
     const long item = TFM_ROW(), queries = layout.heads / layout.kv_heads * layout.targets;
-    /* Where neighbours in b share many keys, as beams do, eight in a row for one head, which then lies in the first
-     * cache; else all heads of one b in a row, which lie side by side. */
+    /* If neighbours in b share many keys, as beams do, eight of them run in a row for one head, which then stays in L1;
+     * else all heads of one b in a row, which are contiguous. */
     const long row = layout.mapped && layout.length > FEW_KEYS && 2 * layout.sequences <= items ? 8 : 1,
                b = item / (row * layout.kv_heads * queries) * row + item % row;
     const long kv_head = item / row % layout.kv_heads, i = item / (row * layout.kv_heads) % queries;
@@ -71,7 +70,7 @@ TFM_KERNEL void attention_cpu_decode(TFM_TENSOR(float, y), TFM_TENSOR(float, lse
             ((float *)&bias)[j] = known < 0 ? -INFINITY : 0.0f;
             rows[j] = known;
             if (known >= 0)
-                fetch(keys.v + known * keys.v_step, min(DV, FETCHED)); /* while the scores are made */
+                fetch(keys.v + known * keys.v_step, min(DV, FETCHED)); /* while the scores are computed */
         }
 #pragma unroll
         for (int j = 0; j < W; j++) {
@@ -106,7 +105,7 @@ TFM_KERNEL void attention_cpu_decode(TFM_TENSOR(float, y), TFM_TENSOR(float, lse
                 continue;
 #if SCORE_MOD
             if (((const float *)&z)[j] == -INFINITY)
-                continue; /* hidden by the mask: a value of NaN must not touch it */
+                continue; /* hidden by the mask: a NaN value must not contribute */
 #endif
             __global const kv_type *vp = keys.v + rows[j] * keys.v_step;
             UNROLL_VECTORS

@@ -1,12 +1,11 @@
-/* The scores of attention, (B, H, T, S), at one of its stages (enum tfm_attention_stage; the softmax is an op by
- * itself):
+/* Attention scores (B, H, T, S) at one of their stages (enum tfm_attention_stage; the softmax is a separate op):
  *
- *     1 product  z = scale q_t . k_s                    -inf where no such key exists
+ *     1 product  z = scale q_t . k_s                    -inf if no such key exists
  *     2 capped   cap tanh(z / cap)                      z itself if cap is 0
- *     3 masked   + mask                                 -inf where t does not see s
+ *     3 masked   + mask                                 -inf if t does not see s
  *
- * Parameters and letters are explained in attention_common.cl. Layout: a work-group takes a row of S scores, in which
- * an item takes a key at a time; on CPU-style devices one item takes them all. */
+ * attention_common.cl defines parameters and letters. Layout: a work-group takes a row of S scores, an item one key at
+ * a time; on CPU-style devices one item takes them all. */
 #include "attention_common.cl"
 #if TFM_WIDTH > 1
 #include "attention_vectors.cl"
@@ -52,7 +51,7 @@ TFM_KERNEL void attention_scores(TFM_TENSOR(float, scores), const long stage, co
             z = scale * dot_product(query, keys.k + row * keys.k_step);
         if (row >= 0 && cap > 0.0f && stage >= 2)
             z = cap * tanh(z / cap);
-        if (stage >= 3) { /* what is hidden is so whatever the key is, NaN included */
+        if (stage >= 3) { /* a hidden score is -inf even if the key has NaN */
             const int seen = s >= first && s < end;
             const float m = layout.mask_kind != 0 && seen ? mask_at(shape, masks, s) : 0.0f;
             z = seen && m != -INFINITY ? z + m : -INFINITY;

@@ -1,13 +1,12 @@
-/* Attention where work-items run side by side and a head has many queries, by tiles: formulas and letters are those of
- * attention.cl, parameters those of attention_common.cl. A work-group has QUERIES queries of one (b, head), goes over
- * the keys that one of them sees, KEYS at a time, and keeps the sums in registers. The grid is of tiles, heads and
- * sequences, from first_tile, first_head and first_b on: long launches are split.
+/* Tiled attention on GPU-style devices, for heads with many queries; formulas and letters as in attention.cl,
+ * parameters as in attention_common.cl. A work-group has QUERIES queries of one (b, head), loops over the visible keys,
+ * KEYS at a time, and keeps the sums in registers. The grid is of tiles, heads and sequences, from first_tile,
+ * first_head and first_b on, because long launches are split.
  *
- * Where PAGED, keys and values are rows of a log, which a table names: for each tile of keys the work-group looks their
- * rows up once, and finds them in local memory when it stages keys, masks scores and stages values.
+ * PAGED: keys and values are rows of a KV cache named by kv_indices. For each tile of keys the work-group looks the
+ * rows up once, and keeps them in local memory for staging keys, masking scores and staging values.
  *
- * With SPLIT several work-groups share the keys of a tile's queries, as those of attention.cl do: the grid is of tiles
- * and their spans, and attention_combine puts the spans together. */
+ * SPLIT is split-KV as in attention.cl: the grid is of tiles and their spans, and attention_combine adds the spans. */
 #include "attention_common.cl"
 #include "attention_tiles.cl"
 
@@ -16,11 +15,11 @@
 #endif
 #define KEY4 (DK / 4)
 #define VALUE4 (DV / 4)
-#define SUMS OWN_COLUMNS(QUERIES, VALUE4) /* of each of an item's queries: the same as in tile_qk */
+#define SUMS OWN_COLUMNS(QUERIES, VALUE4) /* of each of an item's queries, as in tile_qk */
 #define HIDDEN (-0.0f)
-#define COLUMN (KEY_ITEMS * WEIGHTS_STEP * 4) /* in local memory, from one key of an item to its next */
-/* From one query's items to the next's in what is exchanged, so that rows that are read together are not in one bank;
- * and from one set to the next. */
+#define COLUMN (KEY_ITEMS * WEIGHTS_STEP * 4) /* local-memory stride between an item's keys */
+/* Strides of the exchange buffer between the items of one query and the next, padded against bank conflicts, and
+ * between sets. */
 #define EXCHANGE_STEP (KEY_ITEMS + 4 * WOVEN)
 #define EXCHANGE (SET_BLOCKS * EXCHANGE_STEP)
 #if DROPOUT
@@ -29,11 +28,11 @@
 #define DROP(r) 0
 #endif
 
-/* Soft caps and masks of all scores at a time take more registers than Intel's GPUs have left: products wait in local
- * memory for their turn. Eight rows are for devices with more. */
+/* Soft caps and masks for all scores at once exceed the registers of Intel GPUs: there dot products wait in local
+ * memory. Eight rows are for devices with more registers. */
 #define IN_TURN (SCORE_MOD && ROWS == 4)
 
-/* Where the table is read. */
+/* Rows from kv_indices. */
 #if PAGED
 #define PLACES places
 #define PLACES_FROM(i) (places + (i))
@@ -44,9 +43,9 @@
 #define EXISTS(place) 1
 #endif
 
-/* The item's z, products of queries from t and keys from s on, become scores times log2(e), -inf where a key is not
- * seen, and go to local memory, key j of the item `column` after the one before. `best` is each query's
- * maximum; `places` that of the item's first key. */
+/* Turns the item's z (queries from t and keys from s on) into scores times log2(e), -inf if invisible, and stores them
+ * in local memory with stride `column` between keys. `best`: each query's maximum; `places`: row of the item's first
+ * key. */
 INLINED void tile_scores(float *best, __local float *to, const int column, const float *z, const attention_shape shape,
                          const kv_view keys, __local const int *places, const long mask, const int t, const int s,
                          const float scale, const float cap) {
@@ -72,7 +71,7 @@ INLINED void tile_scores(float *best, __local float *to, const int column, const
             __local float *at = to + j * column + ROW_STEP(r, QUERIES);
             const float product = IN_TURN ? *at : z[4 * r + j];
             const int target = t + ROW_STEP(r, QUERIES), seen = exists & is_visible(shape, keys, target, key);
-            const float score = /* where a mask has no such element, the first is read */
+            const float score = /* beyond the mask, the first element is read and ignored */
                 key_scored(shape, product * scale, cap, seen ? mask + target * shape.mask_t : 0, seen ? key : 0);
             *at = seen ? score : -INFINITY;
             best[r] = seen ? fmax(best[r], score) : best[r];
@@ -80,8 +79,8 @@ INLINED void tile_scores(float *best, __local float *to, const int column, const
     }
 }
 
-/* A number of each query, of all items that share queries with this one: set i of the item number n of them is at
- * [i * EXCHANGE + n] from this pointer on, n < KEY_ITEMS. */
+/* A value per query from all items that share queries with this one: set i of item n is at [i * EXCHANGE + n] from this
+ * pointer, n < KEY_ITEMS. */
 INLINED __local const float4 *exchange(__local float4 *stage, const int lane, const float *own) {
     __local float4 *row = stage + QUERY_LANE(lane) * EXCHANGE_STEP;
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -92,14 +91,14 @@ INLINED __local const float4 *exchange(__local float4 *stage, const int lane, co
     return row;
 }
 
-/* The same of one set, to the numbers from `to` on. */
+/* The same for one set, to the values from `to` on. */
 #define SPREAD(to, from)                                                                                               \
     (to)[0] = (from).x;                                                                                                \
     (to)[1] = (from).y;                                                                                                \
     (to)[2] = (from).z;                                                                                                \
     (to)[3] = (from).w;
 
-/* Each query's maximum over the keys of all items, of those of each item's own. */
+/* Each query's maximum over the keys of all items, from the items' own maxima. */
 INLINED void share_maxima(float *best, __local float4 *stage, const int lane) {
     __local const float4 *others = exchange(stage, lane, best);
 #pragma unroll
@@ -112,7 +111,7 @@ INLINED void share_maxima(float *best, __local float4 *stage, const int lane) {
     }
 }
 
-/* The same of sums. */
+/* The same for sums. */
 INLINED void share_totals(float *whole, const float *total, __local float4 *stage, const int lane) {
     __local const float4 *others = exchange(stage, lane, total);
 #pragma unroll
@@ -125,8 +124,8 @@ INLINED void share_totals(float *whole, const float *total, __local float4 *stag
     }
 }
 
-/* Online softmax: what was summed under older maxima is scaled down to the new ones, which `reached` has of the tile;
- * base is the maximum, or 0 where no key has been seen. */
+/* Online softmax: rescales the sums from older maxima to the new ones; `reached` has those of the tile. base is the
+ * maximum, or 0 if no key was visible so far. */
 INLINED void softmax_update(float *base, float *maximum, float *total, float4 *sum, const float *reached) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
@@ -141,8 +140,8 @@ INLINED void softmax_update(float *base, float *maximum, float *total, float4 *s
     }
 }
 
-/* The item's scores become weights, in place, and are added to total; of dropout's numbers its first is of `block` and
- * key s. */
+/* Turns the item's scores into weights in place, and adds them to total. `block` and key s: its first random numbers
+ * for dropout. */
 INLINED void weigh_tile(__local float *weight, float *total, const float *base, const tfm_dropout_rng drops,
                         const long block, const int s) {
     LOOP
@@ -170,7 +169,7 @@ INLINED void weigh_tile(__local float *weight, float *total, const float *base, 
     }
 }
 
-/* One row of results, divided by its sum of weights; with SPLIT as it is. */
+/* One output row, divided by its sum of weights; unnormalised with SPLIT. */
 INLINED void store_row(__global float *to, const float4 *sum, const float whole, const int lane,
                        const float dropout_scale) {
     const float inverse = SPLIT ? 1.0f : whole == 0.0f ? 0.0f : KEPT(1.0f / whole);
@@ -190,8 +189,8 @@ INLINED void store_row(__global float *to, const float4 *sum, const float whole,
 #define DROP_BLOCK 0
 #endif
 
-/* y (spans, rows, DV) gets the sums, and lse (spans, rows, 2) the maximum that they are under and the sum of the
- * weights. A span has `span` keys, the last one all that are left. */
+/* y (spans, rows, DV) gets the unnormalised sums, and lse (spans, rows, 2) their maximum and the sum of the weights. A
+ * span has `span` keys, the last one the rest. */
 #if SPLIT
 #define SPLIT_PARAMETERS const long num_splits, const long split_size, const long query_rows,
 #else
@@ -212,12 +211,12 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, lse), co
 #endif
     __local int fixed[3];
     attention_shape shape = ATTENTION_SHAPE;
-    shape.pool = PAGED ? max(layout.pool, 0L) : -1; /* so compilers know which */
+    shape.pool = PAGED ? max(layout.pool, 0L) : -1; /* a compile-time constant */
     const int h = (int)first_head + (int)get_group_id(1), kv_head = h / (int)group;
     const int index = h % (int)group * (int)layout.targets;
     const long b = first_b + get_group_id(2);
     kv_view keys = keys_at(shape, b, kv_head);
-    if (PAGED && layout.pool == 0) /* no row is there to be read */
+    if (PAGED && layout.pool == 0) /* no row can be read */
         keys.visible = 0;
 #if SPLIT
     const int turn = (int)first_tile + (int)get_group_id(0), tile = turn / (int)num_splits,
@@ -256,13 +255,13 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, lse), co
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 #if Q_RESIDENT
-    if (s_first < s_end) /* of queries that see no key, there may be none */
+    if (s_first < s_end) /* with queries that see no key there may be no keys */
         stage_rows(LANE(fixed), kept, WHOLE_STEP(KEY4), queries, t, QUERIES, 0, WHOLE_OF(KEY4), KEY4);
 #endif
     for (int s = s_first; s < s_end; s += KEYS) {
         float z[4 * ROWS], reached[ROWS], base[ROWS];
 #if PAGED
-        /* Read after the next barrier, and no more once the tile before has passed its last. */
+        /* Read after the next barrier, and no longer once the previous tile has passed its last. */
         for (int i = LANE(fixed); i < KEYS; i += TFM_GROUP)
             places[i] = s + i < keys.visible ? key_row(keys, s + i) : -1;
 #endif

@@ -1,14 +1,12 @@
-/* Tiles of attention, for devices whose work-items run side by side: QUERIES queries of one head by KEYS keys, of which
- * an item has ROWS by 4. What two items or more need of q, k and v comes through local memory, read from global memory
- * by neighbours side by side; whatever an item sums up stays in its registers, so that every private array is indexed
- * by constants once loops are unrolled. This text is included after attention_common.cl.
+/* Attention tiles for GPU-style devices: QUERIES queries of one head by KEYS keys, ROWS by 4 for each item. Elements of
+ * q, k and v needed by several items go through local memory with coalesced loads; an item's sums stay in its
+ * registers, so every private array is indexed by constants once loops are unrolled. Included after
+ * attention_common.cl.
  *
- * The host gives ROWS, 4 or 8, and QUERIES and KEYS, powers of two of which the product is 4 ROWS TFM_GROUP. More rows
- * take more registers, and read less of local memory for each product. Q_RESIDENT says that local memory holds all
- * columns of the queries; ITEMS, of how many items a work-group is where it is not of TFM_GROUP; and PAGED, that a
- * table says in which row a key is. Heads' widths are multiples of 4. All functions with barriers must be met by all
- * items of a work-group.
- */
+ * Build options: ROWS, 4 or 8, and QUERIES and KEYS, powers of two with a product of 4 ROWS TFM_GROUP. More rows take
+ * more registers and less local-memory bandwidth per multiplication. Q_RESIDENT: local memory holds all columns of the
+ * queries; ITEMS: items of a work-group if not TFM_GROUP; PAGED: kv_indices has the rows of keys. Head widths are
+ * multiples of 4. All items of a work-group must call functions with barriers. */
 #ifdef ITEMS
 #undef TFM_GROUP
 #define TFM_GROUP ITEMS
@@ -26,27 +24,26 @@
 #define PAGED 0
 #endif
 
-/* Inlined for certain: where these stayed calls, PoCL 3.1 would lose their barriers. */
+/* Force-inlined: as function calls, PoCL 3.1 would lose their barriers. */
 #define INLINED static inline __attribute__((always_inline))
 #define UNROLL _Pragma("unroll")
-#define LOOP _Pragma("nounroll") /* sums fill the registers: loads of later steps would have no room */
+#define LOOP _Pragma("nounroll") /* registers are full of sums: no prefetching of later steps */
 
-/* An item's rows are SETS sets of four neighbours; the next set is a half of all rows further, so that items side by
- * side read rows that are not in one bank. ROW_STEP is from its first row to row r, of `all` that a tile has. */
+/* An item's rows are SETS sets of four neighbours, and the next set is half of all rows further, against bank
+ * conflicts. ROW_STEP is from its first row to row r, of `all` rows of a tile. */
 #define SETS (ROWS / 4)
 #define ROW_STEP(r, all) ((r) / 4 * ((all) / SETS) + (r) % 4)
-#define SET_BLOCKS (QUERIES / ROWS) /* of four queries, from one set to the next */
+#define SET_BLOCKS (QUERIES / ROWS) /* in groups of four queries, from one set to the next */
 
-/* Items along the keys of a tile. The first set of an item's queries begins at 4 QUERY_LANE; those of a set share a
- * block of dropout's numbers. Its keys are every KEY_ITEMS-th from KEY_LANE on, so that neighbours read rows that are
- * not in one bank. */
+/* Items along the keys of a tile. The first set of an item's queries begins at 4 QUERY_LANE; a set shares a Philox
+ * block for dropout. Its keys are every KEY_ITEMS-th from KEY_LANE on, against bank conflicts. */
 #define KEY_ITEMS (KEYS / 4)
 #define KEY_LANE(lane) ACROSS(lane, KEY_ITEMS)
 #define QUERY_LANE(lane) DOWN(lane, KEY_ITEMS)
 
-/* Where item number `lane` is in rows of `items`. If WOVEN, neighbours are in two rows by turns. NVIDIA's local memory
- * brings vectors to half a warp at a time where each item reads what the next or the next but one reads, else to a
- * quarter. So woven, the next has the same keys, and the next but one the same queries. */
+/* Position of item `lane` in rows of `items`. WOVEN alternates neighbours between two rows. NVIDIA's local memory
+ * serves vectors to half a warp at a time if each item reads the same as the next or the next but one, else to a
+ * quarter. Woven, the next item has the same keys, and the next but one the same queries. */
 #if WOVEN
 #define ACROSS(lane, items) ((lane) / 2 % (items))
 #define DOWN(lane, items) ((lane) / (2 * (items)) * 2 + (lane) % 2)
@@ -54,56 +51,56 @@
 #define ACROSS(lane, items) ((lane) % (items))
 #define DOWN(lane, items) ((lane) / (items))
 #endif
-/* In fours, from one key's weights of all queries to the next's: what items side by side write is not in one bank. */
+/* Stride in groups of four between the keys' rows of weights, padded against bank conflicts. */
 #define WEIGHTS_STEP (QUERIES / 4 + 1 + WOVEN)
 
-/* Columns of both that are in local memory at a time, in fours, and the room for them. A row is an odd number of fours
- * from the next, which spreads rows over the banks. */
+/* Columns of both operands staged at a time, in groups of four, and their storage. The row stride is an odd number of
+ * groups, which spreads rows over the banks. */
 #define STAGED (Q_RESIDENT ? KEYS : QUERIES + KEYS)
 #define MAX_COLUMNS (STAGED > 96 ? 4 : 8)
 #define COLUMNS_OF(width4) ((width4) % 8 ? 4 : MAX_COLUMNS)
 #define STAGE (STAGED * (MAX_COLUMNS + 1))
-/* All columns of resident queries, zeros after the last, and from one query to the next. */
+/* All columns of resident queries, zero-padded, and the stride between queries. */
 #define WHOLE_OF(width4) (((width4) + 3) / 4 * 4)
 #define WHOLE_STEP(width4) (WHOLE_OF(width4) + 1)
 
-/* The number of an item, a place of the work-group, and nothing, out of local memory, where item 0 has written 0 and
- * the place before a barrier. Otherwise compilers keep in registers, over all loops, whatever follows from the first
- * two, such as addresses; and registers are full of sums. */
+/* The item's number, a work-group value, and zero, read back from local memory, where item 0 has written them before a
+ * barrier. Otherwise compilers keep values derived from the first two, such as addresses, in registers across all
+ * loops; and registers are full of sums. */
 #define LANE(fixed) (((int)get_local_id(0) + (fixed)[0]) & (TFM_GROUP - 1))
 #define PLACE(fixed) ((fixed)[1])
 #define NONE(fixed) ((uint)(fixed)[0])
 
-/* 2^x, x <= 0, in few registers: the prelude says how. */
+/* 2^x, x <= 0, with few registers: see the prelude. */
 INLINED float tile_exp2(const float x) {
     TFM_EXP_BODY(float, , x + TFM_ROUND_MAGIC, x - n)
     return x < -126.0f ? 0.0f : p;
 }
 
-/* Rows before the first are only where a block of dropout's numbers begins there. */
+/* Rows before the first exist only if a Philox block begins there. */
 #if DROPOUT
 #define LOW(x, low) max(x, low)
 #else
 #define LOW(x, low) (x)
 #endif
 
-/* Rows of a tensor: row i begins at `from` + i `step`, and those outside low <= i < high, of which there is one at
- * least, are read as the nearest of those. Whatever sums them up has weights of 0 for them. Where there are `places`,
- * row i is at from + places[i] step, or none if that is negative, for which the first of all is read. */
+/* Rows of a tensor: row i begins at `from` + i `step`. Rows outside low <= i < high (at least one) are clamped to the
+ * nearest of those; their weights are 0. With `places`, row i is at from + places[i] step, or, if that is negative, the
+ * first row. */
 typedef struct tile_rows {
     __global const void *from;
-    uint step; /* bytes; of all rows together they fit as well */
+    uint step; /* in bytes; all rows together fit too */
     int low, high;
-    int asking;                /* numbers are q's, which need not be of the keys' dtype */
-    __local const int *places; /* NULL: each row is where its number says */
+    int asking;                /* elements are q's, whose dtype may differ from the keys' */
+    __local const int *places; /* NULL: row i is at index i */
 } tile_rows;
 
-/* Whether the rows have places: no compiler need find out that there is no table. */
+/* Whether rows have places: a compile-time constant. */
 #define PLACED(rows) (PAGED && (rows).places != 0)
 
-/* Columns column .. column + columns - 1, in fours, of rows first .. first + count - 1; columns from width4 on are
- * zeros. Loads are unconditional, so that many are under way at a time. What comes back is 0, or NaN where the item has
- * read a number that is not finite. */
+/* Stages columns column .. column + columns - 1, in groups of four, of rows first .. first + count - 1; columns from
+ * width4 on are zeros. Loads are unconditional, so many are in flight. Returns 0, or NaN if the item has read a
+ * non-finite number. */
 INLINED float stage_rows(const int lane, __local float4 *to, const int stride, const tile_rows rows, const int first,
                          const int count, const int column, const int columns, const int width4) {
     const int fours = count * columns;
@@ -126,15 +123,15 @@ INLINED float stage_rows(const int lane, __local float4 *to, const int stride, c
     return strange.x + strange.y + strange.z + strange.w;
 }
 
-/* In the order of columns, whatever the tile. */
+/* In the order of columns, independent of the tile. */
 #define DOT4(sum, a, b)                                                                                                \
     sum = tfm_fma((a).x, (b).x, sum);                                                                                  \
     sum = tfm_fma((a).y, (b).y, sum);                                                                                  \
     sum = tfm_fma((a).z, (b).z, sum);                                                                                  \
     sum = tfm_fma((a).w, (b).w, sum);
 
-/* sum[4 r + j] = the product of the item's query r from t on and its key j from s on. Queries are `kept` in local
- * memory if Q_RESIDENT; else they are read. */
+/* sum[4 r + j] = dot product of the item's query r from t on and its key j from s on. Queries are in local memory
+ * (`kept`) if Q_RESIDENT; else they are loaded. */
 INLINED void tile_qk(__local const int *fixed, float *sum, __local float4 *stage, __local const float4 *kept,
                      const tile_rows queries, const int t, const tile_rows keys, const int s, const int width4) {
     const int columns = COLUMNS_OF(width4), stride = columns + 1, step = Q_RESIDENT ? WHOLE_STEP(width4) : stride;
@@ -143,7 +140,7 @@ INLINED void tile_qk(__local const int *fixed, float *sum, __local float4 *stage
         sum[i] = 0.0f;
     LOOP
     for (int column = 0; column < width4; column += columns) {
-        barrier(CLK_LOCAL_MEM_FENCE); /* what was there has been read */
+        barrier(CLK_LOCAL_MEM_FENCE); /* earlier contents have been read */
         if (!Q_RESIDENT)
             stage_rows(LANE(fixed), stage, stride, queries, t, QUERIES, column, columns, width4);
         stage_rows(LANE(fixed), stage + (STAGED - KEYS) * stride, stride, keys, s, KEYS, column, columns, width4);
@@ -169,9 +166,9 @@ INLINED void tile_qk(__local const int *fixed, float *sum, __local float4 *stage
     }
 }
 
-/* Sums that a work-group has of `owned` rows by width4 columns in fours: an item's are ROWS rows, the first set of them
- * from 4 OWN_ROW on, by every OWN_ITEMS-th column from OWN_COLUMN on, OWN_COLUMNS of them. Columns after the last are
- * the last again. */
+/* Accumulators of a work-group for `owned` rows by width4 columns in groups of four: an item has ROWS rows, the first
+ * set from 4 OWN_ROW on, by OWN_COLUMNS columns, every OWN_ITEMS-th from OWN_COLUMN on. Columns beyond the last are
+ * copies of the last. */
 #define OWN_ITEMS(owned) (ROWS * TFM_GROUP / (owned))
 #define OWN_ROW(lane, owned) DOWN(lane, OWN_ITEMS(owned))
 #define OWN_COLUMN(lane, owned) ACROSS(lane, OWN_ITEMS(owned))
@@ -185,8 +182,8 @@ INLINED void tile_qk(__local const int *fixed, float *sum, __local float4 *stage
      : (count) / 8 * (width4) <= STAGE ? (count) / 8                                                                   \
                                        : (count) / 16)
 
-/* One row of weights, of which the item's first set begins at `own`, with one of what is staged. Where `guarded`,
- * weights of -0 are of what is not seen, and must not touch the sums even where that is NaN. */
+/* One row of weights, with the item's first set at `own`, times one staged row. If `guarded`, weights of -0 mark
+ * invisible keys, which must not contribute even NaN. */
 INLINED void row_accumulate(const int lane, float4 *sum, __local const float4 *own, __local const float4 *row,
                             const int owned, const int width4, const int guarded) {
     const int columns = OWN_COLUMNS(owned, width4);
@@ -211,11 +208,10 @@ INLINED void row_accumulate(const int lane, float4 *sum, __local const float4 *o
     }
 }
 
-/* sum += the products of weights, of which row i, a weights_step from the one before, has those of owned rows, with
- * rows first .. first + count - 1. The weights may be written just before, and may be overwritten after the next
- * barrier. Where weights are `marked`, -0 is of what is not seen, and fixed[2] goes from 0 to the rows of a piece once
- * one was strange: then each is looked at. It is their number and no flag, since a compiler that knew that one of two
- * loops runs gave each its own sums. */
+/* sum += weights (rows weights_step apart, of the owned rows) times rows first .. first + count - 1. The weights may be
+ * written just before, and overwritten after the next barrier. If `marked`, -0 marks invisible keys, and fixed[2] goes
+ * from 0 to the rows of a chunk once a non-finite value was read: then each weight is checked. It is a count instead of
+ * a flag, because a compiler that knew that one of two loops runs would give each its own accumulators. */
 INLINED void tile_accumulate(__local int *fixed, float4 *sum, __local float4 *stage, __local const float4 *weights,
                              const int weights_step, const int owned, const tile_rows rows, const int first,
                              const int count, const int width4, const int marked) {
@@ -229,9 +225,9 @@ INLINED void tile_accumulate(__local int *fixed, float4 *sum, __local float4 *st
         barrier(CLK_LOCAL_MEM_FENCE);
         const int lane = LANE(fixed);
         __local const float4 *own = weights + begin * weights_step + OWN_ROW(lane, owned);
-        const int plain = piece - (marked ? fixed[2] : 0); /* rows whose weights need no look */
+        const int plain = piece - (marked ? fixed[2] : 0); /* rows whose weights need no check */
         LOOP
-        for (int i = 0; i < plain; i += SETS) { /* a piece has an even number of rows */
+        for (int i = 0; i < plain; i += SETS) { /* a chunk has an even number of rows */
 #pragma unroll
             for (int n = 0; n < SETS; n++)
                 row_accumulate(lane, sum, own + (i + n) * weights_step, stage + (i + n) * width4, owned, width4, 0);
@@ -242,15 +238,15 @@ INLINED void tile_accumulate(__local int *fixed, float4 *sum, __local float4 *st
     }
 }
 
-/* Queries that must be in one item, which have one block of dropout's numbers: tiles begin at multiples of that, and so
- * up to three queries before the first of a head. */
+/* Queries that must be in one item because they share a Philox block: tiles begin at multiples of that, up to three
+ * queries before the first of a head. */
 #if DROPOUT
 #define TOGETHER 4
 #else
 #define TOGETHER 1
 #endif
 
-/* Keys and values of a (b, key head); of a tile's keys alone where these have places. */
+/* Keys and values of a (b, key head); of one tile's keys only if they have places. */
 #define BYTES(n) ((uint)(n) * (uint)sizeof(kv_type))
 INLINED tile_rows keys_of(const kv_view keys, __local const int *places) {
     return (tile_rows){keys.k, BYTES(keys.k_step), 0, keys.visible, 0, places};
@@ -260,7 +256,7 @@ INLINED tile_rows values_of(const kv_view keys, __local const int *places) {
     return (tile_rows){keys.v, BYTES(keys.v_step), 0, keys.visible, 0, places};
 }
 
-/* Whether a query of this head, which exists or not, sees a key. */
+/* Whether a query of this head, existing or not, sees a key. */
 INLINED int is_visible(const attention_shape a, const kv_view keys, const int t, const int s) {
     const int exists = ((TOGETHER == 1) | (t >= 0)) & (t < (int)a.targets) & (s < keys.visible);
     return exists & (s >= t + keys.from) & (s < t + keys.to);

@@ -1,19 +1,19 @@
-/* What attention's kernels for CPU-style devices share: vectors of TFM_WIDTH numbers from memory, and what becomes of
- * scores. This text is included after attention_common.cl. */
+/* Shared by attention's kernels for CPU-style devices: vector loads of TFM_WIDTH elements, and score post-processing.
+ * Included after attention_common.cl. */
 
 #define W TFM_WIDTH
 #define KEY_VECTORS ((DK + W - 1) / W)
 #define VALUE_VECTORS ((DV + W - 1) / W)
-/* Sums of one query stay in registers only where the loops over them are unrolled early. */
+/* A query's sums stay in registers only if the loops over them are unrolled early. */
 #if KEY_VECTORS <= 8 && VALUE_VECTORS <= 8
 #define UNROLL_VECTORS _Pragma("unroll")
 #else
 #define UNROLL_VECTORS
 #endif
 
-/* ---- Vectors from memory ---- */
+/* ---- Vector loads ---- */
 
-/* A vector at any number. vload, which says the same, goes through memory in pieces of two or four. */
+/* A vector at any alignment. The equivalent vload goes through memory in pieces of two or four. */
 #if KV_DTYPE == 0
 typedef struct __attribute__((packed)) unaligned_numbers {
     tfm_vec all;
@@ -33,8 +33,8 @@ static inline tfm_vec load(__global const kv_type *p) {
 #if KV_DTYPE == 0
     return from.all;
 #elif KV_DTYPE == 1
-    /* Exponent and fraction moved to a float's place are the number times 2^-112, denormals too; the exponent of
-     * infinity and NaN is that of a float again. vload_half takes the lanes one by one. */
+    /* Exponent and fraction shifted to their place in a float give the number times 2^-112, denormals too; infinity and
+     * NaN get a float's exponent back. vload_half converts lane by lane. */
     const words u = to_words(from.all), size = (u & 0x7fffu) << 13;
     const words finite = as_words(as_floats(size) * 0x1p112f);
     return as_floats(select(finite, size | 0x7f800000u, size >= 0x7c00u << 13) | (u & 0x8000u) << 16);
@@ -43,7 +43,7 @@ static inline tfm_vec load(__global const kv_type *p) {
 #endif
 }
 
-/* Asks for `count` numbers from p on to be brought nearer. */
+/* Prefetches `count` elements from p on. */
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_prefetch)
 #define FETCH(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
@@ -56,8 +56,8 @@ static inline void fetch(__global const kv_type *p, const int count) {
 #endif
 }
 
-/* Keys and values of a long text are in no cache when their turn comes, and lie too far apart for what processors fetch
- * unasked. So part `part` of `parts` of keys s .. end - 1 is asked for while queries meet the tile before. */
+/* Keys and values of long texts are not cached when needed, and too far apart for hardware prefetching. So part `part`
+ * of `parts` of keys s .. end - 1 is prefetched while the previous tile is processed. */
 static inline void fetch_ahead(const kv_view keys, const int s, const int end, const int part, const int parts) {
     for (int j = s + part; j < end; j += parts) {
         const int row = max(key_row(keys, j), 0);
@@ -66,7 +66,7 @@ static inline void fetch_ahead(const kv_view keys, const int s, const int end, c
     }
 }
 
-/* The first `count` < W numbers at p, then zeros: nothing is read after them. */
+/* The first `count` < W elements at p, then zeros: nothing is read beyond them. */
 static inline tfm_vec load_some(__global const kv_type *p, const int count) {
     float part[W];
 #pragma unroll
@@ -123,8 +123,8 @@ static inline void store_key(tfm_vec value, __global float *p, const int vector)
     }
 }
 
-/* t[i] lane j becomes t[j] lane i: each stage rotates the bits of (i, j) by one, log2 W swap i and j. By
- * halves first: the compiler would fetch the even lanes of a vector in memory one by one. */
+/* Transposes: t[i] lane j becomes t[j] lane i. Each stage rotates the bits of (i, j) by one, log2 W stages swap i and
+ * j. By halves first: the compiler would load the even lanes of a vector in memory one by one. */
 static inline void transpose(tfm_vec *t) {
 #pragma unroll
     for (int stage = W; stage > 1; stage /= 2) {
@@ -144,7 +144,7 @@ static inline void transpose(tfm_vec *t) {
 
 /* ---- Scores ---- */
 
-/* The larger of a and b; a where either is NaN. */
+/* The larger of a and b; a if either is NaN. */
 static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
     return select(a, b, b > a);
 }
@@ -152,8 +152,8 @@ static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
 /* x + 1.5 * 2^23 has round(x) in its low bits: rint() and a conversion are many instructions on some CPUs. */
 #define ROUNDER 12582912.0f
 
-/* 2^x for x <= 0: 2^n by the exponent, n = round x, times the minimax polynomial of 2^f, |f| <= 1/2 (relative
- * error 1.8e-7 with 2^0 = 1). Below -126 denormal or 0, 0 at -inf. NaN stays. */
+/* 2^x for x <= 0: 2^n by the exponent, n = round x, times the minimax polynomial of 2^f, |f| <= 1/2 (relative error
+ * 1.8e-7 with 2^0 = 1). Below -126 denormal or 0, 0 at -inf. NaN stays. */
 static inline tfm_vec exp2_down(tfm_vec x) {
     const tfm_vec c = larger(x, (tfm_vec)(-127.0f)), t = c + ROUNDER, f = c - (t - ROUNDER);
     tfm_vec p = tfm_fma(f, (tfm_vec)(1.3337413716e-03f), (tfm_vec)(9.6681666653e-03f));
@@ -165,7 +165,7 @@ static inline tfm_vec exp2_down(tfm_vec x) {
 }
 
 #if DROPOUT
-/* The numbers of a block of queries with keys s .. s + W - 1: a vector for each of its four. */
+/* The random numbers of a block of queries with keys s .. s + W - 1: a vector for each of its four. */
 static inline void dropout_words_vec(tfm_uvec *numbers, const tfm_dropout_rng d, const long block, const int s) {
     tfm_uvec c0 = (uint)s, c1 = (uint)block, c2 = (uint)d.stream, c3 = (uint)(d.stream >> 32);
     for (int i = 0; i < W; i++)
@@ -183,7 +183,7 @@ typedef struct __attribute__((packed)) unaligned_bytes {
     TFM_CAT(uchar, TFM_WIDTH) all;
 } unaligned_bytes;
 
-/* W columns of a row of the mask from key s on, as they are; what lies after the last column is not looked at. */
+/* W mask columns of a row from key s on, unconverted; elements beyond the last column are not read. */
 static inline tfm_vec mask_columns(const attention_shape a, const long row, const int s) {
     if (a.mask_s == 0)
         return (tfm_vec)(mask_at(a, row, 0));
@@ -199,8 +199,8 @@ static inline tfm_vec mask_columns(const attention_shape a, const long row, cons
     return select((tfm_vec)(0.0f), (tfm_vec)(-INFINITY), shown == 0);
 }
 
-/* What becomes of W scores from key s on: the soft cap, if there is one, then the mask. z is scaled by 1/cap then, and
- * cap by log2(e); else z is. The lowest float of a mask stays one, so that a row of them is no hidden row. */
+/* Post-processes W scores from key s on: optional soft cap, then the mask. With a soft cap, z is scaled by 1/cap and
+ * cap by log2(e); else z is. The lowest float of a mask stays finite, so that a row of them is not hidden. */
 static inline tfm_vec scored(const attention_shape a, tfm_vec z, const float cap, const long row, const int s) {
     if (cap > 0.0f)
         z = cap * tanh(z);

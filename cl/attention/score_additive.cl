@@ -1,8 +1,8 @@
 /* scores[b, t, s] = sum_a v[a] tanh(q[b, t, a] + k[b, s, a]): q (B, T, A), k (B, S, A), v (A), scores (B, T, S). The
- * sums in the tanh are never in memory: (B, T, S, A) of them would be. */
+ * (B, T, S, A) arguments of tanh are never stored. */
 
-/* tanh as x P(x^2) / Q(x^2) on [-9, 9], and held beyond: a reweighted least-squares fit, relative error below 3e-8, in
- * fp32 below 4e-7. The built-in takes five times as long on PoCL. NaN stays NaN. */
+/* tanh as x P(x^2) / Q(x^2) on [-9, 9], and clamped beyond: a reweighted least-squares fit, relative error below 3e-8,
+ * in fp32 below 4e-7. The built-in takes five times as long on PoCL. NaN stays NaN. */
 #define SQUASH_BODY(T)                                                                                                 \
     const T x = fmin(fmax(v, (T)(-9.0f)), (T)(9.0f)), z = x * x;                                                       \
     T p = (T)(1.3355329e-08f);                                                                                         \
@@ -50,10 +50,10 @@ TFM_KERNEL void score_additive(TFM_TENSOR(float, scores), TFM_INPUT(float, q), T
     }
 }
 #else
-#define QUERIES 4 /* that share the reading of a key */
+#define QUERIES 4 /* that share each key load */
 #define TILE 16   /* columns at a time */
-/* Layout: one work-group for QUERIES queries and TFM_GROUP keys, a key each item. A tile of columns of the keys goes
- * through local memory, since items read theirs in different rows. */
+/* Layout: one work-group for QUERIES queries and TFM_GROUP keys, one key an item. Tiles of key columns go through local
+ * memory, for coalesced loads. */
 TFM_KERNEL void score_additive(TFM_TENSOR(float, scores), TFM_INPUT(float, q), TFM_INPUT(float, k), TFM_INPUT(float, v),
                                const long items, const long T, const long S, const long A) {
     __local float keys[TILE][TFM_GROUP + 1], queries[QUERIES][TILE], weights[TILE];
@@ -66,7 +66,7 @@ TFM_KERNEL void score_additive(TFM_TENSOR(float, scores), TFM_INPUT(float, q), T
     for (int j = 0; j < QUERIES; j++)
         sums[j] = 0.0f;
     for (long first = 0; first < A; first += TILE) {
-        barrier(CLK_LOCAL_MEM_FENCE); /* the last tile's readers are done */
+        barrier(CLK_LOCAL_MEM_FENCE); /* the previous tile has been read */
         for (long i = lane; i < TFM_GROUP * TILE; i += TFM_GROUP) {
             const long row = s + i / TILE, a = first + i % TILE;
             keys[i % TILE][i / TILE] = row < S && a < A ? TFM_AT(k)[(b * S + row) * A + a] : 0.0f;

@@ -1,5 +1,5 @@
-/* The activations of enum tfm_activation that few models have, and their slopes; the others are in prelude.cl, which
- * takes this text in. */
+/* The rarer activations of enum tfm_activation and their derivatives; prelude.cl has the others and includes this text.
+ */
 #if TFM_ACTIVATION == 5 /* quick_gelu */
 #define TFM_ACTIVATION_BODY(T, V) return v * TFM_SIGMOID(T, V, (T)(1.702f) * v);
 #elif TFM_ACTIVATION == 6 /* relu2 */
@@ -33,7 +33,7 @@
 #error "TFM_ACTIVATION is not a number of enum tfm_activation"
 #endif
 
-/* Slopes. */
+/* Derivatives. */
 #if TFM_ACTIVATION == 5
 #define TFM_ACTIVATION_GRAD_BODY(T, V)                                                                                 \
     const T x = select(v, copysign((T)(100.0f), v), fabs(v) > (T)(100.0f)); /* as for gelu's tanh form */              \

@@ -1,20 +1,20 @@
-/* Blocks of 32 x 32 sums by the tiles of a processor (AMX): 16 rows of 64 bytes each. An instruction multiplies a tile
- * of 16 rows by one of 16 columns and adds to 16 x 16 sums of 32 bits, in 16 cycles. A block is four of those, so that
- * each tile that is read serves two.
+/* Blocks of 32 x 32 accumulators by AMX tiles of 16 rows of 64 bytes. An instruction multiplies a tile of 16 rows by
+ * one of 16 columns and adds to 16 x 16 sums of 32 bits, in 16 cycles. A block is four of those, so each loaded tile is
+ * used twice.
  *
- * A compiler that does not know the instructions knows their names all the same, and never uses the registers itself.
- * The system must let the process use them: lib/dev/device/capabilities.c. */
+ * Inline assembly: compilers assemble the instructions without AMX support enabled, and then never use the registers
+ * themselves. The system must permit their use: lib/dev/device/capabilities.c. */
 
-/* All eight tiles have 16 rows of 64 bytes; the first byte says that there are tiles. */
+/* All eight tiles have 16 rows of 64 bytes; the first byte selects palette 1. */
 #define AMX_CONFIGURE()                                                                                                \
     const uint16 shape_ = {1, 0, 0, 0, 0x400040,   0x400040,   0x400040, 0x400040,                                     \
                            0, 0, 0, 0, 0x10101010, 0x10101010, 0,        0};                                           \
     __asm__ volatile("ldtilecfg (%0)" : : "r"(&shape_) : "memory")
 #define AMX_RELEASE() __asm__ volatile("tilerelease")
 
-/* NAME: sums (32, 32) += a b, or = where it `begins`, with the sums' upper half alone where `rows` are 16 or fewer. a:
- * rows of 64 bytes a step, which lie a_row bytes apart. b: 16 lines of 128 bytes a step, of which each has four bytes
- * for each of 32 columns. */
+/* NAME: sums (32, 32) += a b, or = if it `begins`; only the upper half of the sums if `rows` are 16 or fewer. a: rows
+ * of 64 bytes a step, a_row bytes apart. b: 16 lines of 128 bytes a step, each with four bytes for each of 32 columns.
+ */
 #define DEFINE_AMX_MATMUL(NAME, INSTRUCTION, SUM, A_SPACE, A, B_SPACE, B)                                              \
     static inline void NAME(SUM *sums, A_SPACE const A *a_, const long a_row, B_SPACE const B *b_, const int steps,    \
                             const int rows, const int begins) {                                                        \

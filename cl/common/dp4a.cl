@@ -1,10 +1,10 @@
-/* Bytes by work-groups: words of four neighbours along K, how they are read, made of floats, and multiplied.
+/* int8 GEMM helpers of GPU-style devices: loads of packed int8 (four neighbours along K in a word), quantization, and
+ * four-way dot products.
  *
- * The host says by LOAD_WIDTH how they lie: 16 where every row of bytes begins at a multiple of 16, has a multiple of
- * 16, and rows of floats begin at a multiple of four, so that vectors are read; 1 where they are read one by one. DP4A,
- * a number of enum tfm__dp4a, is the device's instruction that multiplies two words of four bytes and adds the products
- * up. It is used where TFM_HAS_DP4A is defined, else plain OpenCL C: sums are of whole numbers, so all come to the
- * same. int8_common.cl comes before. */
+ * Build options: LOAD_WIDTH, 16 if every int8 row is aligned to 16 bytes and has a multiple of 16, and fp32 rows are
+ * aligned to four elements, so that vectors are loaded; else 1. DP4A, a number of enum tfm__dp4a, selects the device's
+ * dot-product instruction, used if TFM_HAS_DP4A is defined; else plain OpenCL C with equal results, since sums are
+ * integers. int8_common.cl comes before. */
 #ifndef LOAD_WIDTH
 #define LOAD_WIDTH 1
 #endif
@@ -19,13 +19,13 @@
 #endif
 
 #if HAS_DP4A > 0 && HAS_DP4A < 4 && (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__))
-#error "this is not the machine that has the instruction"
+#error "this processor does not have the GPU instruction"
 #endif
 #if HAS_DP4A == 4 && !defined(TFM_HAS_INT_DOT)
 #error "the device has no cl_khr_integer_dot_product"
 #endif
 
-/* sum and the products of the four bytes of a with those of b. */
+/* sum + dot product of the four bytes of a with those of b. */
 static inline int dp4a(const int a, const int b, const int sum) {
 #if HAS_DP4A == 1 /* NVIDIA from sm_61 on: dp4a in its PTX ISA */
     int out;
@@ -48,7 +48,7 @@ static inline int dp4a_x4(const int4 a, const int4 b, const int sum) {
     return dp4a(a.w, b.w, dp4a(a.z, b.z, dp4a(a.y, b.y, dp4a(a.x, b.x, sum))));
 }
 
-/* 16 bytes, of which `left` are there; the others are zeros. */
+/* 16 bytes, `left` of them valid; the others are zeros. */
 static inline int4 load_bytes16(__global const char *from, const int left) {
 #if LOAD_WIDTH == 16
     return left > 0 ? *(__global const int4 *)from : (int4)(0);
@@ -65,7 +65,7 @@ static inline int4 load_bytes16(__global const char *from, const int left) {
 #endif
 }
 
-/* Four floats, of which `left` are there; the others are zeros. */
+/* Four floats, `left` of them valid; the others are zeros. */
 static inline float4 load_floats4(__global const float *from, const int left) {
 #if LOAD_WIDTH == 16
     return left > 0 ? *(__global const float4 *)from : (float4)(0.0f);
@@ -75,23 +75,22 @@ static inline float4 load_floats4(__global const float *from, const int left) {
 #endif
 }
 
-/* The bits of the largest of them, all but the sign: so what is not finite is larger than all others. */
+/* The bits of the largest absolute value: non-finite values compare as larger than all others. */
 static inline int abs_max_bits(const float4 v) {
     const int4 bits = as_int4(v) & 0x7fffffff;
     return max(max(bits.x, bits.y), max(bits.z, bits.w));
 }
 
-/* Four whole numbers. A row without an inverse may have what is not finite. */
+/* Four quantized numbers. A row without an inverse scale may have non-finite values. */
 static inline int quantize4(const float4 v, const float inverse) {
     const int4 whole = (int4)(QUANTIZE_ONE(v.x), QUANTIZE_ONE(v.y), QUANTIZE_ONE(v.z), QUANTIZE_ONE(v.w));
     return inverse != 0.0f ? as_int(convert_char4(whole)) : 0;
 }
 
-/* The largest v of each team of `team` items, a power of two, which follow each other. Inlined for certain, as
- * tfm_group_reduce is. */
+/* The largest v of each team of `team` consecutive items, a power of two. Force-inlined, as tfm_group_reduce. */
 static inline __attribute__((always_inline)) int team_max(const int v, __local int *most, const int id,
                                                           const int team) {
-    barrier(CLK_LOCAL_MEM_FENCE); /* the last one has been read */
+    barrier(CLK_LOCAL_MEM_FENCE); /* the previous value has been read */
     most[id] = v;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int half_size = team / 2; half_size > 0; half_size /= 2) {

@@ -1,14 +1,12 @@
-/* Numbers that are read as floats and lie in memory as the host says: LOAD_DTYPE is a number of enum tfm_dtype, 0 F32,
- * 1 F16, 2 BF16. Of those of 16 bits
+/* Loads as fp32 from the storage dtype LOAD_DTYPE, a number of enum tfm_dtype: 0 F32, 1 F16, 2 BF16.
  *
- *     load_t               is the type that they lie in memory as
- *     load_as_float(p)       one of them
- *     load_as_float4(p)      four, the first of which lies at a multiple of four
- *     load_as_float_vec(p)   TFM_WIDTH, from anywhere
+ *     load_t                 the storage type
+ *     load_as_float(p)       one element
+ *     load_as_float4(p)      four, aligned to four elements
+ *     load_as_float_vec(p)   TFM_WIDTH, at any alignment
  *
- * F16 needs no cl_khr_fp16: vload_half is of every device. PoCL's takes it that vectors are aligned, which nobody said,
- * so where several are read they are copied first, and CPUs with an instruction for it are given that. BF16 is the
- * upper half of a float. */
+ * F16 needs no cl_khr_fp16: every device has vload_half. PoCL's vload_half assumes aligned vectors, so several elements
+ * are copied first; CPUs with a conversion instruction use that. BF16 is the upper half of a float. */
 #ifndef LOAD_DTYPE
 #define LOAD_DTYPE 0
 #endif
@@ -42,7 +40,7 @@ typedef float load_float_bits __attribute__((vector_size(64)));
                      float16)
 #else
 static inline tfm_vec load_as_float_vec(__global const ushort *p) {
-    const TFM_CAT(ushort, TFM_WIDTH) bits = tfm_load(p); /* a vector of one's own is aligned */
+    const TFM_CAT(ushort, TFM_WIDTH) bits = tfm_load(p); /* a private vector is aligned */
     return TFM_CAT(vload_half, TFM_WIDTH)(0, (const half *)&bits);
 }
 #endif

@@ -1,16 +1,15 @@
-/* Floats that become numbers of the dtype that the host says: STORE_DTYPE is a number of enum tfm_dtype, 0 F32, 1 F16,
- * 2 BF16.
+/* Stores fp32 as the dtype STORE_DTYPE, a number of enum tfm_dtype: 0 F32, 1 F16, 2 BF16.
  *
- *     store_t                    is the type that they lie in memory as
- *     store_from_float(v, p)        writes one
- *     store_from_float_vec(v, p)    TFM_WIDTH, to anywhere
+ *     store_t                       the storage type
+ *     store_from_float(v, p)        one element
+ *     store_from_float_vec(v, p)    TFM_WIDTH, at any alignment
  *
- * Numbers are rounded to the nearest, and ties to even. F16 is written by vstore_half_rte, which every device of
- * OpenCL 1.2 has. BF16 is the upper half of a float: adding 0x7fff and the lowest bit kept rounds; a NaN is made quiet
- * instead, since the addition could carry it to infinity.
+ * Rounds to nearest, ties to even. F16 uses vstore_half_rte, part of OpenCL 1.2. BF16 is the upper half of a float:
+ * adding 0x7fff plus the lowest kept bit rounds; a NaN is made quiet instead, since the addition could carry it to
+ * infinity.
  *
- * With SATURATE a finite number that fp16 does not reach becomes the largest that it has, as where engines round
- * (mma.cl says why); infinity and NaN stay. */
+ * With SATURATE a finite number beyond fp16's range becomes its largest number, as with matrix cores (mma.cl says why);
+ * infinity and NaN stay. */
 #ifndef STORE_DTYPE
 #define STORE_DTYPE 0
 #endif
@@ -28,7 +27,7 @@ typedef ushort store_t;
 #define STORE_HALF_PTR(p) ((__global half *)(p))
 #if SATURATE
 static inline float fp16_saturate(const float v) {
-    return fabs(v) < INFINITY ? clamp(v, -65504.0f, 65504.0f) : v; /* NaN is not below infinity */
+    return fabs(v) < INFINITY ? clamp(v, -65504.0f, 65504.0f) : v; /* NaN compares false */
 }
 #if TFM_WIDTH > 1
 static inline tfm_vec fp16_saturate_vec(const tfm_vec v) {

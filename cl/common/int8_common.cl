@@ -1,13 +1,14 @@
-/* Rows of x as row_scales[i] times whole numbers of -127 to 127, for products of bytes: what all their kernels agree
- * on. */
+/* Quantized activations for int8 GEMM, shared by all its kernels: x[i] = row_scales[i] times integers of -127 to 127.
+ */
 
-/* Of a row that is made of whole numbers: elements that it is filled up to. */
+/* Quantized rows are padded to this number of elements. */
 #define K_PADDING 64
 #define PADDED_K(k) (((k) + K_PADDING - 1) / K_PADDING * K_PADDING)
 
 #define QUANTIZE_ONE(v) (as_int(tfm_fma(v, inverse, TFM_ROUND_MAGIC)) - 0x4B400000)
 
-/* The step of a row whose largest number has these bits without its sign, and what its numbers are multiplied by. */
+/* The scale of a row from the bits of its largest absolute value, and the inverse that its elements are multiplied by.
+ */
 static inline float quantization_scale(int bits, float *inverse) {
     const float largest = as_float(bits);
     const int counts = bits < 0x7f800000 && largest > 1e-30f;
@@ -16,8 +17,7 @@ static inline float quantization_scale(int bits, float *inverse) {
 }
 
 #ifdef TFM_CLASS_CPU
-/* The bits of the largest of `count` numbers, all bits but the sign: so what is not finite is larger than all others.
- */
+/* The bits of the largest absolute value of `count` numbers: non-finite values compare as larger than all others. */
 static inline int row_abs_max_bits(__global const float *x, int count) {
     tfm_ivec best = 0;
     int i = 0, most = 0;

@@ -1,23 +1,22 @@
-/* Matrix engines: one instruction by which the lanes of a wave multiply two small matrices of 16-bit numbers and add
- * the products to sums in floats, D (MMA_M, MMA_N) = A (MMA_M, MMA_K) B (MMA_K, MMA_N) + D. Each lane
- * holds a fragment of each matrix in registers: words of two numbers that are neighbours along K, the first in the low
- * half, and sums of one float. Here is, for each engine, which fragments these are, the instruction, and the same in
- * plain OpenCL C.
+/* Matrix cores: one instruction by which the lanes of a warp, wave or sub-group multiply two small matrices of 16-bit
+ * numbers and accumulate in fp32, D (MMA_M, MMA_N) = A (MMA_M, MMA_K) B (MMA_K, MMA_N) + D. Each lane holds a fragment
+ * of each matrix in registers: words of two neighbours along K, the first in the low half, and accumulators of one
+ * float. This text has the fragment layouts, the instructions, and an emulation in plain OpenCL C.
  *
- * The host says which by MMA_KIND, a number of enum tfm__mma, and of which numbers by MMA_DTYPE, one of enum tfm_dtype:
- * 1 F16, 2 BF16. Where TFM_HAS_MMA is defined it is the instruction, else the emulation: for tests on devices that
- * have none, of everything but the instruction. */
+ * Build options: MMA_KIND, a number of enum tfm__mma, and MMA_DTYPE, one of enum tfm_dtype: 1 F16, 2 BF16. With
+ * TFM_HAS_MMA the instruction is used, else the emulation, with which devices without matrix cores test everything
+ * except the instruction. */
 #ifndef MMA_KIND
 #define MMA_KIND 1
 #define MMA_DTYPE 1
 #endif
 
-/* What a lane holds: A_ROW and A_K are the row and the first of two columns of A in its word w, B_COLUMN and B_K the
- * column and the first of two rows of B, D_ROW and D_COLUMN the place of its sum i. A_RUN words of A follow each other
- * along K, and B_RUN of B. For the emulation the other way round: the lane and word that have a number of A or B, and
- * the lane and sum that have one of D. */
+/* Fragment layout of a lane: A_ROW and A_K are the row and the first of two columns of A in its word w, B_COLUMN and
+ * B_K the column and the first of two rows of B, D_ROW and D_COLUMN the position of its accumulator i. A_RUN words of
+ * A, and B_RUN of B, are consecutive along K. The inverse, for the emulation: lane and word of an element of A or B,
+ * and lane and accumulator of one of D. */
 #if MMA_KIND == 1
-/* NVIDIA from sm_80 on: "Matrix Fragments for mma.m16n8k16 with floating point type" in NVIDIA's PTX ISA. */
+/* NVIDIA sm_80 and later: "Matrix Fragments for mma.m16n8k16 with floating point type" in NVIDIA's PTX ISA. */
 #define LANES 32
 #define MMA_M 16
 #define MMA_N 8
@@ -40,7 +39,7 @@
 #define D_LANE(row, column) ((row) % 8 * 4 + (column) / 2)
 #define D_SUM(row, column) ((row) / 8 * 2 + (column) % 2)
 #elif MMA_KIND == 2
-/* NVIDIA's sm_75, of F16 alone: "Matrix Fragments for mma.m16n8k8" there. */
+/* NVIDIA sm_75, F16 only: "Matrix Fragments for mma.m16n8k8" there. */
 #define LANES 32
 #define MMA_M 16
 #define MMA_N 8
@@ -63,8 +62,8 @@
 #define D_LANE(row, column) ((row) % 8 * 4 + (column) / 2)
 #define D_SUM(row, column) ((row) / 8 * 2 + (column) % 2)
 #elif MMA_KIND == 3
-/* AMD's RDNA 3, in waves of 32: "How to accelerate AI applications on RDNA 3 using WMMA", gpuopen.com, and the RDNA3
- * ISA guide on WMMA. Lanes 16 to 31 hold A and B once more: each half of the wave has what its own sums need. */
+/* AMD RDNA 3, waves of 32: "How to accelerate AI applications on RDNA 3 using WMMA", gpuopen.com, and the RDNA3 ISA
+ * guide on WMMA. Lanes 16 to 31 hold copies of A and B: each half of the wave has the inputs of its sums. */
 #define LANES 32
 #define MMA_M 16
 #define MMA_N 16
@@ -87,7 +86,7 @@
 #define D_LANE(row, column) ((column) + (row) % 2 * 16)
 #define D_SUM(row, column) ((row) / 2)
 #elif MMA_KIND == 4
-/* AMD's CDNA, in waves of 64: the instruction set guides of MI100 and MI200, and AMD's matrix instruction calculator,
+/* AMD CDNA, waves of 64: the instruction set guides of MI100 and MI200, and AMD's matrix instruction calculator,
  * v_mfma_f32_16x16x16_f16 and v_mfma_f32_16x16x16_bf16_1k. */
 #define LANES 64
 #define MMA_M 16
@@ -111,10 +110,9 @@
 #define D_LANE(row, column) ((column) + (row) / 4 * 16)
 #define D_SUM(row, column) ((row) % 4)
 #elif MMA_KIND == 5 || MMA_KIND == 6
-/* Intel's Xe: cl_intel_subgroup_matrix_multiply_accumulate, whose text has a functional implementation. A lane has one
- * column of B and D, and of each row of A as much of K as there is for each lane: two numbers where sub-groups have 8
- * items (5: DG2), and one where they have 16 (6: PVC and later), which here is a half of the word that it shares with
- * its neighbour. */
+/* Intel Xe: cl_intel_subgroup_matrix_multiply_accumulate, whose text has a functional implementation. A lane has one
+ * column of B and D, and of each row of A a share of K: two numbers in sub-groups of 8 (5: DG2), and one in sub-groups
+ * of 16 (6: PVC and later), here half of the word that it shares with its neighbour. */
 #define LANES (MMA_KIND == 5 ? 8 : 16)
 #define MMA_M 8
 #define MMA_N LANES
@@ -142,19 +140,19 @@
 
 #ifdef TFM_HAS_MMA
 #if defined(__x86_64__) || defined(__i386__) || defined(__aarch64__)
-#error "this is not the machine that has the engine's instruction"
+#error "this processor does not have the GPU instruction"
 #endif
 #if MMA_KIND >= 3
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 #endif
-/* Fragments must be registers, so that every loop over them is unrolled. */
+/* Fragments must be registers, so every loop over them is unrolled. */
 #define UNROLLED _Pragma("unroll")
 #else
 #define UNROLLED
 #endif
 
-/* A loop over pieces with activations in it is long, and Intel's compiler does not unroll it, which would leave the
- * sums in memory. There it goes round: MMA_ROLLED says that sums are moved to where every round takes them from. */
+/* Intel's compiler does not unroll a long loop with activations in it, which would put the accumulators in memory.
+ * There the loop stays rolled: with MMA_ROLLED, accumulators are moved to fixed positions in every iteration. */
 #if MMA_KIND >= 5
 #define MMA_ROLLED 1
 #define MMA_UNROLL_TILES
@@ -163,9 +161,8 @@
 #define MMA_UNROLL_TILES UNROLLED
 #endif
 
-/* What a kernel says of itself before its name, and which item of its group, which is a row of whole waves, an item is:
- * MMA_ITEM % LANES is its lane. On NVIDIA's and AMD's waves are neighbours in a group; Intel's sub-groups may be
- * asked. */
+/* Kernel attributes, and an item's number in its group, a row of whole warps or waves: MMA_ITEM % LANES is its lane.
+ * NVIDIA's and AMD's are consecutive in a group; Intel's sub-group functions give the number. */
 #if defined(TFM_HAS_MMA) && MMA_KIND >= 5
 #define MMA_KERNEL __attribute__((intel_reqd_sub_group_size(LANES)))
 #define MMA_ITEM ((int)(get_sub_group_id() * LANES + get_sub_group_local_id()))
@@ -174,14 +171,14 @@
 #define MMA_ITEM ((int)get_local_id(0))
 #endif
 
-/* A word of two numbers, each rounded to the nearest, ties to even. A finite number that fp16 does not reach becomes
- * the largest that it has: an infinity, which would come out of a finite layer, turns a whole sentence into NaN at the
- * next norm or softmax, while a result that is too small there is near enough for most models. Infinity and NaN
- * themselves stay. bf16 reaches as far as floats do, but for those within half a step of the largest one. */
+/* A word of two numbers, each rounded to nearest, ties to even. A finite number beyond fp16's range becomes its largest
+ * number: an infinity from a finite layer would turn a whole sentence into NaN at the next norm or softmax, while the
+ * saturated result is close enough for most models. Infinity and NaN stay. bf16 has the range of fp32, except within
+ * half a step of its largest number. */
 #if MMA_DTYPE == 1
 #define FP16_MAX 65504.0f
 static inline float mma_saturate(const float x) {
-    return fabs(x) < INFINITY ? clamp(x, -FP16_MAX, FP16_MAX) : x; /* NaN is not below infinity */
+    return fabs(x) < INFINITY ? clamp(x, -FP16_MAX, FP16_MAX) : x; /* NaN compares false */
 }
 static inline uint mma_pack2(const float first, const float second) {
     const float low = mma_saturate(first), high = mma_saturate(second);
@@ -203,7 +200,7 @@ static inline uint mma_pack2(const float first, const float second) {
 }
 #else
 static inline uint mma_bf16_round(const uint u) {
-    return (u & 0x7fffffffu) > 0x7f800000u ? u | 0x400000u : u + 0x7fffu + (u >> 16 & 1u); /* NaN stays that */
+    return (u & 0x7fffffffu) > 0x7f800000u ? u | 0x400000u : u + 0x7fffu + (u >> 16 & 1u); /* NaN stays NaN */
 }
 static inline uint mma_pack2(const float low, const float high) {
 #if defined(TFM_HAS_MMA) && MMA_KIND == 1
@@ -216,7 +213,7 @@ static inline uint mma_pack2(const float low, const float high) {
 }
 #endif
 
-/* A lane's fragment out of a tile in local memory, whose lines, `line` words apart, are rows of A or columns of B. */
+/* A lane's fragment from a tile in local memory, whose lines, `line` words apart, are rows of A or columns of B. */
 static inline void mma_load_words(uint *to, __local const uint *from, const int run) {
     if (run == 4) {
         const uint4 words = *(__local const uint4 *)from;
@@ -243,8 +240,8 @@ static inline void mma_load_b(uint *b, __local const uint *tile, const int line,
         mma_load_words(b + w, tile + B_COLUMN(lane, w) * line + B_K(lane, w) / 2, B_RUN);
 }
 
-/* d += a b, by all lanes of the wave together. MMA_SCRATCH(items) declares what it needs for that in a kernel, which
- * functions that multiply take as `__local uint *mma_exchange`. */
+/* d += a b, by all lanes of the warp together. MMA_SCRATCH(items) declares its scratch in a kernel, passed to functions
+ * as `__local uint *mma_exchange`. */
 #ifdef TFM_HAS_MMA
 #define MMA_SCRATCH(items) __local uint *const mma_exchange = 0;
 #define mma_sync(d, a, b, lane) mma_instruction(d, a, b, lane)
@@ -313,7 +310,7 @@ typedef short8 mma_a_words;
 #else
 #define MMA_INTEL_MAD intel_sub_group_bf16_bf16_matrix_mad_k16
 #endif
-/* A compiler that has the function need not have declared it: Intel's of 2022 has not. */
+/* Compilers with the function may lack its declaration: Intel's of 2022 does. */
 #ifndef cl_intel_subgroup_matrix_multiply_accumulate
 float8 __attribute__((overloadable)) MMA_INTEL_MAD(mma_a_words a, int8 b, float8 sums);
 #endif
@@ -334,7 +331,7 @@ static inline void mma_instruction(float *d, const uint *a, const uint *b, const
 }
 #endif
 #else
-/* The emulation: every lane lays its words open in local memory, and takes those of other lanes that its sums need. */
+/* The emulation: every lane publishes its words in local memory, and reads those of the other lanes. */
 #define MMA_SCRATCH(items) __local uint mma_exchange[(items) * (A_WORDS + B_WORDS)];
 #define mma_sync(d, a, b, lane) mma_emulate(d, a, b, lane, mma_exchange)
 static inline float mma_element(const uint word, const int high) {
@@ -345,13 +342,13 @@ static inline float mma_element(const uint word, const int high) {
     return as_float(high ? word & 0xffff0000u : word << 16);
 #endif
 }
-/* Inlined for certain, as tfm_group_reduce of the prelude is. */
+/* Force-inlined, as tfm_group_reduce of the prelude. */
 static inline __attribute__((always_inline)) void mma_emulate(float *d, const uint *a, const uint *b, const int lane,
                                                               __local uint *open) {
     const int id = (int)get_local_id(0);
     __local uint *own = open + id * (A_WORDS + B_WORDS);
     __local const uint *wave = open + (id - lane) * (A_WORDS + B_WORDS);
-    barrier(CLK_LOCAL_MEM_FENCE); /* what was open has been read */
+    barrier(CLK_LOCAL_MEM_FENCE); /* published words have been read */
     for (int w = 0; w < A_WORDS; w++)
         own[w] = a[w];
     for (int w = 0; w < B_WORDS; w++)

@@ -1,10 +1,9 @@
-/* This text stands in front of every kernel's: it has types, tensors as parameters, reductions, and ways around what
- * single drivers do wrong.
+/* Prefix of every kernel text: types, tensor parameters, reductions, and workarounds for driver bugs.
  *
- * The host gives TFM_CLASS_CPU or TFM_CLASS_GPU, TFM_WIDTH (floats per vector), TFM_GROUP (work-items per row),
- * TFM_CHUNK (elements per work-item of an elementwise kernel), and TFM_FMA where fma() is fast. A CPU-style device runs
- * work-groups of one item and vectorises what the item says in float16 or float8; a GPU-style device runs TFM_GROUP
- * items a row, each on scalars. One kernel text serves both: loops step by TFM_GROUP * TFM_WIDTH. */
+ * Build options: TFM_CLASS_CPU or TFM_CLASS_GPU, TFM_WIDTH (floats per vector), TFM_GROUP (work-items per row),
+ * TFM_CHUNK (elements per work-item of an elementwise kernel), and TFM_FMA if fma() is fast. CPU-style devices run
+ * work-groups of one item with vectors of float16 or float8; GPU-style devices run TFM_GROUP items a row, on scalars.
+ * One kernel text serves both: loops step by TFM_GROUP * TFM_WIDTH. */
 
 #ifndef TFM_WIDTH
 #define TFM_WIDTH 1
@@ -15,15 +14,15 @@
 #ifndef TFM_CHUNK
 #define TFM_CHUNK 1
 #endif
-/* An elementwise kernel of a GPU-style device whose tensors begin at multiples of four elements: an item moves four at
- * once, since memory is kept busy by fewer and wider requests. All vectors are aligned then. */
+/* TFM_VEC4: an elementwise kernel of a GPU-style device whose tensors are aligned to four elements. An item moves four
+ * at once, because fewer, wider requests use memory better. All vectors are aligned then. */
 #ifdef TFM_VEC4
 #undef TFM_WIDTH
 #undef TFM_CHUNK
 #define TFM_WIDTH 4
 #define TFM_CHUNK 4
-/* A function of a vector as the numbers' own, which on such a device is the same, and whose last digit then is that of
- * kernels without vectors on any. */
+/* Applies a scalar function to each element of a vector, so that results equal those of scalar kernels to the last
+ * digit. */
 #define TFM_MAP_VEC4(f, v) ((tfm_vec)(f((v).x), f((v).y), f((v).z), f((v).w)))
 #endif
 
@@ -35,7 +34,7 @@
 #define TFM_CAT_(a, b) a##b
 #define TFM_CAT(a, b) TFM_CAT_(a, b)
 
-/* tfm_vec: TFM_WIDTH floats; tfm_load and tfm_store take any alignment, but with TFM_VEC4. */
+/* tfm_vec: TFM_WIDTH floats; tfm_load and tfm_store take any alignment, except with TFM_VEC4. */
 #if TFM_WIDTH == 1
 typedef float tfm_vec;
 typedef int tfm_ivec;
@@ -49,7 +48,7 @@ typedef uint tfm_uvec;
 typedef TFM_CAT(float, TFM_WIDTH) tfm_vec;
 typedef TFM_CAT(int, TFM_WIDTH) tfm_ivec;
 typedef TFM_CAT(uint, TFM_WIDTH) tfm_uvec;
-/* vloadn and vstoren say the same, but PoCL takes a vector to memory in three pieces, and NVIDIA's compiler in four. */
+/* Equivalent to vloadn and vstoren, which PoCL splits into three memory accesses, and NVIDIA's compiler into four. */
 #ifdef TFM_VEC4
 #define TFM_ALIGNMENT
 #else
@@ -86,14 +85,14 @@ TFM_UNALIGNED(char, TFM_CAT(char, TFM_WIDTH))
 #define tfm_as_int(v) as_int(v)
 #define tfm_as_float(v) as_float(v)
 
-/* One instruction where the device has it, two where fma() would be a slow call. */
+/* One instruction if the device has it, two if fma() would be a slow call. */
 #ifdef TFM_FMA
 #define tfm_fma(a, b, c) fma(a, b, c)
 #else
 #define tfm_fma(a, b, c) ((a) * (b) + (c))
 #endif
 
-/* The number of each lane. */
+/* The index of each lane. */
 static inline tfm_vec tfm_lane_index(void) {
     float index[TFM_WIDTH];
 #pragma unroll
@@ -143,8 +142,8 @@ static inline float tfm_vec_max(tfm_vec v) {
 }
 #endif
 
-/* Reductions over the work-group that shares a row. TFM_SCRATCH declares the local memory a kernel needs for them;
- * with one item a row they cost nothing. Every item gets the result. */
+/* Reductions over the work-group of a row. TFM_SCRATCH declares their local memory in a kernel; with one item a row
+ * they are free. Every item gets the result. */
 #if TFM_GROUP == 1
 #define TFM_SCRATCH
 #define TFM_SCRATCH_ARG 0
@@ -152,11 +151,10 @@ static inline float tfm_vec_max(tfm_vec v) {
 #define tfm_group_max(v) (v)
 #else
 #define TFM_SCRATCH __local float tfm_scratch[TFM_GROUP];
-/* Inlined for certain: where it stayed a call, PoCL 3.1 would share one scratch among work-groups that run side by
- * side. */
+/* Force-inlined: as a function call, PoCL 3.1 would share one scratch among concurrent work-groups. */
 static inline __attribute__((always_inline)) float tfm_group_reduce(float v, __local float *scratch, int is_max) {
     const int id = get_local_id(0);
-    barrier(CLK_LOCAL_MEM_FENCE); /* the last reduction's readers are done */
+    barrier(CLK_LOCAL_MEM_FENCE); /* the previous reduction's result has been read */
     scratch[id] = v;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int half_size = TFM_GROUP / 2; half_size > 0; half_size /= 2) {
@@ -171,9 +169,9 @@ static inline __attribute__((always_inline)) float tfm_group_reduce(float v, __l
 #endif
 
 /* tfm_exp2_nonpos, tfm_exp_nonpos: 2^x and e^x for x <= 0, of a float, or with _vec of a tfm_vec; 0 below the smallest
- * normal float. tfm_exp2_unclamped: 2^x for -127.4 <= x <= 0. A CPU-style device, whose exp() is a long call, gets 2^n
- * by the exponent, n = round x, times the minimax polynomial of 2^f, |f| <= 1/2 (relative error 1.8e-7, and 2^0 = 1).
- * x + 1.5 2^23 has round x in its low bits: rint() and a conversion are many instructions on some CPUs. */
+ * normal float. tfm_exp2_unclamped: 2^x for -127.4 <= x <= 0. On CPU-style devices, whose exp() is a long call: 2^n by
+ * the exponent, n = round x, times the minimax polynomial of 2^f, |f| <= 1/2 (relative error 1.8e-7, and 2^0 = 1). x +
+ * 1.5 2^23 has round x in its low bits: rint() and a conversion are many instructions on some CPUs. */
 #define TFM_ROUND_MAGIC 12582912.0f
 #define TFM_EXP_BODY(T, V, ROUNDED, REST)                                                                              \
     const T t = ROUNDED, n = t - TFM_ROUND_MAGIC, f = REST;                                                            \
@@ -222,17 +220,17 @@ static inline tfm_vec tfm_sigmoid_vec(const tfm_vec x, const tfm_vec e) {
     return (x < (tfm_vec)(0.0f) ? e : (tfm_vec)(1.0f)) / ((tfm_vec)(1.0f) + e);
 }
 
-/* The activation of enum tfm_activation, given by the host as -DTFM_ACTIVATION=<its number>: tfm_activate(v) of
- * a float, tfm_activate_vec(v) of a tfm_vec. NaN stays NaN. */
+/* The activation of enum tfm_activation, selected by -DTFM_ACTIVATION=<its number>: tfm_activate(v) of a float,
+ * tfm_activate_vec(v) of a tfm_vec. NaN stays NaN. */
 #ifdef TFM_ACTIVATION
 #if TFM_ACTIVATION == 0
 #define TFM_ACTIVATION_BODY(T, V) return v;
 #elif TFM_ACTIVATION == 1 /* relu */
 #define TFM_ACTIVATION_BODY(T, V) return v < (T)(0.0f) ? (T)(0.0f) : v;
 #elif TFM_ACTIVATION == 2 || TFM_ACTIVATION == 13
-/* gelu: v Phi(v) = max(v, 0) - |v| Phi(-|v|). The logarithm to base 2 of Phi(-z), z >= 0, is smooth: this is a fit
- * with an error of Phi below 6.1e-8, and relative to it below 4.9e-6 down to z = 5 and 1% to the end, where 1 + erf(v)
- * would cancel. At the largest z it is -127, of which 2 to the power is 0, so that inf gives inf and -inf 0. */
+/* gelu: v Phi(v) = max(v, 0) - |v| Phi(-|v|). log2 of Phi(-z), z >= 0, is smooth: this fit has an error of Phi below
+ * 6.1e-8, and a relative error below 4.9e-6 down to z = 5 and 1% to the end, where 1 + erf(v) would cancel. At the
+ * largest z it is -127, whose power of two is flushed to 0, so that inf gives inf and -inf 0. */
 #define TFM_GELU_BODY(T, V)                                                                                            \
     const T a = fabs(v), z = a < (T)(13.0047f) ? a : (T)(13.0047f);                                                    \
     T q = tfm_fma((T)(5.03155295e-10f), z, (T)(-2.75353962e-08f));                                                     \
@@ -272,13 +270,13 @@ static inline tfm_vec tfm_activate_vec(tfm_vec v) {
 #endif
 }
 
-/* The slope f'(v) of it, for backward passes. Of relu v may as well be y: both are above 0 or neither is. */
+/* The derivative f'(v), for backward passes. For relu v may be y: both are positive or neither is. */
 #if TFM_ACTIVATION == 0
 #define TFM_ACTIVATION_GRAD_BODY(T, V) return (T)(1.0f);
 #elif TFM_ACTIVATION == 1
 #define TFM_ACTIVATION_GRAD_BODY(T, V) return v <= (T)(0.0f) ? (T)(0.0f) : (T)(1.0f);
 #elif TFM_ACTIVATION == 2 || TFM_ACTIVATION == 13
-/* gelu: Phi(v) + v phi(v), and Phi(v) = gelu(v) / v, but near 0, where it is 1/2 + v phi(0). */
+/* gelu: Phi(v) + v phi(v), with Phi(v) = gelu(v) / v, except near 0, where it is 1/2 + v phi(0). */
 #define TFM_ACTIVATION_GRAD_BODY(T, V)                                                                                 \
     const T density = (T)(0.3989422804f) * exp((T)(-0.5f) * v * v);                                                    \
     const T near = tfm_fma(v, (T)(0.3989422804f), (T)(0.5f));                                                          \
@@ -290,13 +288,13 @@ static inline tfm_vec tfm_activate_vec(tfm_vec v) {
 #define TFM_ACTIVATION_GRAD_CAPPED(T, rise) v >= (T)(10.0f) ? (T)(0.0f) : rise
 #endif
 #elif TFM_ACTIVATION == 3 || TFM_ACTIVATION == 4
-/* Of v s(u), s the sigmoid of u = u(v): s + v u' s', and s' = s (1 - s) = e / (1 + e)^2 with e = e^-|u|, where 1 - s
- * would cancel. */
+/* Derivative of v s(u), s the sigmoid of u = u(v): s + v u' s', with s' = s (1 - s) = e / (1 + e)^2 and e = e^-|u|,
+ * because 1 - s would cancel. */
 #define TFM_SIGMOID_GRAD(T, V, v, u, rise)                                                                             \
     const T e = TFM_CAT(tfm_exp_nonpos, V)(-fabs(u)), w = (T)(1.0f) / ((T)(1.0f) + e);                                 \
     return tfm_fma((v) * (rise), e * w * w, TFM_CAT(tfm_sigmoid, V)(u, e));
 #if TFM_ACTIVATION == 3
-/* Of |v| > 100 it is 0 or 1, where the products would become inf times 0. NaN stays. */
+/* For |v| > 100 it is 0 or 1; the general formula would give inf times 0. NaN stays. */
 #define TFM_ACTIVATION_GRAD_BODY(T, V)                                                                                 \
     const T x = select(v, copysign((T)(100.0f), v), fabs(v) > (T)(100.0f));                                            \
     const T u = x * tfm_fma((T)(0.07135481282f) * x, x, (T)(1.595769122f));                                            \
@@ -317,8 +315,8 @@ static inline tfm_vec tfm_activation_grad_vec(tfm_vec v) {
 }
 #endif
 
-/* The two words of the product m x. Where lanes are vectors, mul_hi is many instructions: here two words at a time,
- * as CPUs multiply, whichever of them comes first in memory. */
+/* High and low words of m x. mul_hi of vectors is many instructions: two words at a time, as CPUs multiply, in either
+ * order in memory. */
 static inline __attribute__((overloadable)) void tfm_mulhilo(uint *high, uint *low, const uint m, const uint x) {
     *high = mul_hi(m, x);
     *low = m * x;
@@ -339,9 +337,9 @@ static inline __attribute__((overloadable)) void tfm_mulhilo(tfm_uvec *high, tfm
 }
 #endif
 
-/* Random numbers that are a function of seed, stream, row and column, so that a backward pass draws what its forward
- * drew and nothing is stored: Philox4x32-10 ("Parallel Random Numbers: As Easy as 1, 2, 3", Salmon et al. 2011), of the
- * key `seed` and the counter (block, row, stream), a block being four words: those of columns TFM_WIDTH apart. A T is a
+/* Random numbers as a function of seed, stream, row and column, so that a backward pass reproduces the forward's
+ * numbers without storing them: Philox4x32-10 ("Parallel Random Numbers: As Easy as 1, 2, 3", Salmon et al. 2011), with
+ * the key `seed` and the counter (block, row, stream). A block is four words, of columns TFM_WIDTH apart. A T is a
  * uint, or TFM_WIDTH of them. */
 #define TFM_PHILOX(T, c0, c1, c2, c3, seed)                                                                            \
     {                                                                                                                  \
@@ -360,8 +358,7 @@ static inline __attribute__((overloadable)) void tfm_mulhilo(tfm_uvec *high, tfm
     }
 
 /* Dropout ("Dropout: A Simple Way to Prevent Neural Networks from Overfitting", Srivastava et al. 2014): the factor of
- * an element, 0 with a chance of threshold / 2^32, else `dropout_scale`. Given by the host as tfm_dropout's arguments.
- */
+ * an element, 0 with probability threshold / 2^32, else `dropout_scale`. The host passes tfm_dropout's arguments. */
 typedef struct tfm_dropout_rng {
     ulong seed, stream;
     uint threshold;
@@ -369,7 +366,7 @@ typedef struct tfm_dropout_rng {
 } tfm_dropout_rng;
 #define TFM_DROPOUT_PARAMETERS const long seed, const long stream, const long threshold, const float dropout_scale
 #define TFM_DROPOUT_RNG() ((tfm_dropout_rng){(ulong)seed, (ulong)stream, (uint)threshold, dropout_scale})
-/* Columns whose factors come at a time. */
+/* Columns whose factors are computed at a time. */
 #define TFM_DROPOUT_BLOCK (4 * TFM_WIDTH)
 
 static inline float tfm_dropout_factor(const tfm_dropout_rng d, const long row, const long column) {
@@ -397,13 +394,13 @@ static inline void tfm_dropout_factors(tfm_vec *factors, const tfm_dropout_rng d
     factors[3] = c3 < d.threshold ? (tfm_vec)(0.0f) : (tfm_vec)(d.dropout_scale);
 }
 
-/* The row of a kernel launched on tfm__row_grid, and this item's place in it. */
+/* The row of a kernel launched on tfm__row_grid, and this item's index in it. */
 #define TFM_ROW() ((long)get_group_id(0) + (long)get_group_id(1) * (long)get_num_groups(0))
 #define TFM_LOCAL_ID() ((long)get_local_id(0))
-/* The items of a row step through its n elements together, and then through what is left of a vector:
+/* The items of a row step through its n elements together, first in vectors, then through the remainder:
  *     for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) ... tfm_load(x + i)
  *     for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP) ... x[i]
- * Bodies that are macros get tfm_load and tfm_store for vectors, and these for single elements. */
+ * Body macros take tfm_load and tfm_store for vectors, and these for single elements. */
 #define TFM_STEP (TFM_GROUP * TFM_WIDTH)
 #define TFM_TAIL(n) ((n) - (n) % TFM_WIDTH)
 #define TFM_LOAD_ONE(p) (*(p))
@@ -416,14 +413,14 @@ static inline void tfm_dropout_factors(tfm_vec *factors, const tfm_dropout_rng d
  *     for (; i < end; i++) ... the tail */
 #define TFM_ELEMENT() (((long)get_global_id(0) + (long)get_global_id(1) * (long)get_global_size(0)) * TFM_CHUNK)
 
-/* Iteration over tensors of different strides, as lib/ops/layout/strided.h describes it; the host passes it by value.
- * Elements are numbered in row-major order of `dims`; tensor w has TFM_STRIDES(iter, w), 0 where it is broadcast.
- * Kernels go through runs along the last dimension: for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK);
- * run.count > 0; tfm_run_next(&run, &iter)) {
+/* Iteration over tensors with separate strides (lib/ops/layout/strided.h), passed by value. Elements are numbered in
+ * row-major order of `dims`; tensor w has TFM_STRIDES(iter, w), 0 where it broadcasts. Kernels loop over runs along the
+ * last dimension:
+ *     for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter)) {
  *         __global const float *in = TFM_AT(x) + tfm_run_offset(&run, TFM_STRIDES(iter, 1));
  *         for (long k = 0; k < run.count; k++) ... in[k * TFM_STRIDES(iter, 1)[TFM_ITER_LAST]], element run.first + k
- */
-/* One dimension: Mesa 22.3's rusticl mistakes the size of a struct argument with arrays of arrays. */
+ *     } */
+/* One dimension: Mesa 22.3's rusticl gets the size of a struct argument with arrays of arrays wrong. */
 #define TFM_STRIDES(iter, w) ((iter).strides + 5 * (w))
 #define TFM_ITER_LAST 4
 typedef struct tfm_iter {
@@ -439,7 +436,7 @@ static inline tfm_run tfm_run_first(const tfm_iter *iter, const long first, cons
     tfm_run run = {first, 0, end, {0, 0, 0, 0, first}};
     if (first >= end)
         return run;
-    if (first >= last) { /* beyond the first run, which often is all there is: long divisions are slow */
+    if (first >= last) { /* beyond the first run, often the only one: long divisions are slow */
         const long i3 = first / last, i2 = i3 / iter->dims[3], i1 = i2 / iter->dims[2];
         run.index[4] = first - i3 * last;
         run.index[3] = i3 % iter->dims[3];
@@ -465,18 +462,18 @@ static inline void tfm_run_next(tfm_run *run, const tfm_iter *iter) {
     run->index[1] = 0;
     run->index[0]++;
 }
-/* The offset of the run's first element in a tensor of these strides. */
+/* The offset of the run's first element for the given strides. */
 static inline long tfm_run_offset(const tfm_run *run, const long *strides) {
     return run->index[0] * strides[0] + run->index[1] * strides[1] + run->index[2] * strides[2] +
            run->index[3] * strides[3] + run->index[4] * strides[4];
 }
 
-/* Both kinds of kernel run with work-groups of TFM_GROUP items (1 on CPU-style devices). */
+/* Attributes of all kernels: work-groups of TFM_GROUP items (1 on CPU-style devices). */
 #define TFM_KERNEL __kernel __attribute__((reqd_work_group_size(TFM_GROUP, 1, 1)))
 
-/* How often a loop goes round that must not be unrolled: n times, where `none` is TFM_OPAQUE_ZERO of a parameter, which
- * is 0, and no compiler knows it. Intel's unrolls loops whose turns it knows, or the most of them, whatever a pragma
- * says, and what it then keeps in registers for all turns spills. The parameter is a long from 0 to 2^31. */
+/* Trip count n of a loop that must not be unrolled; `none` is TFM_OPAQUE_ZERO of a parameter: 0, but unknown to
+ * compilers. Intel's compiler unrolls loops with known or bounded trip counts despite pragmas, and then spills the
+ * values that it keeps in registers for all iterations. The parameter is a long from 0 to 2^31. */
 #ifdef cl_intel_required_subgroup_size
 #define TFM_TRIP_COUNT(n, none) ((n) + (none))
 #else

@@ -1,9 +1,9 @@
-/* Does this device compute at all? Built alone, without the prelude, before a device is chosen
+/* Whether the device computes correctly at all. Built alone, without the prelude, before a device is selected
  * (lib/dev/device/probe.c).
  *
  *     y[i] = exp(x[i]) + sum over j < 8 of x[(i + j) mod n]          x, y: (n)
  *
- * One work-item per element; the driver picks the work-group. */
+ * One work-item per element; the driver selects the work-group size. */
 __kernel void probe(__global const float *x, __global float *y, const int n) {
     const int i = get_global_id(0);
     float sum = 0.0f;

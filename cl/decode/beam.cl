@@ -1,19 +1,17 @@
 /* Beam search on the device ("Attention Is All You Need", section 6.1; Wu et al. 2016, section 7, for the penalty).
  *
- * n sentences are live, each with BEAM rows, R = n BEAM, but for RAGGED. Every input token ever given to the decoder is
- * a slot: a token and the slot before it. Nodes are numbered in the order of steps, row by row, so that a slot's number
- * is also its row in the log of keys and values. A row's past is a line of the block_table: the slots from the start to
- * its newest token.
+ * n live sentences with BEAM rows each, R = n BEAM, except with RAGGED. Every input token of the decoder is a slot: a
+ * token and its parent slot. Slots are numbered in the order of steps, row by row, so a slot's number is also its row
+ * in the KV cache. A row's past is a line of the block_table: the slots from the start to its newest token.
  *
- * With RAGGED, a sentence has as many rows as there is hope for, up to BEAM, and none when it is over: its first one is
- * starts[group], and R = starts[n]. Whoever calls learns after each step how many rows the next one has. Where
- * `admitted_step` (N) is not null, sentences have joined the others at the step that it says: then a row's line has its
- * own length, and tables have room for the longest.
+ * RAGGED: a sentence has as many rows as it has live hypotheses, up to BEAM, and none when it is finished: its first
+ * row is starts[group], and R = starts[n]. After each step the host reads the number of rows of the next one. If
+ * `admitted_step` (N) is not null, sentences were admitted at the step that it gives: then a row's line has a separate
+ * length, and tables have room for the longest.
  *
- * The host gives BEAM, and CANDIDATES, the number of continuations of a row that are known: as many as are looked at,
- * or the whole vocabulary if that is smaller. With HF_SEARCH, what finishes and when a sentence is over are as in
- * transformers' generate. With MERGE_TOPK, continuations come as the best of each of `parts` parts of the vocabulary.
- */
+ * Build options: BEAM; CANDIDATES, the number of known continuations of a row: all that are examined, or the whole
+ * vocabulary if that is smaller; HF_SEARCH: what finishes and when a sentence ends is as in transformers' generate;
+ * MERGE_TOPK: continuations are given as the top k of each of `parts` parts of the vocabulary. */
 #ifdef BEAM
 #ifdef MERGE_TOPK
 #include "topk_parts.cl"
@@ -30,9 +28,9 @@
 #define OLD_COLUMNS past
 #endif
 
-/* What a step knows of the rows that it makes, m sentences of BEAM: `keep` says which of the n sentences goes on at
- * each place, and is unused where all do. block_table (n BEAM, past), new_block_table (m BEAM, past + 1); slot_token,
- * slot_parent, slot_score: the log of all slots, the last with sum log p up to each. */
+/* State for the rows of the next step, m sentences of BEAM: `keep` gives the old sentence (of n) at each place, and is
+ * unused if all continue. block_table (n BEAM, past), new_block_table (m BEAM, past + 1); slot_token, slot_parent,
+ * slot_score: all slots, with sum log p up to each. */
 #define EXTEND_PARAMETERS                                                                                              \
     TFM_TENSOR(int, next_token), TFM_TENSOR(int, next_parent), TFM_TENSOR(float, next_score),                          \
         TFM_INPUT(int, block_table), TFM_INPUT(int, sentences), TFM_TENSOR(int, done), TFM_INPUT(int, keep),           \
@@ -40,8 +38,8 @@
         TFM_TENSOR(int, new_sentences), TFM_TENSOR(int, new_done), TFM_TENSOR(int, sources),                           \
         TFM_TENSOR(int, slot_token), TFM_TENSOR(int, slot_parent), TFM_TENSOR(float, slot_score), const long m,        \
         const long past, const long first_slot, const long next_slot
-/* PoCL 3.1 makes one loop of the items of a group. Where its compiler then took several turns of the copy below at
- * once, it read and wrote far beyond the line: on CPUs with AVX-512 that ended the program. */
+/* PoCL 3.1 turns the items of a group into one loop. Its compiler then vectorised the copy below and accessed memory
+ * far beyond the line, which crashed on CPUs with AVX-512. */
 #if TFM_GROUP > 1 && defined(__clang__)
 #define NO_VECTORIZE _Pragma("clang loop vectorize(disable)")
 #else
@@ -49,7 +47,7 @@
 #endif
 #define INLINED static inline __attribute__((always_inline))
 
-/* What the rows of the next step are made of; tables of `columns` and of `old_columns`. */
+/* Inputs of the next step's rows; tables of `columns` and of `old_columns`. */
 typedef struct extension {
     __global const int *next_token, *next_parent, *block_table, *sentences, *done;
     __global const float *next_score;
@@ -65,15 +63,14 @@ typedef struct extension {
             first_slot, next_slot, NEW_COLUMNS, OLD_COLUMNS                                                            \
     }
 
-/* The rows of place `group`, `count` from `first` on, which were those of `from`, take over what their parent rows
- * know, each as a new slot whose line has `past` slots before it. All items of the work-group take part, side by side
- * in one line after another. */
+/* The rows of place `group`, `count` from `first` on, previously those of `from`, inherit their parents' state, each as
+ * a new slot with `past` slots before it. All items of the work-group copy one line after another together. */
 INLINED void extend_rows(const extension e, const long group, const long from, const long first, const int count,
                          const int past) {
     for (long b = TFM_LOCAL_ID(); b < count; b += TFM_GROUP) {
         const long row = first + b, old = from * BEAM + b, slot = e.next_slot + row;
         const int token = e.next_token[old], sentence = e.sentences[from];
-        e.new_tokens[row] = max(token, 0); /* -1 tells who watches that there is none */
+        e.new_tokens[row] = max(token, 0); /* -1 tells the host's observer that there is none */
         e.new_scores[row] = e.next_score[old];
         e.sources[row] = sentence;
         e.slot_token[slot] = token;
@@ -93,7 +90,7 @@ INLINED void extend_rows(const extension e, const long group, const long from, c
     }
 }
 
-/* Where the rows of a sentence are, and what a step tells of those that it chooses. */
+/* The rows of a sentence, and a step's outputs for the chosen ones. */
 #ifdef RAGGED
 #define FIRST_ROW(group) ((long)TFM_AT(starts)[group])
 #define ROWS(group) (TFM_AT(starts)[(group) + 1] - TFM_AT(starts)[group])
@@ -109,8 +106,8 @@ INLINED void extend_rows(const extension e, const long group, const long from, c
 #define STEP_PARAMETERS EXTEND_PARAMETERS
 #endif
 
-/* In transformers all that reaches the limit has finished, a finished one must be among the BEAM best, and unless
- * `early_stopping` says 2 ("never"), live ones are compared by the length that they have. */
+/* In transformers every hypothesis at the limit is finished, a finished one must be among the BEAM best, and unless
+ * `early_stopping` is 2 ("never"), live ones are compared by their current length. */
 #ifdef HF_SEARCH
 #define IF_HF_SEARCH(x) (x)
 #define FINISHES_AT_LIMIT(x) (x)
@@ -123,7 +120,8 @@ INLINED void extend_rows(const extension e, const long group, const long from, c
 
 /* ---- Finished hypotheses ---- */
 
-/* Those of a sentence, `count` of at most BEAM: sum log p, the last token, the slot before it, the number of tokens. */
+/* The finished hypotheses of a sentence, `count` of at most BEAM: sum log p, last token, its parent slot, number of
+ * tokens. */
 typedef struct finished {
     __global float *total;
     __global int *token, *slot, *length;
@@ -149,7 +147,7 @@ static inline void finished_set(const finished *f, const int entry, const float 
     f->length[entry] = length;
 }
 
-/* Adds one; a full list gives up its worst for it, or returns false where it is no better. */
+/* Adds one; a full list drops its worst for it, or returns false if it is no better. */
 static inline bool finished_add(finished *f, const float total, const int token, const int slot, const int length) {
     int entry = f->count;
     if (f->count == BEAM) {
@@ -186,12 +184,12 @@ static inline float finished_rank(const finished *f, const int rank) {
 
 /* ---- Candidates ---- */
 
-/* What a step chooses from for one sentence, whose first row is `base`. */
+/* Candidates of a step for one sentence with first row `base`. */
 typedef struct sentence_state {
     long base;
     int rows, generated, limit;
-    int forced;  /* the only token that may follow, or -1 */
-    int certain; /* whatever follows has the probability 1 */
+    int forced;  /* the only allowed next token, or -1 */
+    int certain; /* whether any next token has probability 1 */
 } sentence_state;
 
 /* Inputs of beam_step from the sentence's first row on. */
@@ -218,8 +216,8 @@ static inline float extended_score(const float score, const int certain, const f
     return score + (certain ? 0.0f : logit - lse);
 }
 
-/* sums (rows, CANDIDATES): sum log p of each row after its best continuations, or in the first place after the forced
- * one. All items of the work-group take part, and a barrier must follow. */
+/* sums (rows, CANDIDATES): sum log p of each row after its best continuations; after a forced one, in the first place.
+ * All items of the work-group take part, and a barrier must follow. */
 #ifdef MERGE_TOPK
 #define TOKENS __local const int *
 INLINED void gather_sums(const row_inputs r, const sentence_state c, __local float *sums, __local int *merged,
@@ -258,8 +256,8 @@ INLINED void gather_sums(const row_inputs r, const sentence_state c, __local flo
 }
 #endif
 
-/* The row whose next continuation is the best, and its sum; -1 where none has any. A lower row wins a tie. head (rows):
- * how many of each row's list are taken. */
+/* The row with the best next continuation, and its sum; -1 if none is left. A lower row wins a tie. head (rows): number
+ * of taken entries of each row's list. */
 static inline int best_row(float *best, __local const float *sums, __local const int *head, const sentence_state c) {
     int row = -1;
     *best = -INFINITY;
@@ -283,7 +281,7 @@ typedef struct continuations {
     int filler; /* the token of dead rows */
 } continuations;
 
-/* Goes through at most `max_candidates` candidates, the best first: some finish, the others live on. */
+/* Processes at most `max_candidates` candidates in descending order: some finish, the others stay live. */
 static inline void select_candidates(continuations *to, finished *f, const sentence_state c, __local const float *sums,
                                      TOKENS tokens, __local int *head, __global const int *eos_ids,
                                      const long eos_count, const long max_candidates, const int first_slot) {
@@ -307,16 +305,16 @@ static inline void select_candidates(continuations *to, finished *f, const sente
             to->score[to->live++] = best;
         } else if (!IF_HF_SEARCH(i >= BEAM) && /* the others only make room for live ones */
                    finished_add(f, best, token, first_slot + row + (int)c.base, c.generated)) {
-            to->filler = IF_HF_SEARCH(BEAM == 1) ? token : to->filler; /* who watches reads it */
+            to->filler = IF_HF_SEARCH(BEAM == 1) ? token : to->filler; /* for the host's observer */
         }
     }
 }
 
-/* Whether a sentence is over. Gives up live rows that cannot come to one of the `needed` best. */
+/* Whether a sentence is finished. Drops live rows that cannot reach the `needed` best. */
 static inline bool is_finished(continuations *to, const finished *f, const sentence_state c, const long early_stopping,
                                const long needed) {
     bool over = to->live == 0 || c.generated >= c.limit;
-    if (BEAM == 1 && f->count == 1) /* of its own: in one condition it is a constant, and clang warns */
+    if (BEAM == 1 && f->count == 1) /* separate, because in one condition it is a constant and clang warns */
         over = true;
     if (f->count == BEAM && to->live > 0) {
         float worst = INFINITY;
@@ -334,7 +332,7 @@ static inline bool is_finished(continuations *to, const finished *f, const sente
     return over;
 }
 
-/* What is alive at the limit fills the entries that no finished one has. */
+/* Live hypotheses at the limit fill the free entries of the finished list. */
 static inline void keep_truncated(const finished *f, const continuations *from, const sentence_state c,
                                   const int first_slot) {
     for (int b = f->count, i = 0; b < BEAM && i < from->live; b++, i++)
@@ -343,26 +341,29 @@ static inline void keep_truncated(const finished *f, const continuations *from, 
 
 /* ---- The step ---- */
 
-/* A work-group for each live sentence: merges its rows' best continuations, keeps BEAM live ones and the best finished
- * ones; and where `extends`, for then no sentence leaves the batch, makes the rows of the next step.
- *   values, tokens (R, CANDIDATES): the best logits of each row, largest first; lse (R): their normaliser. With
- *     MERGE_TOPK they are (R, parts, CANDIDATES), and (R, parts, 2) as max_and_sum in topk.cl
+/* A work-group for each live sentence: merges its rows' best continuations, keeps the BEAM best live ones and the best
+ * finished ones. If `extends` (no sentence leaves the batch), it also creates the rows of the next step.
+ *   values, tokens (R, CANDIDATES): the largest logits of each row in descending order; lse (R): log-sum-exp.
+ *     With MERGE_TOPK (R, parts, CANDIDATES), and (R, parts, 2) as max_and_sum in topk.cl
  *   logits (R, vocabulary), or with a `vocabulary` of 0 one row for all: for forced tokens
  *   scores (R): sum log p of each row; -inf: dead
- *   sentences (n): index of the sentence; limits, prefix_counts (N); prefixes (N, prefix_width): forced tokens
+ *   sentences (n): index of the sentence; limits, prefix_counts (N)
+ *   prefixes (N, prefix_width): forced tokens
  *   penalty (longest + 1): lp(n)
- *   finished_total, finished_token, finished_slot, finished_length (N, BEAM): sum log p, the last token, the slot
- * before it, and the number of tokens; finished_count (N): how many there are. Slots from the count on hold live ones
- * that the limit has cut. next_token, next_parent, next_score (n BEAM): the live continuations; parent is a row; with
- * RAGGED, next_live (n) says how many they are of a sentence done (n), remaining (1): sentences that are over ends
- * (eos_count): the tokens that end a sentence; max_candidates: how many candidates are looked at; early_stopping:
- * transformers' early_stopping, with HF_SEARCH needed: so many of the best finished ones count. A row is given up that
- * cannot become one of them, whatever it goes on with: its sum of log p can only fall, and lp(n) lies between that of
- * the next length and that of the limit. What it could make way for has a smaller sum, and cannot either: so those that
- * count are the same. 0: no row is given up forced_eos_id: forced at a sentence's limit, or -1; certain_first,
- * certain_last: the first token and that one have the probability 1, whatever the model gives them
+ *   finished_total, finished_token, finished_slot, finished_length (N, BEAM): sum log p, last token, its parent
+ *     slot, and number of tokens; finished_count (N): their number. Later entries hold live ones cut by the limit
+ *   next_token, next_parent, next_score (n BEAM): the live continuations; the parent is a row
+ *   next_live (n), with RAGGED: their number per sentence
+ *   done (n), remaining (1): finished sentences
+ *   ends (eos_count): the EOS tokens; max_candidates: number of examined candidates
+ *   early_stopping: as in transformers, with HF_SEARCH
+ *   needed: number of best finished hypotheses that are returned. A row that cannot become one of them is dropped:
+ *     its sum log p can only fall, and lp(n) lies between that of the next length and that of the limit. The rows
+ *     that replace it have smaller sums and cannot either, so the result is unchanged. 0: no row is dropped
+ *   forced_eos_id: forced at a sentence's limit, or -1
+ *   certain_first, certain_last: the first and the forced last token have probability 1, regardless of the model
  *
- * Layout: all items make the sums and the rows; the choice between is the first one's alone. */
+ * Layout: all items compute the sums and the rows; the first one alone selects. */
 TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_INPUT(float, lse),
                           TFM_INPUT(float, logits), TFM_INPUT(float, scores), TFM_INPUT(int, limits),
                           TFM_INPUT(int, prefixes), TFM_INPUT(int, prefix_counts), TFM_INPUT(float, penalty),
@@ -419,7 +420,7 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
 #ifdef RAGGED
         TFM_AT(next_live)[group] = next.live;
 #else
-        for (int b = next.live; b < BEAM; b++) { /* dead rows go on as harmless ones until the batch is packed */
+        for (int b = next.live; b < BEAM; b++) { /* dead rows stay as harmless ones until the batch is packed */
             next.token[b] = next.filler;
             next.parent[b] = (int)(base + b);
             next.score[b] = -INFINITY;
@@ -427,7 +428,7 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
 #endif
     }
 #ifndef RAGGED
-    barrier(CLK_GLOBAL_MEM_FENCE); /* the others read what the first has written */
+    barrier(CLK_GLOBAL_MEM_FENCE); /* the first item's results become visible */
     if (extends) {
         const extension e = EXTENSION;
         extend_rows(e, group, group, base, BEAM, (int)past);
@@ -435,9 +436,9 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
 #endif
 }
 
-/* One item per live sentence: a row that the rules leave no token for is finished with the tokens that it has, which
- * may be none. values (R, each): as of beam_step, the best of each row; removed (R): as of suppress_bad_words, -inf
- * where nothing was forbidden: then the model itself gives no token a probability, which is an error. */
+/* One item per live sentence: a row without any allowed token is finished with its current tokens, possibly none.
+ * values (R, each): as in beam_step, the best of each row; removed (R): as in suppress_bad_words, -inf if nothing was
+ * forbidden: then the model gives no token a probability, which is an error. */
 TFM_KERNEL void beam_finish_exhausted(TFM_INPUT(float, values), TFM_INPUT(float, removed), TFM_INPUT(float, scores),
                                       TFM_INPUT(int, limits), TFM_INPUT(int, prefix_counts), TFM_INPUT(float, penalty),
                                       TFM_TENSOR(float, finished_total), TFM_TENSOR(int, finished_token),
@@ -467,10 +468,10 @@ TFM_KERNEL void beam_finish_exhausted(TFM_INPUT(float, values), TFM_INPUT(float,
     TFM_AT(finished_count)[sentence] = list.count;
 }
 
-/* A work-group for each of the m sentences that go on: makes their rows of the next step. */
+/* A work-group for each of the m remaining sentences: creates its rows of the next step. */
 #ifdef RAGGED
-/* `columns` of the new block_table, `old_columns` of the old one. Where `admitted_step` is not null, lengths (R) are
- * how many count of each row's line, and positions (R) those of its newest token. */
+/* `columns` of the new block_table, `old_columns` of the old one. If `admitted_step` is not null, lengths (R) are the
+ * used columns of each row's line, and positions (R) those of its newest token. */
 TFM_KERNEL void beam_extend(EXTEND_PARAMETERS, TFM_INPUT(int, starts), TFM_INPUT(int, admitted_step),
                             TFM_TENSOR(int, lengths), TFM_TENSOR(int, positions), const long columns,
                             const long old_columns) {
@@ -499,7 +500,7 @@ TFM_KERNEL void beam_extend(EXTEND_PARAMETERS) {
 
 #else
 
-/* One item in all: keep (m) gets the live ones of n sentences in order, and over ones where fewer than m are live. */
+/* One item in all: keep (m) gets the live ones of n sentences in order, then finished ones if fewer than m are live. */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void beam_compact(TFM_INPUT(int, done), TFM_TENSOR(int, keep),
                                                                           const long n, const long m) {
     long kept = 0;
@@ -509,9 +510,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void beam_compact(TFM_IN
                 TFM_AT(keep)[kept++] = (int)i;
 }
 
-/* One item in all: of n sentences that have so many live rows, keep gets those that have any, in order, starts where
- * the rows of each begin, and totals (3) how many sentences and rows there are, and since when the first of them are
- * there. */
+/* One item in all: from the number of live rows of n sentences, keep gets the sentences with any, in order, starts
+ * their first rows, and totals (3) the numbers of sentences and rows, and the first admission step. */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 beam_row_starts(TFM_INPUT(int, next_live), TFM_INPUT(int, admitted_step), TFM_INPUT(int, sentences),
                 TFM_TENSOR(int, keep), TFM_TENSOR(int, starts), TFM_TENSOR(int, totals), const long n) {
@@ -537,8 +537,7 @@ float beam_logaddexp(const float a, const float b) {
     return most == -INFINITY ? most : most + log(exp(a - most) + exp(b - most));
 }
 
-/* Forbids what the sentence of a row may not write: logits (R, words) become -inf where allowed (N, words) is 0 for
- * sentence sources[r].
+/* Applies a vocabulary shortlist: logits (R, words) become -inf where allowed (N, words) is 0 for sentence sources[r].
  *
  * Layout: a work-group takes a row, its items every TFM_GROUP-th word. */
 TFM_KERNEL void mask_shortlist(TFM_TENSOR(float, logits), TFM_INPUT(uchar, allowed), TFM_INPUT(int, sources),
@@ -552,13 +551,13 @@ TFM_KERNEL void mask_shortlist(TFM_TENSOR(float, logits), TFM_INPUT(uchar, allow
         logit[i] = list[i] ? logit[i] : -INFINITY;
 }
 
-/* How many places of a row's line count. */
+/* Number of used columns of a row's line. */
 #define PAST_LENGTH(row) (lengths != 0 ? TFM_AT(lengths)[row] : columns)
 
-/* One item per row: forbids the last token of each word whose others are the newest tokens of the row's past.
- *   logits (R, vocabulary): become -inf there; removed (R): the logarithm of the sum of their exponentials
- *   block_table (R, columns): the slots of each row's past, of which `lengths` count, or all where that is null;
- * slot_token: the token of each slot words (count + 1): where in `ids` each word begins */
+/* One item per row: forbids the last token of each bad word if the row's newest tokens are the word's others.
+ *   logits (R, vocabulary): become -inf there; removed (R): log-sum-exp of the forbidden logits
+ *   block_table (R, columns): the slots of each row's past, `lengths` of them used, or all if that is null
+ *   slot_token: the token of each slot; words (count + 1): the begin of each word in `ids` */
 TFM_KERNEL void suppress_bad_words(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, block_table),
                                    TFM_INPUT(int, lengths), TFM_INPUT(int, slot_token), TFM_INPUT(int, words),
                                    TFM_INPUT(int, ids), const long rows, const long vocabulary, const long columns,
@@ -586,8 +585,8 @@ TFM_KERNEL void suppress_bad_words(TFM_TENSOR(float, logits), TFM_TENSOR(float, 
     TFM_AT(removed)[row] = sum;
 }
 
-/* One item per row: out (R, vocabulary) gets bias[w] more at the last token of each word w whose others are the newest
- * tokens of the row's past. The rest is as for suppress_bad_words. */
+/* One item per row: adds bias[w] to out (R, vocabulary) at the last token of each word w if the row's newest tokens are
+ * the word's others. Other arguments as for suppress_bad_words. */
 TFM_KERNEL void apply_sequence_bias(TFM_TENSOR(float, out), TFM_INPUT(int, block_table), TFM_INPUT(int, lengths),
                                     TFM_INPUT(int, slot_token), TFM_INPUT(int, words), TFM_INPUT(int, ids),
                                     TFM_INPUT(float, bias), const long rows, const long vocabulary, const long columns,
@@ -608,10 +607,10 @@ TFM_KERNEL void apply_sequence_bias(TFM_TENSOR(float, out), TFM_INPUT(int, block
     }
 }
 
-/* One item per row: forbids the tokens that would write a sequence of `length` tokens for the second time in a row's
- * past. logits (R, vocabulary): become -inf there; removed (R): the logarithm of a sum, to which their exponentials are
- * added. unforced (R): as of mark_unforced_rows (logits_processors.cl), or null. block_table (R, columns) and lengths
- * (R) as for suppress_bad_words; slot_token: the token of each slot, -1 is no token */
+/* One item per row: forbids tokens that would repeat an n-gram of `length` tokens of the row's past. logits (R,
+ * vocabulary): become -inf there; removed (R): a log-sum-exp, to which theirs is added. unforced (R): from
+ * mark_unforced_rows (logits_processors.cl), or null. block_table (R, columns) and lengths (R) as for
+ * suppress_bad_words; slot_token: the token of each slot, -1 for none */
 TFM_KERNEL void suppress_repeated_ngrams(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed),
                                          TFM_INPUT(int, unforced), TFM_INPUT(int, block_table), TFM_INPUT(int, lengths),
                                          TFM_INPUT(int, slot_token), const long rows, const long vocabulary,
@@ -638,9 +637,9 @@ TFM_KERNEL void suppress_repeated_ngrams(TFM_TENSOR(float, logits), TFM_TENSOR(f
     TFM_AT(removed)[row] = sum;
 }
 
-/* A work-group per row: out (R, vocabulary), a copy of logits, gets the tokens of the row's past with the penalty: on
- * log p where `use_log_probs`, else on the logit, divided where it is positive and multiplied where it is negative.
- *   lse (R); block_table (R, columns) and lengths (R) as for suppress_bad_words; slot_token: -1 is no token */
+/* A work-group per row: out (R, vocabulary) = logits with the repetition penalty on the tokens of the row's past: on
+ * log p if `use_log_probs`, else on the logit, divided if positive and multiplied if negative.
+ *   lse (R); block_table (R, columns) and lengths (R) as for suppress_bad_words; slot_token: -1 for none */
 TFM_KERNEL void apply_repetition_penalty(TFM_TENSOR(float, out), TFM_INPUT(float, logits), TFM_INPUT(float, lse),
                                          TFM_INPUT(int, block_table), TFM_INPUT(int, lengths),
                                          TFM_INPUT(int, slot_token), const long rows, const long vocabulary,
@@ -659,8 +658,8 @@ TFM_KERNEL void apply_repetition_penalty(TFM_TENSOR(float, out), TFM_INPUT(float
     }
 }
 
-/* One item per row: values (R) = the logits (R, vocabulary) of tokens (R), -inf for the token -1, which there is not;
- * where tokens were not `sampled`, a value that is -inf stays: its token is none that may be chosen. */
+/* One item per row: values (R) = logits (R, vocabulary) of tokens (R), -inf for the token -1. If tokens were not
+ * `sampled`, a value of -inf stays: its token may not be chosen. */
 TFM_KERNEL void gather_token_logits(TFM_TENSOR(float, values), TFM_INPUT(int, tokens), TFM_INPUT(float, logits),
                                     const long rows, const long vocabulary, const long sampled) {
     const long row = get_global_id(0);
@@ -670,8 +669,8 @@ TFM_KERNEL void gather_token_logits(TFM_TENSOR(float, values), TFM_INPUT(int, to
     TFM_AT(values)[row] = token < 0 ? -INFINITY : TFM_AT(logits)[row * vocabulary + token];
 }
 
-/* One item per live sentence, of a beam of one: those with stops (N) are over with what they have. What is before their
- * last token is the parent of its slot. */
+/* One item per live sentence, with beam size 1: sentences with stops (N) end with their current tokens. The tokens
+ * before the last one are the parents of its slot. */
 TFM_KERNEL void beam_stop_sentences(TFM_INPUT(int, stops), TFM_INPUT(int, sentences), TFM_INPUT(int, tokens),
                                     TFM_INPUT(float, scores), TFM_INPUT(int, slot_parent), TFM_TENSOR(int, done),
                                     TFM_TENSOR(int, remaining), TFM_TENSOR(float, finished_total),
@@ -693,7 +692,7 @@ TFM_KERNEL void beam_stop_sentences(TFM_INPUT(int, stops), TFM_INPUT(int, senten
     atomic_dec(TFM_AT(remaining));
 }
 
-/* A work-group per row: a mask (R, room) of what a row's past really has, -inf where its prompt has none, and positions
+/* A work-group per row: the mask (R, room) of a row's past, -inf at padding columns before its prompt, and positions
  * (R) of its newest tokens. pads (N): columns before the prompt; sources (R). The past has `past` columns. */
 TFM_KERNEL void prompt_padding_mask(TFM_TENSOR(float, mask), TFM_TENSOR(int, positions), TFM_INPUT(int, pads),
                                     TFM_INPUT(int, sources), const long rows, const long past) {
@@ -707,14 +706,14 @@ TFM_KERNEL void prompt_padding_mask(TFM_TENSOR(float, mask), TFM_TENSOR(int, pos
         TFM_AT(positions)[row] = (int)past - 1 - none;
 }
 
-/* One item per row: lse (R) counts what was removed, so that no other token becomes more probable by it. */
+/* One item per row: adds the removed probability to lse (R), so that no other token becomes more probable. */
 TFM_KERNEL void restore_suppressed_mass(TFM_TENSOR(float, lse), TFM_INPUT(float, removed), const long rows) {
     const long row = get_global_id(0);
     if (row < rows)
         TFM_AT(lse)[row] = beam_logaddexp(TFM_AT(lse)[row], TFM_AT(removed)[row]);
 }
 
-/* One item per row: out (R) = log p of targets (R) under logits (R, vocabulary) whose normaliser is lse (R). */
+/* One item per row: out (R) = log p of targets (R) under logits (R, vocabulary) with log-sum-exp lse (R). */
 TFM_KERNEL void token_log_prob(TFM_TENSOR(float, out), TFM_INPUT(float, logits), TFM_INPUT(float, lse),
                                TFM_INPUT(int, targets), const long rows, const long vocabulary) {
     const long row = get_global_id(0);

@@ -1,6 +1,6 @@
-/* Sentences that join a batch (lib/model/decode/fed.c, join.c). */
+/* Continuous batching: admits sequences to a running batch (lib/model/decode/fed.c, join.c). */
 
-/* to (N, room, width) gets x (rows / length, length, width) at `places` (rows / length), or at the first ones where
+/* to (N, room, width) = x (rows / length, length, width) at index `places` (rows / length), or at the first ones if
  * that is null.
  *
  * Layout: a work-group takes a row of `width` numbers. */
@@ -14,15 +14,15 @@ TFM_KERNEL void fed_place(TFM_TENSOR(float, to), TFM_INPUT(float, x), TFM_INPUT(
         TFM_AT(to)[(at * room + column) * width + i] = TFM_AT(x)[row * width + i];
 }
 
-/* The rows of `live` sentences, `rows` in all, and after them those of `more` that begin, a row each. arrivals holds
+/* The rows of `live` sentences, `rows` in all, followed by those of `more` admitted ones, a row each. arrivals holds
  * their places, limits and counts of forced tokens, (more) each, and the forced tokens (more, prefix_width).
- *   tokens to starts: what there is of each row or sentence, and all_tokens to all_starts the same with those that
- *     begin: see beam.cl. lengths is null where all rows have `columns`; positions (rows + more): one less
- *   admitted_step to finished_count: what is kept at the places of sentences, `beam` numbers or one each
- *   slot_token, slot_parent, slot_score: the log of slots, where those rows have theirs from slot + rows on
+ *   tokens to starts: the state of each row or sentence, and all_tokens to all_starts the same with the admitted ones:
+ *     see beam.cl. lengths is null if all rows have `columns`; positions (rows + more): one less
+ *   admitted_step to finished_count: state at the sentences' places, `beam` numbers or one each
+ *   slot_token, slot_parent, slot_score: all slots; the admitted rows have theirs from slot + rows on
  *
- * Layout: a work-group takes a row, of which the first item does all but copy its line of the block_table. There are no
- * more sentences than rows, so the r-th row's takes care of the r-th sentence. */
+ * Layout: a work-group takes a row; its first item does everything except copying the line of the block_table. There
+ * are no more sentences than rows, so the r-th row's group also handles the r-th sentence. */
 TFM_KERNEL void fed_join(TFM_INPUT(int, arrivals), TFM_INPUT(int, tokens), TFM_INPUT(float, scores),
                          TFM_INPUT(int, block_table), TFM_INPUT(int, lengths), TFM_INPUT(int, sources),
                          TFM_INPUT(int, sentences), TFM_INPUT(int, starts), TFM_TENSOR(int, all_tokens),
@@ -41,7 +41,7 @@ TFM_KERNEL void fed_join(TFM_INPUT(int, arrivals), TFM_INPUT(int, tokens), TFM_I
     for (long i = TFM_LOCAL_ID(); i < columns; i += TFM_GROUP)
         TFM_AT(all_block_table)
     [row * columns + i] =
-        new < 0 ? TFM_AT(block_table)[row * columns + i] : (int)(slot + row); /* only the first counts */
+        new < 0 ? TFM_AT(block_table)[row * columns + i] : (int)(slot + row); /* only the first one is used */
     if (TFM_LOCAL_ID() != 0)
         return;
     const int length = new >= 0 ? 1 : lengths != 0 ? TFM_AT(lengths)[row] : (int)columns;

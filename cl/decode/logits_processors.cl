@@ -1,7 +1,7 @@
-/* Rules of a search that look at its source, or at how long a row's text is (lib/model/decode/logits_processors.c).
- * Rows are those of beam.cl: block_table (R, columns) has the slots of each row's past, slot_token the token of each
- * slot, -1 for none, and sources (R) says whose text a row is. source_ids (N, width) are what each text is about, or
- * the prompt that it goes on with, of which source_counts (N) count. */
+/* Logits processors that depend on a sequence's source or length (lib/model/decode/logits_processors.c). Rows are those
+ * of beam.cl: block_table (R, columns) has the slots of each row's past, slot_token the token of each slot, -1 for
+ * none, and sources (R) the sequence of a row. source_ids (N, width) are each sequence's source or prompt,
+ * source_counts (N) of them valid. */
 
 /* log(exp(a) + exp(b)); either may be -inf */
 float logits_logaddexp(const float a, const float b) {
@@ -9,9 +9,9 @@ float logits_logaddexp(const float a, const float b) {
     return most == -INFINITY ? most : most + log(exp(a - most) + exp(b - most));
 }
 
-/* One item per row: unforced (R) is 0 where the row's next token is forced, which no rule may forbid then: as one of
- * the beginning of its text, prefix_counts (N), or, where there is a has_forced_eos, at its limit (N). `lengths` as for
- * suppress_source_ngrams; a row's past begins with the start token. */
+/* One item per row: unforced (R) is 0 if the row's next token is forced, so that no processor may forbid it: in the
+ * prefix, prefix_counts (N), or, with has_forced_eos, at the limit (N). `lengths` as for suppress_source_ngrams; a
+ * row's past begins with the start token. */
 TFM_KERNEL void mark_unforced_rows(TFM_TENSOR(int, unforced), TFM_INPUT(int, lengths), TFM_INPUT(int, limits),
                                    TFM_INPUT(int, prefix_counts), TFM_INPUT(int, sources), const long rows,
                                    const long columns, const long has_forced_eos) {
@@ -23,8 +23,8 @@ TFM_KERNEL void mark_unforced_rows(TFM_TENSOR(int, unforced), TFM_INPUT(int, len
     TFM_AT(unforced)[row] = !forced;
 }
 
-/* One item per row: forbids the ends (eos_count) in logits (R, vocabulary) where the row's text has fewer tokens, which
- * are `step`, than min_tokens (N) says; removed (R) counts what they weighed, as in suppress_bad_words. */
+/* One item per row: forbids the ends (eos_count) in logits (R, vocabulary) if the row has fewer tokens (`step`) than
+ * min_tokens (N); removed (R) gets their log-sum-exp, as in suppress_bad_words. */
 TFM_KERNEL void suppress_early_eos(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, min_tokens),
                                    TFM_INPUT(int, sources), TFM_INPUT(int, eos_ids), const long rows,
                                    const long vocabulary, const long eos_count, const long step) {
@@ -40,8 +40,8 @@ TFM_KERNEL void suppress_early_eos(TFM_TENSOR(float, logits), TFM_TENSOR(float, 
     TFM_AT(removed)[row] = sum;
 }
 
-/* One item per row: the ends (eos_count) gain `share` of what their scores in out (R, vocabulary) are without a sign,
- * log p where `use_log_probs`, else logits. lse (R). */
+/* One item per row: adds `share` of the absolute score to the ends (eos_count) in out (R, vocabulary): log p if
+ * `use_log_probs`, else logits. lse (R). */
 TFM_KERNEL void apply_length_decay(TFM_TENSOR(float, out), TFM_INPUT(float, lse), TFM_INPUT(int, eos_ids),
                                    const long rows, const long vocabulary, const long eos_count,
                                    const long use_log_probs, const float share) {
@@ -51,13 +51,13 @@ TFM_KERNEL void apply_length_decay(TFM_TENSOR(float, out), TFM_INPUT(float, lse)
     const float base = use_log_probs ? TFM_AT(lse)[row] : 0.0f;
     for (long e = 0; e < eos_count; e++) {
         __global float *logit = TFM_AT(out) + row * vocabulary + TFM_AT(eos_ids)[e];
-        if (*logit > -INFINITY) /* one that is forbidden stays so */
+        if (*logit > -INFINITY) /* a forbidden one stays forbidden */
             *logit += fabs(*logit - base) * share;
     }
 }
 
-/* A work-group per row: out (R, vocabulary), a copy of logits, gets the tokens of the row's source with the penalty, as
- * apply_repetition_penalty those of its past. */
+/* A work-group per row: out (R, vocabulary) = logits with the penalty on the tokens of the row's source, as
+ * apply_repetition_penalty does for its past. */
 TFM_KERNEL void apply_encoder_repetition_penalty(TFM_TENSOR(float, out), TFM_INPUT(float, logits),
                                                  TFM_INPUT(float, lse), TFM_INPUT(int, source_ids),
                                                  TFM_INPUT(int, source_counts), TFM_INPUT(int, sources),
@@ -77,9 +77,9 @@ TFM_KERNEL void apply_encoder_repetition_penalty(TFM_TENSOR(float, out), TFM_INP
     }
 }
 
-/* One item per row: forbids the tokens that would write a sequence of `length` tokens of the row's source. logits (R,
- * vocabulary) and removed (R) as for suppress_early_eos; `lengths` (R) are how many columns count of a row's line, or
- * all where that is null; unforced (R) as of mark_unforced_rows, or null where all may. */
+/* One item per row: forbids tokens that would repeat an n-gram of `length` tokens of the row's source. logits (R,
+ * vocabulary) and removed (R) as for suppress_early_eos; `lengths` (R): used columns of a row's line, or all if null;
+ * unforced (R) from mark_unforced_rows, or null if no row is forced. */
 TFM_KERNEL void suppress_source_ngrams(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, unforced),
                                        TFM_INPUT(int, block_table), TFM_INPUT(int, lengths), TFM_INPUT(int, slot_token),
                                        TFM_INPUT(int, source_ids), TFM_INPUT(int, source_counts),

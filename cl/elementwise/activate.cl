@@ -1,4 +1,4 @@
-/* y = activation(x) on n elements; -DTFM_ACTIVATION chooses, cl/common/prelude.cl has the formulas.
+/* y = activation(x) on n elements, selected by -DTFM_ACTIVATION; cl/common/prelude.cl has the formulas.
  *
  * Layout: a work-item takes TFM_CHUNK elements. y may be x. */
 TFM_KERNEL void activate(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long n) {
@@ -12,7 +12,7 @@ TFM_KERNEL void activate(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long n
         out[i] = tfm_activate(in[i]);
 }
 
-/* dx = dy f'(x), added to dx where `add`. dx may be dy. Layout as above. */
+/* dx = dy f'(x), accumulated if `add`. dx may be dy. Layout as above. */
 TFM_KERNEL void activate_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(float, x), const long n,
                                   const long add) {
     long i = TFM_ELEMENT();

@@ -12,7 +12,7 @@ TFM_KERNEL void add(TFM_TENSOR(float, y), TFM_INPUT(float, a), TFM_INPUT(float, 
         out[i] = left[i] + right[i];
 }
 
-/* One run along the last dimension, where each of a and b either goes on (step 1) or stays (step 0). */
+/* One run along the last dimension; each of a and b advances (step 1) or repeats (step 0). */
 static inline void add_run(__global float *out, __global const float *left, __global const float *right, const long run,
                            const long a_step, const long b_step) {
     long c = 0;
@@ -25,10 +25,10 @@ static inline void add_run(__global float *out, __global const float *left, __gl
         out[c] = left[c * a_step] + right[c * b_step];
 }
 
-/* y = a + b with dims that broadcast: the strides are those of y, a and b. The host merges dims, so the last stride of
- * a and b is 0 or 1.
+/* y = a + b with broadcasting; strides are those of y, a and b. The host merges dims, so the last stride of a and b is
+ * 0 or 1.
  *
- * Layout: a work-item takes TFM_CHUNK elements of y. y may be the input that has its dims. */
+ * Layout: a work-item takes TFM_CHUNK elements of y. y may be the input with its dims. */
 TFM_KERNEL void add_broadcast(TFM_TENSOR(float, y), TFM_INPUT(float, a), TFM_INPUT(float, b), const tfm_iter iter) {
     for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter))
         add_run(TFM_AT(y) + run.first, TFM_AT(a) + tfm_run_offset(&run, TFM_STRIDES(iter, 1)),

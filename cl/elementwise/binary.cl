@@ -1,12 +1,12 @@
-/* y = f(a, b), one of the functions below, with dims that broadcast; and its backward. `function` is the number of enum
- * function in lib/ops/elementwise/binary.c.
+/* y = f(a, b) with broadcasting, for the functions below, and its backward. `function` is a number of enum function in
+ * lib/ops/elementwise/binary.c.
  *
- * -DSCALAR is the type of a and b, and -DRESULT that of y. With -DARITHMETIC the functions are those that calculate, on
- * floats (then also -DFLOATING) or ints; without it they are those that give 1 for true and 0 for false as uchar. One
- * program holds all functions of its types; which of them runs is chosen outside the loops.
+ * -DSCALAR is the type of a and b, -DRESULT that of y. With -DARITHMETIC the functions are arithmetic, on floats (then
+ * also -DFLOATING) or ints; without it they are comparisons and logic, with 1 for true and 0 for false as uchar. One
+ * program has all functions of its types; the choice is outside the loops.
  *
  * Layout: a work-item takes TFM_CHUNK elements of y, in runs along which each of a and b has a stride of 1 or 0. The
- * strides are those of y, a and b. y may be the input that has its dims. */
+ * strides are those of y, a and b. y may be the input with its dims. */
 
 #if defined(ARITHMETIC) && defined(FLOATING)
 #define LOAD_OR_SPLAT(T, p, step) ((step) ? tfm_load(p) : (T)(*(p)))
@@ -19,7 +19,7 @@
 #else
 #define OP_MIN(T, a, b) min(a, b)
 #define OP_MAX(T, a, b) max(a, b)
-/* No result is undefined: all of them wrap, and a quotient by 0 is 0. */
+/* No result is undefined: all operations wrap, and a quotient by 0 is 0. */
 #define OP_DIV(T, a, b) ((b) == 0 ? 0 : (b) == -1 ? (int)(0u - (uint)(a)) : (a) / (b))
 #define OP_SUB(T, a, b) ((uint)(a) - (uint)(b))
 #define OP_MUL(T, a, b) ((uint)(a) * (uint)(b))
@@ -80,7 +80,7 @@ TFM_KERNEL void binary(TFM_TENSOR(RESULT, y), TFM_INPUT(SCALAR, a), TFM_INPUT(SC
 }
 
 #ifdef FLOATING
-/* df/da where `second` is 0, else df/db. Where a and b are equal, the slope of a minimum or a maximum is a half. */
+/* df/da if `second` is 0, else df/db. For equal a and b, the derivative of a minimum or a maximum is 0.5. */
 static inline float binary_grad(const int function, const int second, const float a, const float b) {
     switch (function) {
     case 0:
@@ -90,7 +90,7 @@ static inline float binary_grad(const int function, const int second, const floa
     case 2:
         return second ? -a / b / b : 1.0f / b;
     case 3:
-        if (second) /* a^b log a; 0^b is flat where b is not below 0 */
+        if (second) /* a^b log a; the derivative of 0^b is 0 for b >= 0 */
             return a == 0.0f && b >= 0.0f ? 0.0f : pow(a, b) * log(a);
         return b == 0.0f ? 0.0f : b * pow(a, b - 1.0f);
     default: {
@@ -105,8 +105,8 @@ static inline float binary_grad(const int function, const int second, const floa
 #define OP_MUL_GRAD(T, second, a, b) ((second) ? (a) : (b))
 #define OP_DIV_GRAD(T, second, a, b) ((second) ? -(a) / (b) / (b) : (T)(1.0f) / (b))
 
-/* A run along the last dimension. The short functions are chosen outside the loop and take vectors; what is left of a
- * run, and the other functions, take one element after the other. */
+/* A run along the last dimension. Short functions are selected outside the loop and use vectors; the remainder of a
+ * run, and other functions, go element by element. */
 static inline void binary_backward_run(__global float *out, __global const float *from, __global const float *a,
                                        __global const float *b, const int function, const int second, const int add,
                                        const long run, const long a_step, const long b_step) {
@@ -132,8 +132,8 @@ static inline void binary_backward_run(__global float *out, __global const float
     }
 }
 
-/* dx = dy times the slope, in the places of y: the sum of dx over what was repeated is the gradient of a, or of b. It
- * is added to dx where `add` is not 0. */
+/* dx = dy times the derivative, at the elements of y: the sum of dx over the broadcast dims is the gradient of a, or of
+ * b. Accumulated if `add` is not 0. */
 TFM_KERNEL void binary_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(float, a), TFM_INPUT(float, b),
                                 const long function, const long second, const long add, const tfm_iter iter) {
     for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter))

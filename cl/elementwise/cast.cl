@@ -1,4 +1,4 @@
-/* y is x in another dtype, on n elements: LOAD_DTYPE is that of x, and STORE_DTYPE that of y.
+/* Converts n elements of x (LOAD_DTYPE) to y (STORE_DTYPE).
  *
  * Layout: a work-item takes TFM_CHUNK elements. */
 #include "half_store.cl"

@@ -1,8 +1,8 @@
-/* Each element of y is that of x (rows, n) times 0 or `dropout_scale`; cl/common/prelude.cl says which. The backward
- * pass is the same on dy. Where `add` is not 0, the result is added to what y holds.
+/* y = x (rows, n) times 0 or `dropout_scale`; cl/common/prelude.cl has the random numbers. The backward pass is the
+ * same on dy. Accumulated if `add` is not 0.
  *
- * Layout: TFM_GROUP work-items share a row and step over it together, TFM_DROPOUT_BLOCK columns each, whose factors
- * come at once; the columns that are left are taken one by one. y may be x. */
+ * Layout: TFM_GROUP work-items share a row and step over it together, TFM_DROPOUT_BLOCK columns each, whose factors are
+ * computed at once; remaining columns go one by one. y may be x. */
 TFM_KERNEL void dropout(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long rows, const long n,
                         TFM_DROPOUT_PARAMETERS, const long add) {
     const long row = TFM_ROW();

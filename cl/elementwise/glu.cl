@@ -1,5 +1,5 @@
-/* y (rows, width) = activation(gate) * x, where rows of x and gate are `pitch` elements apart: both may be halves of
- * one tensor (rows, 2 width). -DTFM_ACTIVATION chooses, cl/common/prelude.cl has the formulas.
+/* y (rows, width) = activation(gate) * x; rows of x and gate are `pitch` elements apart: both may be halves of one
+ * tensor (rows, 2 width). -DTFM_ACTIVATION selects; cl/common/prelude.cl has the formulas.
  *
  * Layout: a work-item takes TFM_CHUNK elements of y, across rows. With pitch = width y may be x or gate. */
 TFM_KERNEL void glu(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, gate), const long n, const long width,
@@ -18,8 +18,8 @@ TFM_KERNEL void glu(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, 
     }
 }
 
-/* dx = dy activation(gate), dgate = dy x slope(gate): of the rows of dx and dgate, `pitch` elements apart as those of x
- * and gate. Either may be null, and is added to where `add_x`, `add_gate`. Layout as above. */
+/* dx = dy activation(gate), dgate = dy x activation'(gate): rows of dx and dgate are `pitch` elements apart like those
+ * of x and gate. Either may be null, and is accumulated if `add_x`, `add_gate`. Layout as above. */
 #define GLU_BACKWARD(T, LOAD, STORE, GRAD, ACTIVATE)                                                                   \
     {                                                                                                                  \
         const T d = LOAD(from + i), open = LOAD(g + i);                                                                \

@@ -1,9 +1,8 @@
-/* y = f(x) on n elements, one of the functions below, and dx = dy f'(x). `function` is the number of enum function in
- * lib/ops/elementwise/unary.c, p and q are the parameters of those that have some. f(NaN) is NaN, and so is f(x) where
- * f has no value, as the root of -1. The slopes of NaN are NaN too, but those that are constant in pieces: that of neg
- * is -1, that of clip 1, and that of hard_sigmoid p.
+/* y = f(x) on n elements, for the functions below, and dx = dy f'(x). `function` is a number of enum function in
+ * lib/ops/elementwise/unary.c, p and q are its parameters. f(NaN) is NaN, and so is f(x) outside its domain, as the
+ * root of -1. Derivatives at NaN are NaN too, except the piecewise constant ones: neg -1, clip 1, hard_sigmoid p.
  *
- * One program holds all functions, so that a device compiles it once; which of them runs is chosen outside the loops.
+ * One program has all functions, so that a device compiles it once; the choice is outside the loops.
  *
  * Layout: a work-item takes TFM_CHUNK elements. y may be x, and dx may be dy. */
 
@@ -17,7 +16,7 @@
 #define OP_ERF(T, V, x) erf(x)
 #define OP_SIGMOID(T, V, x) TFM_SIGMOID(T, V, x)
 #define OP_TANH(T, V, x) tanh(x)
-/* In this order of comparisons NaN stays, and of p > q the result is q. */
+/* With this order of comparisons NaN stays, and p > q gives q. */
 #define CLAMPED(T, x, p, q) ((x) < (T)(p) ? (T)(p) : (x)) > (T)(q) ? (T)(q) : ((x) < (T)(p) ? (T)(p) : (x))
 #define OP_CLIP(T, V, x) (CLAMPED(T, x, p, q))
 #define OP_HARD_SIGMOID(T, V, x) (CLAMPED(T, tfm_fma((T)(p), x, (T)(q)), 0.0f, 1.0f))
@@ -25,14 +24,14 @@
     ((x) <= (T)(-3.0f) ? (T)(0.0f) : (x) >= (T)(3.0f) ? (x) : (x) * (((x) + (T)(3.0f)) * (T)(1.0f / 6.0f)))
 
 #define OP_NEG_GRAD(T, V, x) ((T)(-1.0f))
-/* 0 and NaN are their own slopes: llvmpipe (Mesa 22.3) takes NaN times 0 for 0. */
+/* 0 and NaN are returned as the derivative: llvmpipe (Mesa 22.3) computes NaN times 0 as 0. */
 #define OP_ABS_GRAD(T, V, x) ((x) > (T)(0.0f) ? (T)(1.0f) : (x) < (T)(0.0f) ? (T)(-1.0f) : (x))
 #define OP_SQRT_GRAD(T, V, x) ((T)(0.5f) / sqrt(x))
 #define OP_RECIPROCAL_GRAD(T, V, x) ((T)(-1.0f) / (x) / (x))
 #define OP_EXP_GRAD(T, V, x) exp(x)
 #define OP_LOG_GRAD(T, V, x) ((T)(1.0f) / (x))
 #define OP_ERF_GRAD(T, V, x) ((T)(1.1283791671f) * TFM_CAT(tfm_exp_nonpos, V)(-(x) * (x)))
-/* s (1 - s) as e / (1 + e)^2, e = e^-|x|, where 1 - s would cancel; and tanh's is 4 of that at 2x. */
+/* s (1 - s) as e / (1 + e)^2, e = e^-|x|, because 1 - s would cancel; tanh's derivative is 4 times that at 2x. */
 #define SIGMOID_GRAD_OF_EXP(T, V, e) ((e) / ((T)(1.0f) + (e)) / ((T)(1.0f) + (e)))
 #define OP_SIGMOID_GRAD(T, V, x) SIGMOID_GRAD_OF_EXP(T, V, TFM_CAT(tfm_exp_nonpos, V)(-fabs(x)))
 #define OP_TANH_GRAD(T, V, x) ((T)(4.0f) * SIGMOID_GRAD_OF_EXP(T, V, TFM_CAT(tfm_exp_nonpos, V)((T)(-2.0f) * fabs(x))))
@@ -87,7 +86,7 @@ TFM_KERNEL void unary(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long func
     }
 }
 
-/* The gradient is added to dx where `add` is not 0, else it is written over dx. */
+/* The gradient is accumulated to dx if `add` is not 0, else it overwrites dx. */
 TFM_KERNEL void unary_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(float, x), const long function,
                                const float p, const float q, const long n, const long add) {
     long i = TFM_ELEMENT();

@@ -1,8 +1,8 @@
-/* y = a where c is not 0, else b, with dims that broadcast. Elements have one, two or four bytes; -DELEMENT is an
- * integer type of that size, so that no bit of a NaN is touched. The strides are those of y, a, b and c.
+/* y = a where c is not 0, else b, with broadcasting. Elements have one, two or four bytes; -DELEMENT is an integer type
+ * of that size, which preserves the bits of NaN. The strides are those of y, a, b and c.
  *
  * Layout: a work-item takes TFM_CHUNK elements of y, in runs along which each input has a stride of 1 or 0. y may be a
- * or b if that has its dims. */
+ * or b if it has the same dims. */
 TFM_KERNEL void where(TFM_TENSOR(ELEMENT, y), TFM_INPUT(uchar, c), TFM_INPUT(ELEMENT, a), TFM_INPUT(ELEMENT, b),
                       const tfm_iter iter) {
     const long a_step = TFM_STRIDES(iter, 1)[TFM_ITER_LAST], b_step = TFM_STRIDES(iter, 2)[TFM_ITER_LAST];

@@ -1,14 +1,14 @@
 /* y (rows, width) = scale table[ids[row]] + positions[first + row % steps]
  *
- * table (vocabulary, width), ids (rows) in sequences of `steps`, positions (P, width) or null. An id
- * outside [0, vocabulary) gives a row of NaN: the host cannot see ids without waiting for the device, and
- * NaN is not mistaken for a result.
+ * table (vocabulary, width), ids (rows) in sequences of `steps`, positions (P, width) or null. An id outside
+ * [0, vocabulary) gives a row of NaN: the host cannot check ids without waiting for the device, and NaN is not mistaken
+ * for a result.
  *
- * With PADDING_TOKEN, tokens `padding_id` stand at no position: they get nothing, or where not `blank`, the row before
- * the positions; and where `counted`, those after them in a sequence stand as if they were not there.
+ * With PADDING_TOKEN, tokens `padding_id` have no position: they get no position embedding or, without `blank`, the row
+ * before the positions. With `counted`, later tokens of a sequence are numbered as if the padding were absent.
  *
- * Layout: a work-item takes TFM_CHUNK elements of y, across rows, so that a few wide rows and many narrow
- * ones both spread over the device. The table may be of 16 bits (half_load.cl). */
+ * Layout: a work-item takes TFM_CHUNK elements of y, across rows, so that a few wide rows and many narrow ones both
+ * spread over the device. The table may be fp16 or bf16 (half_load.cl). */
 #include "half_load.cl"
 #ifdef PADDING_TOKEN
 #define PADDING_PARAMETERS , const long padding_id, const long counted, const long blank
@@ -38,7 +38,7 @@ TFM_KERNEL void embedding(TFM_TENSOR(float, y), TFM_INPUT(load_t, table), TFM_IN
     __global float *out = TFM_AT(y);
     while (i < end) {
         const long row = i / width, stop = min(end, (row + 1) * width);
-        /* No long: compared with 0, an int made long is positive on llvmpipe (Mesa 22.3). */
+        /* Not long: an int converted to long compares as positive with 0 on llvmpipe (Mesa 22.3). */
         const int id = TFM_AT(ids)[row];
         if (id < 0 || id >= vocabulary) {
             for (; i < stop; i++)
@@ -58,7 +58,7 @@ TFM_KERNEL void embedding(TFM_TENSOR(float, y), TFM_INPUT(load_t, table), TFM_IN
     }
 }
 
-/* The same of a table of bytes: row id of it is scales[id] table[id].
+/* The same for an int8 table: its row id is scales[id] table[id].
  *
  * Layout: TFM_GROUP items share a row of y. */
 TFM_KERNEL void embedding_int8(TFM_TENSOR(float, y), TFM_INPUT(char, table), TFM_INPUT(float, scales),
@@ -80,8 +80,8 @@ TFM_KERNEL void embedding_int8(TFM_TENSOR(float, y), TFM_INPUT(char, table), TFM
     }
 }
 
-/* out (count, width) is rows ids (count) of a table (V, width) of numbers that take a byte or, where the host says so,
- * two; an id outside gives zeros. Layout as above. */
+/* out (count, width) = rows ids (count) of a table (V, width) with elements of one or, by build option, two bytes; an
+ * id out of range gives zeros. Layout as above. */
 #ifndef ELEMENT
 #define ELEMENT char
 #endif

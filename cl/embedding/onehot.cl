@@ -1,5 +1,5 @@
-/* y (outer, depth, inner) is `on` where its middle index is indices (outer, inner), and `off` elsewhere. An index below
- * 0 counts from the end. An index outside depth has no place: all of its elements are `off`.
+/* y (outer, depth, inner) is `on` where its middle index is indices (outer, inner), else `off`. Negative indices count
+ * from the end. An index out of range gives only `off`.
  *
  * Layout: a work-item takes TFM_CHUNK of the n elements of y, in runs along `inner`, or along the depth if inner is 1.
  */

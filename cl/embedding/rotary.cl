@@ -1,18 +1,18 @@
-/* Rotary position embedding of x, `vectors` heads of D columns one after another, those of (B, T, H, D) or of
- * (B, H, T, D): each pair (a, b) of a head's first 2 `half` columns becomes (a c - b s, a s + b c), where c and s are
- * the pair's column of the row of cosines and sines (P, half) that belongs to the head's position; other columns are
- * copied. positions (B, T) may be null: then the position is first + t, or, with per_token, b T + t. A position
- * outside [0, P) gives NaN. `sign` is 1, or -1 to turn back, as a gradient is.
+/* RoPE of x, `vectors` consecutive heads of D columns, of (B, T, H, D) or (B, H, T, D): each pair (a, b) of a head's
+ * first 2 `half` columns becomes (a c - b s, a s + b c); c and s are the pair's columns of the cosines and sines (P,
+ * half) in the row of the head's position. Other columns are copied. positions (B, T) may be null: then the position is
+ * first + t, or, with per_token, b T + t. A position outside [0, P) gives NaN. `sign` is 1, or -1 for the inverse
+ * rotation in a backward pass.
  *
- * y2 and x2 are other tensors of `vectors2` heads, H of a token being H2 there, which come after the first
- * ones; vectors2 is 0 where there are none. y2 is written by half_store.cl.
+ * y2 and x2 are a second pair of tensors with `vectors2` heads, H2 for each token, processed after the first ones;
+ * vectors2 is 0 without them. y2 is written by half_store.cl.
  *
  * Layout: a work-group takes `heads_per_group` heads; its TFM_GROUP items step over the pairs of a head together, a
- * vector of pairs each. An item reads both of a pair before it writes them, so y may be x. */
+ * vector of pairs each. An item reads both elements of a pair before it writes them, so y may be x. */
 
 #include "half_store.cl"
 
-/* Where a head is written: one of them is null. */
+/* Destination of a head: one of the pointers is null. */
 #if STORE_DTYPE == 0
 typedef __global float *head_out;
 #define HEAD_OUT(y, more) ((y) ? (y) : (more))
@@ -39,7 +39,7 @@ static inline void store_out_vec(const tfm_vec v, const head_out to, const long 
 #endif
 
 #if TFM_WIDTH > 1
-/* TFM_WIDTH pairs, which lie in two vectors. */
+/* TFM_WIDTH pairs, stored in two vectors. */
 static inline void rotate_vectors(const head_out out, __global const float *in, const long i, const tfm_vec c,
                                   const tfm_vec s) {
     const tfm_vec v = tfm_load(in + i), w = tfm_load(in + i + TFM_WIDTH);
@@ -100,7 +100,7 @@ TFM_KERNEL void rotary(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_TENSOR(sto
         long position = per_token ? token : first + t;
         int outside = 0;
         if (positions != 0) {
-            const int given = TFM_AT(positions)[token]; /* no long: see gather.cl */
+            const int given = TFM_AT(positions)[token]; /* not long: see gather.cl */
             outside = given < 0 || given >= P;
             position = outside ? 0 : given;
         }

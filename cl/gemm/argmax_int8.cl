@@ -1,14 +1,13 @@
-/* The largest entry of each row of products w x + bias, by products of bytes: an entry is within a bound of what bytes
- * make of it, so only those whose bound reaches above what another one certainly has are multiplied in floats.
+/* Argmax of each row of w x + bias, screened in int8: an entry differs from its int8 approximation by at most a bound,
+ * so only entries whose upper bound exceeds the largest lower bound are computed in fp32.
  *
- * Row j of w (V, K) is scales[j] times bytes, w^, and what they miss; x is a step times whole numbers, x^, and what
- * they miss. By Cauchy and Schwarz
+ * Row j of w (V, K) is scales[j] times int8, w^, plus an error; x is a scale times integers, x^, plus an error. By
+ * Cauchy and Schwarz
  *
  *     |w x - w^ x^| = |(w - w^) x + w^ (x - x^)| <= |w - w^| |x| + |w^| |x - x^|
  *
- * The two norms of w are kept with it, those of x are made here. Both are summed up in steps, so that no square leaves
- * the range of floats, and are at least MIN_BOUND, so that no product of them is 0 where the other one is infinite.
- */
+ * The two norms of w are stored with it, those of x are computed here. Both are summed in scaled steps, so that no
+ * square overflows, and are at least MIN_BOUND, so that no bound is 0 times infinity. */
 #include "int8_common.cl"
 
 #define W TFM_WIDTH
@@ -19,12 +18,12 @@ static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
     return select(a, b, b > a); /* a where b is NaN */
 }
 
-/* How far a row is from its bytes, and its bytes from 0, in steps. */
+/* Norm of a row's quantization error, and of its quantized values, in units of the scale. */
 typedef struct norms {
     float residual, kept, whole;
 } norms;
 
-/* Those of x (K), in steps of 1 / inverse, with |x| as `whole`. Its bytes go to `to` where that is not null. */
+/* The norms of x (K), in units of 1 / inverse, with |x| as `whole`. Writes the quantized row to `to` if not null. */
 static inline norms norms_of(__global char *to, __global const float *x, const int k, const float inverse) {
     norms all = {0.0f, 0.0f, 0.0f};
     tfm_vec residual = (tfm_vec)(0.0f), kept = residual, whole = residual;
@@ -53,12 +52,12 @@ static inline norms norms_of(__global char *to, __global const float *x, const i
     return all;
 }
 
-/* What rounding may add: that of the sums above, and, in SLACK, of sums of floats and of what scales those of bytes. */
+/* Rounding allowance: of the sums above, and, in SLACK, of fp32 sums and of the scaling of int8 sums. */
 #define UP 1.001f
 #define SLACK 1e-5f
 
-/* q (V, K), scales (V) and bounds (2, V) of w (V, K): |w - w^| and |w^|. A row with a number that is not finite has
- * infinite bounds. Layout: one work-item a row. */
+/* q (V, K), scales (V) and bounds (2, V) of w (V, K): |w - w^| and |w^|. A row with a non-finite number has infinite
+ * bounds. Layout: one work-item a row. */
 TFM_KERNEL void argmax_int8_quantize(TFM_TENSOR(char, q), TFM_TENSOR(float, scales), TFM_TENSOR(float, bounds),
                                      TFM_INPUT(float, w), const long n, const long k) {
     const long row = TFM_ROW();
@@ -76,7 +75,7 @@ TFM_KERNEL void argmax_int8_quantize(TFM_TENSOR(char, q), TFM_TENSOR(float, scal
     TFM_AT(bounds)[n + row] = finite ? fmax(step * UP * of.kept, MIN_BOUND) : INFINITY;
 }
 
-/* w x of a row. */
+/* Dot product of a row of w with x. */
 static inline float product_of(__global const float *w, __global const float *x, const int k) {
     tfm_vec a = (tfm_vec)(0.0f), b = a, c = a, d = a;
     int i = 0;
@@ -94,7 +93,7 @@ static inline float product_of(__global const float *w, __global const float *x,
     return sum;
 }
 
-/* W entries from i on, of which those from `end` on are `filler`. */
+/* W entries from i on; entries from `end` on are `filler`. */
 static inline tfm_vec load_some(__global const float *x, const int i, const int end, const float filler) {
     if (i + W <= end)
         return tfm_load(x + i);
@@ -104,13 +103,13 @@ static inline tfm_vec load_some(__global const float *x, const int i, const int 
     return tfm_load(part);
 }
 
-/* What a row's entries are bounded by: approx (N) is what bytes make of them. */
+/* Bounds of a row's entries: approx (N) is the int8 approximation. */
 typedef struct row_bounds {
     __global const float *approx, *residual, *kept;
     float whole, left;
 } row_bounds;
 
-/* How far entries may be from what bytes make of them: W of them, from i on. */
+/* Bounds of the approximation error of W entries from i on. */
 static inline tfm_vec error_at(const row_bounds *r, const int i) {
     return tfm_fma(tfm_load(r->residual + i), (tfm_vec)(r->whole), tfm_load(r->kept + i) * r->left);
 }
@@ -119,14 +118,14 @@ static inline tfm_vec error_some(const row_bounds *r, const int i, const int end
                    load_some(r->kept, i, end, 0.0f) * r->left);
 }
 
-/* values and tokens (R, parts): the largest entry of each part of each row, and its index, the lower one of equal ones;
- * -inf and 0 where none is above -inf, and NaN where x is not finite, or a row of w that might be the largest is not.
- * With `accumulate` they hold those of the entries before, and get those of both. *verified is added how many entries
- * were multiplied in floats.
+/* values and tokens (R, parts): the largest entry of each part of each row, and its index, the lower of equal ones;
+ * -inf and 0 if none is above -inf, and NaN if x, or a row of w that might be the largest, is not finite. With
+ * `accumulate` they already hold earlier entries' results, and get the joint ones. *verified is incremented by the
+ * number of entries computed in fp32.
  *
- * approx (R, N): entries first_entry .. first_entry + N - 1 by bytes, with the bias, and -inf for those that may not be
- * chosen; x (R, K); w (V, K); bias (V), or null; bounds (2, V) as argmax_int8_quantize makes them. Layout: one
- * work-item a part of a row, of `length` entries. */
+ * approx (R, N): int8 approximations of entries first_entry .. first_entry + N - 1, with the bias, and -inf for
+ * excluded ones; x (R, K); w (V, K); bias (V), or null; bounds (2, V) from argmax_int8_quantize. Layout: one work-item
+ * for a part of `length` entries of a row. */
 TFM_KERNEL void argmax_int8_verify(TFM_TENSOR(float, values), TFM_TENSOR(int, tokens), TFM_TENSOR(int, verified),
                                    TFM_INPUT(float, approx), TFM_INPUT(float, x), TFM_INPUT(float, w),
                                    TFM_INPUT(float, bias), TFM_INPUT(float, bounds), const long rows, const long n,
@@ -144,7 +143,7 @@ TFM_KERNEL void argmax_int8_verify(TFM_TENSOR(float, values), TFM_TENSOR(int, to
     const float step = quantization_scale(largest, &inverse);
     const norms of = norms_of(0, from, (int)k, inverse);
     const int finite = largest < 0x7f800000;
-    const float few = sqrt((float)k) * as_float(largest); /* where no number counts, all of x is missed */
+    const float few = sqrt((float)k) * as_float(largest); /* if no number is quantized, the error is all of x */
     r.whole = fmax(inverse != 0.0f ? step * UP * of.whole : few, MIN_BOUND);
     r.left = fmax(inverse != 0.0f ? step * UP * of.residual : few, MIN_BOUND);
     const int begin = (int)first, end = (int)min(first + length, n), vectors = max((end - begin + W - 1) / W, 0);
@@ -172,7 +171,7 @@ TFM_KERNEL void argmax_int8_verify(TFM_TENSOR(float, values), TFM_TENSOR(int, to
         certain = larger(certain, certain_too);
         most[b] = larger(upper, upper_too);
     }
-    /* What the largest entry has at least: by the bounds, and then by the entries that were multiplied. */
+    /* Lower bound of the largest entry: from the bounds, then from the verified entries. */
     float least = tfm_vec_max(certain);
     for (int b = 0; finite && b < blocks; b++) {
         const float highest = tfm_vec_max(most[b]);
@@ -192,14 +191,14 @@ TFM_KERNEL void argmax_int8_verify(TFM_TENSOR(float, values), TFM_TENSOR(int, to
                 const int takes = value > best || isnan(value);
                 count++;
                 where = takes ? (int)entry : where;
-                best = takes ? value : best; /* once it is NaN it stays that */
+                best = takes ? value : best; /* NaN stays */
                 least = best > least ? best : least;
             }
         }
     }
     TFM_AT(values)[place] = best;
     TFM_AT(tokens)[place] = where;
-    atomic_add(TFM_AT(verified), min(count, (int)(n / 16) + 1)); /* more is no news, and the sum stays in range */
+    atomic_add(TFM_AT(verified), min(count, (int)(n / 16) + 1)); /* no more information, and the sum stays in range */
 }
 
 /* values and tokens (R): the best of each row's parts. Layout: one work-item a row. */

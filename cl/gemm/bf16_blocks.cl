@@ -1,8 +1,8 @@
-/* The way out of blocks of 32 rows by a panel of two vectors, whose sums come from tiles and lie in memory:
- * gemm_cpu_amx.cl and gemm_cpu_bf16x3.cl include this after gemm_epilogue.cl. */
+/* Epilogue of blocks of 32 rows by a panel of two vectors, whose sums come from AMX tiles through memory. Included by
+ * gemm_cpu_amx.cl and gemm_cpu_bf16x3.cl after gemm_epilogue.cl. */
 
-/* Floats of c from which on it is written past the caches, where no step along K has written it before. So it is not
- * read from memory to be written, and the caches keep what they have of a and b. */
+/* From this size in floats, c is written with non-temporal stores, unless an earlier K step has written it. So it is
+ * not read before writing, and a and b stay in the caches. */
 #define LARGE_C (2L << 20)
 #ifdef __has_builtin
 #if __has_builtin(__builtin_nontemporal_store)
@@ -13,19 +13,19 @@
 #define STORE_NONTEMPORAL(v, p) tfm_store(v, p)
 #endif
 
-/* What was written so comes before what the item's thread writes after this: the end of the kernel, too. */
+/* Orders the non-temporal stores before the thread's later stores, including the end of the kernel. */
 #ifdef EMULATED
 #define FENCE()
 #else
 #define FENCE() __asm__ volatile("sfence" : : : "memory")
 #endif
 
-/* Whether c (m, n) is written so; its lines must then begin where a vector of the device's may. */
+/* Whether c (m, n) is written that way; its rows must be aligned to vectors. */
 static inline bool streams_c(__global const float *c, const long m, const long n) {
     return m * n >= LARGE_C && n % TFM_WIDTH == 0 && (ulong)c % sizeof(tfm_vec) == 0;
 }
 
-/* A block's way out after its last step along K, past the caches or not. */
+/* A block's epilogue after its last K step, with non-temporal stores or not. */
 static inline void store_block(const tile_out *out, const tfm_vec *sums, const bool stream) {
     if (out->width < (TFM_ACTIVATION > 1 ? TFM_PANEL + 1 : TFM_PANEL)) { /* a long activation is not unrolled */
         store_tile(out, sums);
@@ -47,7 +47,7 @@ static inline void store_block(const tile_out *out, const tfm_vec *sums, const b
     }
 }
 
-/* And before that: sums wait in c as they are, for an activation is of their end alone. */
+/* The same for earlier K steps: c keeps raw sums, since the activation applies only at the end. */
 static inline void keep_block(const tile_out *out, const tfm_vec *sums) {
     for (int i = 0; i < out->rows; i++)
         for (int j = 0; j < TFM_VECTORS && j * TFM_WIDTH < out->width; j++) {

@@ -1,10 +1,9 @@
-/* What products share that round a to bf16 for an instruction of the processor: gemm_cpu_bf16.cl and gemm_cpu_amx.cl.
+/* Rounds or splits a to bf16 for processor instructions: shared by gemm_cpu_bf16.cl and gemm_cpu_amx.cl.
  *
- * They include gemm_epilogue.cl, half_store.cl for STORE_DTYPE 2 and gemm_cpu_pack.cl before it. The host gives
- * EMULATED where the instruction is to be done by others, for tests, and what gemm_epilogue.cl takes; and SPLIT, 1
- * where numbers are rounded, and 3 where each becomes three: the number rounded, what that leaves of it, rounded, and
- * what is left then. A float has 24 bits and each of them 8 and a sign, so their sum is the float, unless the last
- * would be below 2^-126. */
+ * They include gemm_epilogue.cl, half_store.cl for STORE_DTYPE 2 and gemm_cpu_pack.cl before it. Build options:
+ * EMULATED, for tests, replaces the instruction by others; those of gemm_epilogue.cl; and SPLIT, 1 to round numbers, 3
+ * to split each into three: the rounded number, its rounded remainder, and the rest. A float has 24 bits, a bf16 has 8
+ * and a sign, so the sum of the three is the float, unless the last would be below 2^-126. */
 #ifndef SPLIT
 #define SPLIT 1
 #endif
@@ -28,8 +27,8 @@ static inline tfm_uvec rounded_words(const tfm_vec v) {
 
 #define FLOATS TFM_CAT(as_float, TFM_WIDTH)
 
-/* The shares of v, in the lower halves of words. Gives -1 in lanes where the number is infinite or NaN, or would be
- * rounded to infinity: the shares are none then, and those of split_number are wanted. */
+/* The three bf16 parts of v, in the lower halves of words. Returns -1 in lanes with a number that is, or would round
+ * to, infinity or NaN: the parts are invalid there, and split_number must be used. */
 static inline tfm_ivec split_words(tfm_uvec *w, const tfm_vec v) {
     w[0] = rounded_words(v);
 #if SPLIT == 1
@@ -42,8 +41,8 @@ static inline tfm_ivec split_words(tfm_uvec *w, const tfm_vec v) {
 #endif
 }
 
-/* The shares of one number, which add up to it even where it is infinite or NaN. Such may not be multiplied one by one:
- * it gives 1 for them. */
+/* The three bf16 parts of one number; they add up to it even if it is infinite or NaN, but may not be multiplied
+ * separately: then returns 1. */
 static inline uint split_number(ushort *w, const float v) {
     w[0] = bf16_round_bits(as_uint(v));
 #if SPLIT == 1
@@ -58,13 +57,13 @@ static inline uint split_number(ushort *w, const float v) {
 #endif
 }
 
-/* Pairs of a row of a, and what lies between two rows: an odd number of lines of 16, since rows that lie a power of two
- * apart would drive each other out of the first cache. The host has the same. */
+/* Pairs of a row of a, and the row stride: an odd number of cache lines (16 words), against cache conflicts of
+ * power-of-two strides. The host has the same. */
 #define PAIRS(k) (((k) + 1) / 2)
 #define ROW_PAIRS(k) ((((PAIRS(k) + 15) / 16) | 1) * 16)
 
-/* `count` numbers at `from`, rounded, and zeros up to a multiple of PAIRED_DEPTH; or the shares of each, which lie
- * `apart` numbers from one another: then it gives whether one is strange, as split_number says. */
+/* `count` numbers at `from`, rounded, zero-padded to a multiple of PAIRED_DEPTH; or the three parts of each, `apart`
+ * numbers from one another: then returns whether one is non-finite, as split_number does. */
 #if SPLIT == 1
 #define DEFINE_ROUND_ROW(NAME, SPACE)                                                                                  \
     static inline uint NAME(SPACE store_t *to, const long apart, __global const float *from, const int count) {        \
@@ -98,7 +97,7 @@ static inline uint split_number(ushort *w, const float v) {
     }
 #endif
 
-/* sum, and in each lane the two products of x and w. */
+/* sum plus, in each lane, the two products of x and w. */
 #ifdef EMULATED
 static inline tfm_vec add_dots(tfm_vec sum, tfm_uvec x, tfm_uvec w) {
     sum = tfm_fma(FLOATS(x & 0xffff0000u), FLOATS(w & 0xffff0000u), sum);

@@ -1,13 +1,13 @@
-/* Pairs of numbers that follow one another along K, out of floats however they lie: rounded to bf16, or split into
- * shares of it. gemm_cpu_bf16_pack.cl and gemm_cpu_bf16x3.cl include this after bf16_pack.cl. */
+/* Packs pairs of neighbours along K from fp32 in either layout: rounded to bf16, or split into bf16 parts. Included by
+ * gemm_cpu_bf16_pack.cl and gemm_cpu_bf16x3.cl after bf16_pack.cl. */
 
 #define DEPTH (2 * TFM_WIDTH) /* numbers along K of a block of TFM_WIDTH x TFM_WIDTH pairs */
 
-/* Lines of pairs, of each share one after the other. */
+/* Lines of pairs, part after part. */
 #define LINES (SPLIT * TFM_WIDTH)
 #define SHARE(lines, q) ((lines) + (q)*TFM_WIDTH)
 
-/* Line i: pairs of the lanes of x and y, of which x comes first along K. Gives what split_words gives. */
+/* Line i: pairs of the lanes of x and y, x first along K. Returns the result of split_words. */
 static inline tfm_ivec pairs_of(tfm_uvec *lines, const int i, const tfm_vec x, const tfm_vec y) {
     tfm_uvec first[SPLIT], second[SPLIT];
     const tfm_ivec nonfinite = split_words(first, x) | split_words(second, y);
@@ -17,7 +17,7 @@ static inline tfm_ivec pairs_of(tfm_uvec *lines, const int i, const tfm_vec x, c
     return nonfinite;
 }
 
-/* Line i: DEPTH numbers that lie along K. */
+/* Line i: DEPTH consecutive numbers along K. */
 static inline tfm_ivec pairs_at(tfm_uvec *lines, const int i, __global const float *from) {
     tfm_uvec x[SPLIT], y[SPLIT];
     const tfm_ivec nonfinite = split_words(x, tfm_load(from)) | split_words(y, tfm_load(from + TFM_WIDTH));
@@ -31,8 +31,8 @@ static inline tfm_ivec pairs_at(tfm_uvec *lines, const int i, __global const flo
     return nonfinite;
 }
 
-/* Lane j of line i and lane i of line j change places. A round takes the highest digit of a line's number to the lowest
- * place of the lanes', and the lanes' highest to the lines' lowest. */
+/* Swaps lane j of line i with lane i of line j. A round moves the highest bit of the line index to the lowest of the
+ * lane index, and the lanes' highest to the lines' lowest. */
 static inline void transpose_block(tfm_uvec *lines) {
 #pragma unroll
     for (int digit = 1; digit < TFM_WIDTH; digit *= 2) {
@@ -50,7 +50,7 @@ static inline void transpose_block(tfm_uvec *lines) {
     }
 }
 
-/* A matrix whose element (p, x), p along K, lies at p * along + x * across; it has `depth` x `width` of them. */
+/* A matrix of `depth` x `width` elements; element (p, x), p along K, is at p * along + x * across. */
 typedef struct matrix {
     __global const float *from;
     long along, across, depth, width;
@@ -60,10 +60,10 @@ static inline float number_at(const matrix *a, const long p, const long x) {
     return p < a->depth && x < a->width ? a->from[p * a->along + x * a->across] : 0.0f;
 }
 
-/* Lines of pairs across K, number by number: line i has pairs (p + 2 i, p + 2 i + 1) of columns x .. x + TFM_WIDTH - 1,
- * and zeros where the matrix ends. Gives whether a number is strange. */
+/* Lines of pairs across K, element by element: line i has pairs (p + 2 i, p + 2 i + 1) of columns x .. x + TFM_WIDTH -
+ * 1, with zeros beyond the matrix. Returns whether a number is non-finite. */
 static uint take_singly(tfm_uvec *lines, const matrix *a, const long p, const long x) {
-    uint part[LINES * TFM_WIDTH], nonfinite = 0; /* lines that are indexed by a variable would live in memory */
+    uint part[LINES * TFM_WIDTH], nonfinite = 0; /* lines that are indexed by a variable would be in memory */
     for (int i = 0; i < TFM_WIDTH; i++)
         for (int j = 0; j < TFM_WIDTH; j++) {
             ushort first[SPLIT], second[SPLIT];
@@ -79,7 +79,7 @@ static uint take_singly(tfm_uvec *lines, const matrix *a, const long p, const lo
     return nonfinite;
 }
 
-/* The same, as fast as can be. */
+/* The same, with the fastest loads. */
 static inline uint take_across(tfm_uvec *lines, const matrix *a, const long p, const long x) {
     tfm_ivec nonfinite = 0;
     if (p + DEPTH > a->depth || x + TFM_WIDTH > a->width)

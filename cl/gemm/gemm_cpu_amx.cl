@@ -1,13 +1,12 @@
-/* GEMM for CPU-style devices whose processor multiplies tiles of bf16 (AMX): c (M, N) = activation(alpha a b + addend),
- * where b is stored in bf16 or rounded to it, in the panels of gemm_cpu_pack.cl, and a is rounded to bf16 as well. One
- * instruction multiplies 16 rows of 32 numbers by 32 rows of 16 and adds to 16 x 16 sums of fp32, in 16 cycles, where
- * one for fp32 would be needed 512 times. Denormal numbers count as zeros to it.
+/* GEMM on AMX tiles of bf16: c (M, N) = activation(alpha a b + addend); b is bf16 or rounded to it, in the panels of
+ * gemm_cpu_pack.cl, and a is rounded to bf16 as well. One instruction multiplies 16 rows of 32 numbers by 32 rows of 16
+ * and adds to 16 x 16 fp32 sums in 16 cycles, the work of 512 fp32 instructions. It treats denormals as zeros.
  *
- * All tiles are whole: panels and rows of a have zeros up to a multiple of 32 numbers, and rows that are not there are
- * read from memory that is, and their sums are not stored.
+ * All tiles are whole: panels and rows of a are zero-padded to a multiple of 32 numbers; missing rows are read from
+ * other valid memory, and their sums are not stored.
  *
- * The host gives what bf16_pack.cl takes, with panels of 32 columns in vectors of 16, and ROUNDED_A where a was
- * transposed, and is in rows of pairs by now. */
+ * Build options: those of bf16_pack.cl, with panels of 32 columns in vectors of 16, and ROUNDED_A if a was transposed
+ * and is already in rows of pairs. */
 #define STORE_DTYPE 2
 #include "gemm_epilogue.cl"
 #include "half_store.cl"
@@ -23,13 +22,13 @@
 #error a panel must have two vectors of 16 columns
 #endif
 
-/* Rows and columns of a block of sums; the steps of 32 numbers that a piece along K has, and panels, at most, that are
- * gone over together. So 32 rows of a piece, rounded, stay in the first cache while panels go by, and 512 KiB of panels
- * in the second while rows do. What a piece leaves in c is added to by the next. */
+/* Rows and columns of a block of sums; K steps of 32 numbers in a chunk; and the limit of panels processed together. 32
+ * rounded rows of a chunk stay in L1 while panels pass, and 512 KiB of panels in L2 while rows pass. The next chunk
+ * adds to the partial sums in c. */
 #define BLOCK 32
 #define PIECE 16
 #define PANELS 16
-/* Words between two rows of pairs: an odd number of lines. */
+/* Row stride of pairs in words: an odd number of cache lines. */
 #define LINE_WORDS ((PIECE + 1) * 16)
 
 #ifdef EMULATED
@@ -57,7 +56,7 @@ static inline void add_block(tfm_vec *sums, const uint *a, const long a_row, __g
 }
 #endif
 
-/* Rows of a, and `count` numbers of one, from `first` on, with zeros up to a multiple of PAIRED_DEPTH. */
+/* Rows of a: `count` numbers of each from `first` on, zero-padded to a multiple of PAIRED_DEPTH. */
 #ifdef ROUNDED_A
 typedef uint number;
 static inline void take_row(uint *to, __global const uint *a, const long row, const long k, const long first,
@@ -75,7 +74,7 @@ static inline void take_row(uint *to, __global const float *a, const long row, c
 }
 #endif
 
-/* What is the same for all blocks of an item. */
+/* Invariants of an item's blocks. */
 typedef struct gemm_args {
     __global float *c;
     __global const number *a;
@@ -85,7 +84,7 @@ typedef struct gemm_args {
     float alpha, min_value;
 } gemm_args;
 
-/* `there` rows from `row` on, of panels first .. last - 1: c = or += the products of steps s .. s + PIECE - 1 of K. */
+/* `there` rows from `row` on, of panels first .. last - 1: c = or += the K steps s .. s + PIECE - 1. */
 static void add_piece(const gemm_args *p, const long row, const int there, const long first, const long last,
                       const long s) {
     uint a[BLOCK * LINE_WORDS];
@@ -97,7 +96,7 @@ static void add_piece(const gemm_args *p, const long row, const int there, const
     for (long panel = first; panel < last; panel++) {
         const long column = panel * TFM_PANEL;
         __global float *to = p->c + row * p->n + column;
-        for (int i = 0; i < there; i++) { /* they are fetched while sums are made */
+        for (int i = 0; i < there; i++) { /* prefetched while sums are computed */
             PREFETCH(to + i * p->n);
             PREFETCH(to + i * p->n + TFM_WIDTH);
         }
@@ -120,8 +119,8 @@ static void add_piece(const gemm_args *p, const long row, const int there, const
     }
 }
 
-/* packed: as gemm_cpu_pack or gemm_cpu_bf16_pack_b makes it. Grid: blocks of `rows` rows, a multiple of BLOCK, x groups
- * of `group` panels. */
+/* packed: from gemm_cpu_pack or gemm_cpu_bf16_pack_b. Grid: blocks of `rows` rows, a multiple of BLOCK, x groups of
+ * `group` panels. */
 TFM_KERNEL void gemm_cpu_amx(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(uint, packed),
                              TFM_INPUT(float, addend), const long m, const long n, const long k, const long group,
                              const long addend_row, const long has_addend, const float alpha, const float min_value,

@@ -1,7 +1,6 @@
-/* GEMM for CPU-style devices whose processor multiplies numbers of bf16: c (M, N) = activation(alpha a b + addend),
- * where b is stored in bf16 or rounded to it, in the panels of gemm_cpu_pack.cl, and a is rounded to bf16 as well. One
- * instruction multiplies two pairs in each lane and adds both products to a sum of fp32, twice as much as one for fp32
- * does; denormal numbers count as zeros to it. */
+/* GEMM on CPU-style devices with bf16 dot-product instructions: c (M, N) = activation(alpha a b + addend); b is bf16 or
+ * rounded to it, in the panels of gemm_cpu_pack.cl, and a is rounded to bf16 as well. One instruction multiplies two
+ * pairs in each lane and adds both to an fp32 sum, twice the work of an fp32 FMA; it treats denormals as zeros. */
 #define STORE_DTYPE 2
 #include "gemm_epilogue.cl"
 #include "half_store.cl"
@@ -9,7 +8,7 @@
 #include "gemm_cpu_pack.cl"
 #include "bf16_pack.cl"
 
-/* a, rounded: (M, 2 ROW_PAIRS(K)), with zeros up to a multiple of PAIRED_DEPTH. Grid: items of `rows` rows each. */
+/* a, rounded: (M, 2 ROW_PAIRS(K)), zero-padded to a multiple of PAIRED_DEPTH. Grid: items of `rows` rows each. */
 DEFINE_ROUND_ROW(round_row, __global)
 TFM_KERNEL void gemm_cpu_bf16_round(TFM_TENSOR(store_t, rounded), TFM_INPUT(float, a), const long m, const long k,
                                     const long rows) {
@@ -18,7 +17,7 @@ TFM_KERNEL void gemm_cpu_bf16_round(TFM_TENSOR(store_t, rounded), TFM_INPUT(floa
         round_row(TFM_AT(rounded) + i * 2 * ROW_PAIRS(k), 0, TFM_AT(a) + i * k, (int)k);
 }
 
-/* NAME: R x TFM_PANEL of c, from rows of pairs at `a` and a panel at `b`. Of the R rows out->rows exist: the others
+/* NAME: R x TFM_PANEL of c, from rows of pairs at `a` and a panel at `b`. out->rows of the R rows exist: the others
  * read the last one and are not stored. */
 #define DEFINE_DOTS(NAME, R)                                                                                           \
     static void NAME(const tile_out *out, __global const uint *a, __global const uint *b, int k) {                     \
@@ -41,8 +40,8 @@ TFM_KERNEL void gemm_cpu_bf16_round(TFM_TENSOR(store_t, rounded), TFM_INPUT(floa
 DEFINE_DOTS(dots, TFM_ROWS)
 DEFINE_DOTS(part_dots, TFM_PART_ROWS)
 
-/* a: as gemm_cpu_bf16_round or gemm_cpu_bf16_pack_at makes it; packed: as gemm_cpu_pack or gemm_cpu_bf16_pack_b does.
- * Grid: ceil(M / TFM_ROWS) x groups of `group` panels. */
+/* a: from gemm_cpu_bf16_round or gemm_cpu_bf16_pack_at; packed: from gemm_cpu_pack or gemm_cpu_bf16_pack_b. Grid:
+ * ceil(M / TFM_ROWS) x groups of `group` panels. */
 TFM_KERNEL void gemm_cpu_bf16(TFM_TENSOR(float, c), TFM_INPUT(uint, a), TFM_INPUT(uint, packed),
                               TFM_INPUT(float, addend), const long m, const long n, const long k, const long group,
                               const long addend_row, const long has_addend, const float alpha, const float min_value) {

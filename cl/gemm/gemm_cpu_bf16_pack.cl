@@ -1,8 +1,8 @@
-/* Operands of floats as gemm_cpu_bf16.cl and gemm_cpu_amx.cl read them: rounded to bf16, in pairs of numbers that
- * follow one another along K. Training rounds so what is kept in fp32: weights on their way forward and back, and of a
- * weight's gradient both operands.
+/* Packs fp32 operands for gemm_cpu_bf16.cl and gemm_cpu_amx.cl: rounded to bf16, in pairs of neighbours along K. In
+ * mixed-precision training this applies to fp32 weights in forward and backward, and to both operands of a weight's
+ * gradient.
  *
- * The host gives what bf16_pack.cl takes. */
+ * Build options: those of bf16_pack.cl. */
 #define STORE_DTYPE 2
 #include "gemm_epilogue.cl"
 #include "half_store.cl"
@@ -28,8 +28,8 @@ TFM_KERNEL void gemm_cpu_bf16_pack_b(TFM_TENSOR(uint, packed), TFM_INPUT(float, 
         }
 }
 
-/* rounded: rows as gemm_cpu_bf16_round leaves them, from a (K, M). Grid: ceil(M / TFM_PANEL) x blocks of `block` rows
- * of a, a multiple of PAIRED_DEPTH. */
+/* rounded: rows as from gemm_cpu_bf16_round, from a (K, M). Grid: ceil(M / TFM_PANEL) x blocks of `block` rows of a, a
+ * multiple of PAIRED_DEPTH. */
 TFM_KERNEL void gemm_cpu_bf16_pack_at(TFM_TENSOR(uint, rounded), TFM_INPUT(float, a), const long m, const long k,
                                       const long block) {
     const long row = get_global_id(0) * TFM_PANEL, first = get_global_id(1) * block;

@@ -1,16 +1,13 @@
-/* GEMM of floats for CPU-style devices whose processor multiplies tiles of bf16 (AMX): c (M, N) = activation(alpha a b
- * + addend). Each float of a and b is the sum of three shares of bf16 (bf16_pack.cl), and of the nine products of two
- * floats' shares the six are added that reach a float's last bit: what is left out is at most 2^-24 of the product. So
- * nothing is rounded but sums, as where floats are multiplied by instructions for vectors, of which 512 would do what
- * six for tiles do in 96 cycles. Denormal numbers count as zeros, and a share below 2^-126 is lost. Where a number is
- * infinite or NaN its block is multiplied as floats, which are its shares' sums.
+/* fp32 GEMM on AMX tiles of bf16: c (M, N) = activation(alpha a b + addend). Each float of a and b is the sum of three
+ * bf16 parts (bf16_pack.cl); of the nine partial products of two floats, the six within fp32 precision are added, and
+ * the rest is at most 2^-24 of the result. So only sums are rounded, as with fp32 instructions: six tile instructions
+ * take 96 cycles for the work of 512 vector ones. Denormals are treated as zeros, and a part below 2^-126 is lost.
+ * Blocks with infinite or NaN numbers are multiplied in fp32, from the sums of the parts.
  *
- * An item has some rows and some columns of c, and splits what it reads itself: b's shares, of a group of panels and a
- * piece of K, into a scratch of its own, which stays in its core's second cache while its rows go by.
+ * An item has some rows and some columns of c, and splits its inputs itself: the parts of b, for a group of panels and
+ * a chunk of K, go to its scratch, which stays in its core's L2 while its rows pass.
  *
- * The host gives what bf16_pack.cl takes, with panels of 32 columns in vectors of 16, and TRANSPOSE_A where a is (K,
- * M).
- */
+ * Build options: those of bf16_pack.cl, with panels of 32 columns in vectors of 16, and TRANSPOSE_A if a is (K, M). */
 #define STORE_DTYPE 2
 #define SPLIT 3
 #include "gemm_epilogue.cl"
@@ -28,24 +25,25 @@
 #error a panel must have two vectors of 16 columns
 #endif
 
-/* Rows of a block of sums; the steps of 32 numbers of a piece of K; and panels that are gone over together, of which
- * the host knows as well (gemm_cpu_bf16x3.c). */
+/* Rows of a block of sums; K steps of 32 numbers in a chunk; and panels processed together, equal to the host's
+ * (gemm_cpu_bf16x3.c). */
 #define BLOCK 32
 #define PIECE 16
 #define PANELS 8
-/* Words between two rows of pairs: an odd number of lines, so that rows do not drive each other out of the first cache;
- * between two shares of a block's rows; and of a panel, and of all that a scratch has. */
+/* Row stride of pairs in words, an odd number of cache lines against cache conflicts; strides between two parts of a
+ * block's rows; sizes of a panel, and of the scratch. */
 #define LINE_WORDS ((PIECE + 1) * 16)
 #define A_APART (BLOCK * LINE_WORDS)
 #define B_APART (PIECE * 16 * TFM_PANEL)
 #define PANEL_WORDS (SPLIT * B_APART)
 #define SCRATCH (PANELS * PANEL_WORDS)
 
-/* Where K is shorter than a piece, so many panels have room in the place of one; and where panel i of a group lies. */
+/* For K shorter than a chunk: the number of panels that fit in the space of one, and the offset of panel i of a group.
+ */
 #define FIT(steps) ((steps) > 0 && (steps) < PIECE ? PIECE / (int)(steps) : 1)
 #define PANEL_AT(i, fit) ((i) / (fit)*PANEL_WORDS + (i) % (fit) * (B_APART / (fit)))
 
-/* sums (BLOCK, TFM_PANEL), of which `rows` count, = a b in floats that are the sums of their shares. */
+/* sums (BLOCK, TFM_PANEL), `rows` of them valid, = a b in fp32, from the sums of the parts. */
 static void add_floats(tfm_vec *sums, const uint *a, __global const uint *b, const int steps, const int rows) {
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < TFM_VECTORS; j++) {
@@ -79,15 +77,15 @@ static void add_floats(tfm_vec *sums, const uint *a, __global const uint *b, con
 #define TILES 1
 #define FETCH_READ(p) __asm__ volatile("prefetcht1 (%0)" : : "r"(p))
 #define FETCH_WRITTEN(p) __asm__ volatile("prefetchw (%0)" : : "r"(p))
-/* The tiles of one of a's shares and of one of b's, and the products of those that were loaded last. */
+/* Loads the tiles of one part of a and one of b; multiplies the last loaded ones. */
 #define LOAD_A(share) "tileloadd %c" share "(%0,%1), %%tmm4\n tileloadd %c" share "+%c5(%0,%1), %%tmm5\n"
 #define LOAD_B(share) "tileloadd %c" share "(%6,%7), %%tmm6\n tileloadd %c" share "+64(%6,%7), %%tmm7\n"
 #define MULTIPLY                                                                                                       \
     "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n"                                            \
     "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n"
 
-/* to (BLOCK, TFM_PANEL) = from + a b; from may be 0, for zeros. Rows of both lie so many bytes apart. Shares are loaded
- * in an order in which products that follow one another have one in common, the largest product last. */
+/* to (BLOCK, TFM_PANEL) = from + a b; from may be 0, for zeros. Rows of both have the given stride in bytes. Parts are
+ * loaded in an order in which consecutive products share one, the largest product last. */
 static inline void add_tiles(const ulong from, const long from_row, const ulong to, const long to_row, const uint *a,
                              __global const uint *b, const int steps) {
     if (from)
@@ -114,7 +112,7 @@ static inline void add_tiles(const ulong from, const long from_row, const ulong 
 }
 #endif
 
-/* What is the same for all blocks of an item. */
+/* Invariants of an item's blocks. */
 typedef struct gemm_args {
     __global float *c;
     __global const float *a, *b;
@@ -122,11 +120,11 @@ typedef struct gemm_args {
     __global uint *scratch;
     long m, n, k, b_panel, b_row, b_column, b_width, addend_row;
     float alpha, min_value;
-    bool stream; /* c is written past the caches */
+    bool stream; /* c is written with non-temporal stores */
 } gemm_args;
 
-/* The shares of panels first .. last - 1 of steps s .. s + steps - 1 of K, into the scratch; and of which of them a
- * number is strange. */
+/* Splits panels first .. last - 1 of K steps s .. s + steps - 1 into the scratch, and notes the panels with non-finite
+ * numbers. */
 static void split_panels(uint *nonfinite, const gemm_args *p, const long first, const long last, const long s,
                          const int steps, const int fit) {
     for (long panel = first; panel < last; panel++) {
@@ -148,7 +146,7 @@ static void split_panels(uint *nonfinite, const gemm_args *p, const long first, 
     }
 }
 
-/* The shares of rows row .. row + there - 1 of a; gives whether a number is strange. */
+/* Splits rows row .. row + there - 1 of a; returns whether a number is non-finite. */
 #ifdef TRANSPOSE_A
 static uint split_rows(uint *to, const gemm_args *p, const long row, const int there, const long s, const int steps) {
     const matrix from = {p->a, p->m, 1, p->k, p->m};
@@ -179,8 +177,7 @@ static uint split_rows(uint *to, const gemm_args *p, const long row, const int t
 }
 #endif
 
-/* What a block is about to write, and part j of `count` of the rows that the next block reads: they come while tiles
- * are multiplied. */
+/* Prefetches the block's destination, and part j of `count` of the next block's rows, while tiles are multiplied. */
 static inline void fetch(const gemm_args *p, const long row, const long end, const long panel, const int j,
                          const int count, const long s, const int steps) {
     __global float *c = p->c + row * p->n + panel * TFM_PANEL;
@@ -199,8 +196,7 @@ static inline void fetch(const gemm_args *p, const long row, const long end, con
 #endif
 }
 
-/* Block (row, panel): c = or += the products of a piece, whose shares are in a and b. Sums of earlier pieces are in c.
- */
+/* Block (row, panel): c = or += a chunk of K, with the parts in a and b. c has the sums of earlier chunks. */
 static inline void add_block(const gemm_args *p, const uint *a, __global const uint *b, const long row, const int there,
                              const long panel, const int steps, const int begins, const int ends,
                              const uint nonfinite) {
@@ -212,7 +208,7 @@ static inline void add_block(const gemm_args *p, const uint *a, __global const u
     const long more_row = begins ? p->addend_row : p->n;
     tile_out out = {to, more, p->n, more_row, p->n, there, width, p->alpha, p->min_value};
     if (TILES && !nonfinite && there == BLOCK && width == TFM_PANEL && p->alpha == 1.0f) {
-        /* What is added goes through the tiles, and c itself does, unless something is yet to be done to it. */
+        /* The addend goes through the tiles, and so does c, unless an epilogue follows. */
         const int as_it_is = !ends | ((TFM_ACTIVATION <= 1) & (p->min_value == -INFINITY) & !p->stream);
         add_tiles((ulong)more, 4 * more_row, as_it_is ? (ulong)to : (ulong)sums,
                   4 * (as_it_is ? p->n : (long)TFM_PANEL), a, b, steps);
@@ -231,7 +227,7 @@ static inline void add_block(const gemm_args *p, const uint *a, __global const u
 }
 
 /* Grid: rows in items of `rows` x panels in items of `group`. scratch: SCRATCH words for each. Element (p, x) of panel
- * i of b lies at i b_panel + p b_row + x b_column, where one of the last two is 1, and b_width columns are there. */
+ * i of b is at i b_panel + p b_row + x b_column, one of the last two is 1, and b has b_width columns. */
 TFM_KERNEL void gemm_cpu_bf16x3(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, b),
                                 TFM_INPUT(float, addend), TFM_TENSOR(uint, scratch), const long m, const long n,
                                 const long k, const long rows, const long group, const long b_panel, const long b_row,

@@ -1,12 +1,10 @@
-/* How b lies where CPU-style devices multiply by it: in panels of TFM_PANEL columns, the last of which is filled up
- * with zeros.
+/* Layout of packed b on CPU-style devices: panels of TFM_PANEL columns, the last one zero-padded.
  *
  *     F32, F16   [K][TFM_PANEL]
- *     BF16       [K / 2][TFM_PANEL][2]: two numbers of a column lie side by side, as instructions for bf16 take them,
- *                and zeros follow up to a multiple of 32 rows, so that a tile of such an engine never ends in between
+ *     BF16       [K / 2][TFM_PANEL][2]: pairs along K as the bf16 instructions need them, zero-padded to a multiple of
+ *                32 rows, so that AMX tiles are whole
  *
- * The text that includes this one defines PANEL_BF16, 1 or 0. The host has the same depth in
- * lib/ops/gemm/gemm_cpu_pack.c. */
+ * The including text defines PANEL_BF16, 1 or 0. The host has the same depth in lib/ops/gemm/gemm_cpu_pack.c. */
 #define PAIRED_DEPTH 32
 #define PANEL_STEPS(k) (((k) + PAIRED_DEPTH - 1) / PAIRED_DEPTH)
 #define PANEL_DEPTH(k) (PANEL_BF16 ? PANEL_STEPS(k) * PAIRED_DEPTH : (k))

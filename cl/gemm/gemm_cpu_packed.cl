@@ -1,6 +1,6 @@
 /* GEMM for CPU-style devices: c (B, M, N) = activation(alpha a b + addend), b packed in panels (gemm_cpu_tile.cl); the
- * addend is a bias, or c itself. A work-group is one item. Rows of a are read where they lie: packing them too gained
- * nothing on AVX-512 and costs a pass. A transposed a, whose rows are far apart, is for gemm_cpu_tn.cl. */
+ * addend is a bias, or c itself. A work-group is one item. Rows of a are read in place: packing them too gained nothing
+ * on AVX-512 and costs a pass. gemm_cpu_tn.cl handles a transposed a, whose rows are far apart. */
 #define A_SPACE __global
 #define A_LINE(i, rows) min(i, (rows)-1)
 #define A_ROW (long)k
@@ -41,9 +41,9 @@ TFM_KERNEL void gemm_cpu_pack(TFM_TENSOR(load_t, packed), TFM_INPUT(load_t, b), 
 #endif
 }
 
-/* What the kernels take: packed as gemm_cpu_pack makes it, one copy for the whole batch where b_batch is 0. Where
- * `joined`, there are products of one a (M, K) instead of a batch: c (M, n) with `packed` and `addend`, and c1 (M, n1)
- * and c2 (M, n2) with theirs, whose addends are lines. has_addend has a bit for each. */
+/* Kernel parameters: packed as from gemm_cpu_pack, one copy for the whole batch if b_batch is 0. With `joined`, a
+ * grouped GEMM with one a (M, K) instead of a batch: c (M, n) with `packed` and `addend`, c1 (M, n1) and c2 (M, n2)
+ * with theirs, whose addends are biases. has_addend has a bit for each. */
 #define GEMM_PARAMETERS                                                                                                \
     TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, packed), TFM_INPUT(float, addend),                    \
         TFM_TENSOR(float, c1), TFM_INPUT(load_t, packed1), TFM_INPUT(float, addend1), TFM_TENSOR(float, c2),           \
@@ -51,7 +51,7 @@ TFM_KERNEL void gemm_cpu_pack(TFM_TENSOR(load_t, packed), TFM_INPUT(load_t, b), 
         const long n2, const long k, const long group, const long joined, const long b_batch, const long addend_batch, \
         const long addend_row, const long has_addend, const float alpha, const float min_value
 
-/* The product that an item is at. */
+/* The GEMM of the current item. */
 typedef struct gemm_args {
     __global float *c;
     __global const float *a, *addend; /* addend: or 0 */
@@ -59,7 +59,7 @@ typedef struct gemm_args {
     long n;
 } gemm_args;
 
-/* Declares that of number z_: a matrix of the batch, or one of the joined. */
+/* Declares GEMM number z_: a matrix of the batch, or one of the group. */
 #define GEMM_ARGS(p)                                                                                                   \
     gemm_args p = {TFM_AT(c), TFM_AT(a), (has_addend & 1) != 0 ? TFM_AT(addend) : 0, TFM_AT(packed), n};               \
     if (joined && z_ == 1) {                                                                                           \
@@ -79,22 +79,22 @@ typedef struct gemm_args {
         p.packed += z_ * b_batch;                                                                                      \
     }
 
-/* The tile at (row, column) of product p. */
+/* The tile at (row, column) of GEMM p. */
 #define TILE_OUT(p, row, column, rows)                                                                                 \
     {                                                                                                                  \
         (p).c + (row) * (p).n + (column), (p).addend ? (p).addend + (row)*addend_row + (column) : 0, (p).n,            \
             addend_row, (p).n, rows, (int)min((long)TFM_PANEL, (p).n - (column)), alpha, min_value                     \
     }
 
-/* An item makes `group` panels of its rows, which are in the cache after the first. */
+/* An item computes `group` panels of its rows, which are cached after the first. */
 #define EACH_PANEL(p, panel)                                                                                           \
     const long z_ = get_global_id(2), first_ = get_global_id(1) * group;                                               \
     GEMM_ARGS(p)                                                                                                       \
     const long panels_ = (p.n + TFM_PANEL - 1) / TFM_PANEL;                                                            \
     for (long panel = first_; panel < min(first_ + group, panels_); panel++)
 
-/* Grid: ceil(M / TFM_ROWS) x groups of panels x B. Row tiles come first, so that neighbours share panels in the
- * cache. */
+/* Grid: ceil(M / TFM_ROWS) x groups of panels x B. Row tiles come first, so that neighbours share panels in the cache.
+ */
 TFM_KERNEL void gemm_cpu_packed(GEMM_PARAMETERS) {
     const long row = get_global_id(0) * TFM_ROWS;
     EACH_PANEL (p, panel) {
@@ -103,7 +103,7 @@ TFM_KERNEL void gemm_cpu_packed(GEMM_PARAMETERS) {
     }
 }
 
-/* For M <= 8, as when decoding: b is read once, and the time is the time of that. Grid: 1 x groups of panels x B. */
+/* For M <= 8, as in decode: bound by reading b once. Grid: 1 x groups of panels x B. */
 #define DEFINE_TILES(NAME, LINE, LOAD)                                                                                 \
     DEFINE_TILE(NAME##_1, 1, 4, LINE, LOAD)                                                                            \
     DEFINE_TILE(NAME##_2, 2, 2, LINE, LOAD)                                                                            \
@@ -127,7 +127,7 @@ TFM_KERNEL void gemm_cpu_skinny(GEMM_PARAMETERS) {
     }
 }
 
-/* The same where b (B, K, N) comes for this call alone and would be packed to be read once: `packed` is b as it is. */
+/* The same for a b (B, K, N) that is used once, so packing does not pay: `packed` is b itself. */
 DEFINE_TILES(loose, out->b_line, LOAD_WHOLE)
 DEFINE_TILES(loose_edge, out->b_line, LOAD_PART)
 TFM_KERNEL void gemm_cpu_skinny_unpacked(GEMM_PARAMETERS) {

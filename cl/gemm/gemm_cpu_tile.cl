@@ -1,15 +1,15 @@
-/* A tile of c for CPU-style devices: TFM_ROWS x TFM_PANEL sums that stay in registers while K goes by.
- * gemm_cpu_packed.cl and gemm_cpu_tn.cl share it; they differ in where a row of a lies:
+/* A tile of c for CPU-style devices: TFM_ROWS x TFM_PANEL sums that stay in registers along K. Shared by
+ * gemm_cpu_packed.cl and gemm_cpu_tn.cl, which define the layout of a:
  *
  *     A_SPACE          the address space of a
- *     A_LINE(i, rows)  the line that row i of a tile reads, of which `rows` exist
- *     A_ROW, A_STEP    what lies between two lines, and between two elements of one
- *     B_LINE           what lies between two rows of a panel of b
+ *     A_LINE(i, rows)  the line that row i of a tile reads, with `rows` existing rows
+ *     A_ROW, A_STEP    strides between lines, and between elements of a line
+ *     B_LINE           row stride of a panel of b
  *
- * and include gemm_epilogue.cl and half_load.cl before it: b may be of 16 bits, and becomes floats in registers.
+ * and include gemm_epilogue.cl and half_load.cl before it: b may be fp16 or bf16, converted in registers.
  *
- * gemm_cpu_pack.cl says how a panel lies, which the inner loop reads in one stream. gemm_epilogue.cl says what the host
- * gives, and for gemm_cpu_tn it gives TFM_TILES, the number of tiles of a strip. */
+ * gemm_cpu_pack.cl has the layout of a panel, which the inner loop reads in one stream. Build options: see
+ * gemm_epilogue.cl; gemm_cpu_tn also gets TFM_TILES, the number of tiles of a strip. */
 static inline tfm_vec first_stored(__global const load_t *from, int count) {
     float part[TFM_WIDTH];
     for (int x = 0; x < TFM_WIDTH; x++)
@@ -17,7 +17,7 @@ static inline tfm_vec first_stored(__global const load_t *from, int count) {
     return tfm_load(part);
 }
 
-/* Vector j of row S of b, whose rows lie LINE apart, or of the first columns of it; and of a panel. */
+/* Vector j of row S of b, with row stride LINE, or of its first columns; and of a panel. */
 #define LOAD_WHOLE(S, LINE, j) load_as_float_vec(b + (long)(S) * (LINE) + (j)*TFM_WIDTH)
 #define LOAD_PART(S, LINE, j) first_stored(b + (long)(S) * (LINE) + (j)*TFM_WIDTH, out->width - (j)*TFM_WIDTH)
 #if PANEL_BF16
@@ -40,9 +40,9 @@ static inline tfm_vec one_of_pairs(__global const uint *pairs, int second) {
         }                                                                                                              \
     }
 
-/* NAME: R x TFM_PANEL of c, from rows of a at `a`, A_ROW apart, and TFM_PANEL columns of b at `b`, whose rows are LINE
- * apart and read by LOAD. Of the R rows out->rows exist: the others read the last one and are not stored. Few rows
- * are too few sums to have a sum ready when it is wanted again: they have P each, for steps of K that lie P apart. */
+/* NAME: R x TFM_PANEL of c, from rows of a at `a`, A_ROW apart, and TFM_PANEL columns of b at `b`, with row stride
+ * LINE, loaded by LOAD. out->rows of the R rows exist: the others read the last one and are not stored. With few rows
+ * the FMA latency would stall the sums: each has P accumulators, for K steps P apart. */
 #define DEFINE_TILE(NAME, R, P, LINE, LOAD)                                                                            \
     static void NAME(const tile_out *out, A_SPACE const float *a, __global const load_t *b, int k) {                   \
         A_SPACE const float *row[R];                                                                                   \

@@ -1,11 +1,11 @@
-/* GEMM of a transposed a for CPU-style devices: c (B, M, N) = activation(alpha a^T b + addend) with a (B, K, M), and b
- * packed in panels (gemm_cpu_tile.cl) or, where N is whole panels, as it is. So a weight's gradient is made, where a
- * and b are gradient and input of thousands of rows: c may be small and K large, and then K comes in parts that other
- * work-items sum.
+/* GEMM with a transposed, for CPU-style devices: c (B, M, N) = activation(alpha a^T b + addend) with a (B, K, M), and b
+ * packed in panels (gemm_cpu_tile.cl) or, if N is a multiple of panels, unpacked. Computes weight gradients, where a
+ * and b are gradient and input of thousands of rows: c may be small and K large, so K is split, and other work-items
+ * add the partial sums.
  *
- * An item makes a strip of STRIP rows of c. It takes a block of STEPS rows of a at a time: the strip's columns of it go
- * to private memory, tile by tile as [STEPS][TFM_ROWS], where they serve all panels; a panel's block of b serves all
- * tiles. The sums of a block are added to what the block before it left in c. */
+ * An item computes a strip of STRIP rows of c. It takes a block of STEPS rows of a at a time: the strip's columns of
+ * the block are packed to private memory, tile by tile as [STEPS][TFM_ROWS], and reused for all panels; a panel's block
+ * of b is reused for all tiles. The sums of a block are added to the previous blocks' sums in c. */
 #define A_SPACE __private
 #define A_LINE(i, rows) (i)
 #define A_ROW 1
@@ -24,13 +24,13 @@
 #define TFM_STEPS 256
 #endif
 #define STRIP (TFM_TILES * TFM_ROWS)
-/* Vectors that hold a line of a tile. What the last one stores too much, the next line overwrites. */
+/* Vectors that hold a line of a tile. The next line overwrites the excess of the last one. */
 #define LINE_VECTORS ((TFM_ROWS + TFM_WIDTH - 1) / TFM_WIDTH)
 #define TILE_FLOATS (TFM_STEPS * TFM_ROWS + TFM_WIDTH)
 
-/* Fills `tiles` tiles from the rows of a that begin at `from`, m apart, of which the first `columns` floats are the
- * strip's. sums += the sum of those rows, so that a long sum is one of blocks, and rounded as such. Vectors reach into
- * the row below; the last ones of a, `left` floats before its end, stay inside. */
+/* Fills `tiles` tiles from the rows of a at `from`, m apart, with `columns` floats of the strip each. sums += the sum
+ * of those rows, block by block for accuracy. Vectors reach into the next row; the last ones of a, `left` floats before
+ * its end, stay inside. */
 static void strip_take(float *strip, float *sums, __global const float *from, long m, long left, int tiles, int steps,
                        int columns) {
     tfm_vec sum[TFM_TILES][LINE_VECTORS];
@@ -51,7 +51,7 @@ static void strip_take(float *strip, float *sums, __global const float *from, lo
                     tfm_store(v, strip + t * TILE_FLOATS + s * TFM_ROWS + j * TFM_WIDTH);
                     sum[t][j] += v;
                 }
-                /* All are read before one is stored: they lie on one another. */
+                /* All are read before the first is stored, because they overlap. */
 #pragma unroll
     for (int t = 0; t < TFM_TILES; t++)
 #pragma unroll
@@ -64,9 +64,9 @@ static void strip_take(float *strip, float *sums, __global const float *from, lo
             tfm_store(sum[t][j], sums + t * TFM_ROWS + j * TFM_WIDTH);
 }
 
-/* c (B parts, M, N), the sums over `chunk` rows of a and b each. a_sums (B parts, M): null, or the sums of a's columns
- * over them, which are a bias's gradient; added to what is there where `add_sums`. b's matrices, panels and rows lie
- * b_batch, b_panel and b_line apart.
+/* c (B parts, M, N): sums over `chunk` rows of a and b each. a_sums (B parts, M): null, or the column sums of a over
+ * them, a bias gradient; accumulated if `add_sums`. b's matrices, panels and rows have strides b_batch, b_panel and
+ * b_line.
  * Grid: ceil(M / STRIP) x groups of `group` panels x B parts. */
 TFM_KERNEL void gemm_cpu_tn(TFM_TENSOR(float, c), TFM_TENSOR(float, a_sums), TFM_INPUT(float, a), TFM_INPUT(float, b),
                             TFM_INPUT(float, addend), const long m, const long n, const long k, const long group,

@@ -1,8 +1,7 @@
-/* Where tiles of CPU-style devices go: what gemm_cpu_tile.cl, gemm_cpu_bf16.cl and gemm_cpu_amx.cl share. A tile is
- * TFM_ROWS rows of c by TFM_PANEL columns, and its sums stay in registers while K goes by.
+/* Epilogue of CPU tiles: shared by gemm_cpu_tile.cl, gemm_cpu_bf16.cl and gemm_cpu_amx.cl. A tile is TFM_ROWS rows of c
+ * by TFM_PANEL columns, and its sums stay in registers along K.
  *
- * The host gives TFM_ROWS, TFM_PART_ROWS (the rows of the tile for what is left below), TFM_VECTORS and
- * TFM_ACTIVATION. */
+ * Build options: TFM_ROWS, TFM_PART_ROWS (rows of the tile at the lower edge), TFM_VECTORS and TFM_ACTIVATION. */
 #ifndef TFM_ROWS
 #define TFM_ROWS 12
 #endif
@@ -14,8 +13,8 @@
 #endif
 #define TFM_PANEL (TFM_VECTORS * TFM_WIDTH)
 
-/* Where a tile goes: rows x width of c are there; what is added, a line of a bias (addend_row 0) or c itself; and b's
- * line, for those whose B_LINE it is. */
+/* Destination of a tile: rows x width of c exist; the addend is a bias (addend_row 0) or c itself; and b's row stride,
+ * for texts that use it as B_LINE. */
 typedef struct tile_out {
     __global float *c;
     __global const float *addend; /* or 0 */
@@ -24,15 +23,15 @@ typedef struct tile_out {
     float alpha, min_value;
 } tile_out;
 
-/* activation(alpha sum + addend), at least `least`: 0 for ReLU, -inf otherwise, so that one program serves the
- * two activations that cost nothing. NaN stays NaN. */
+/* activation(alpha sum + addend), at least `least`: 0 for ReLU, -inf otherwise, so that one program serves the two
+ * cheap activations. NaN stays NaN. */
 static inline tfm_vec finished(const tile_out *out, tfm_vec sum, tfm_vec addend) {
     tfm_vec v = tfm_fma((tfm_vec)(out->alpha), sum, addend);
     v = v < (tfm_vec)(out->min_value) ? (tfm_vec)(out->min_value) : v;
     return tfm_activate_vec(v);
 }
 
-/* A vector that begins with `count` floats of `from` and is 0 after them. */
+/* A vector of `count` floats of `from`, zero-padded. */
 static inline tfm_vec first_floats(__global const float *from, int count) {
     float part[TFM_WIDTH];
     for (int x = 0; x < TFM_WIDTH; x++)
@@ -40,7 +39,7 @@ static inline tfm_vec first_floats(__global const float *from, int count) {
     return tfm_load(part);
 }
 
-/* A tile's way out where it hangs over the right edge of c, or has an activation too long to be unrolled. */
+/* Epilogue of a tile that crosses the right edge of c, or has an activation too long to be unrolled. */
 static void store_tile(const tile_out *out, const tfm_vec *sums) {
     for (int j = 0; j < TFM_VECTORS && j * TFM_WIDTH < out->width; j++) {
         const int columns = min(out->width - j * TFM_WIDTH, TFM_WIDTH);
@@ -63,8 +62,8 @@ static void store_tile(const tile_out *out, const tfm_vec *sums) {
 
 #define UNROLL _Pragma("unroll")
 
-/* The way out of R rows of sums, sum[R][TFM_VECTORS], which are in registers: `sums` is a second array because one that
- * is indexed by a variable would live in memory. */
+/* Epilogue of R rows of sums, sum[R][TFM_VECTORS], in registers: `sums` is a second array, because an array that is
+ * indexed by a variable would be in memory. */
 #define FINISH_TILE(R, out, sum)                                                                                       \
     if ((out)->width == TFM_PANEL && TFM_ACTIVATION <= 1) {                                                            \
         _Pragma("unroll") for (int i = 0; i < R; i++) if (i < (out)->rows)                                             \

@@ -1,22 +1,23 @@
-/* Linear layers of few rows, such as a step of decoding: up to three products of the same x (M, K) in one launch,
+/* Linear layers of few rows, as in decode: up to three GEMMs with the same x (M, K) in one launch,
  *
  *     c_i (M, N_i) = activation(x w_i^T + bias_i),   w_i (N_i, K), bias_i (N_i) or none
  *
- * which are bound by the reading of the weights. With NORMED 1 or 2, x is a layer or root mean square normalisation of
- * a + residual, which each work-group makes again for its rows, since that is less than another launch takes; those of
- * the first columns write it down, and the sum, where they are wanted. With GATED there is one result of two layers,
+ * bound by reading the weights. With NORMED 1 or 2, x is a layer norm or RMS norm of a + residual, recomputed by each
+ * work-group for its rows, which is cheaper than another launch; groups of the first columns store it, and the sum, if
+ * requested. With GATED there is one result of two layers,
  *
  *     c_0 = (x w_0^T + bias_0) activation(x w_1^T + bias_1),
  *
- * of which a team makes two columns, from two rows of each.
+ * and a team computes two columns of it, from two rows of each weight.
  *
- * Layout: TEAMS teams of LANES work-items. A team has ROWS rows and 4 columns: its items read four floats each of a
- * line, side by side, and add up what they have read; then the items' sums meet in local memory and are added in a
- * fixed order. Where the columns are too few for all of a device's compute units, SLICED_K teams share the same 4 and
- * read a line side by side, so that there are SLICED_K times as many groups, and what each team has made is added up
- * first. K, and where every tensor begins, are multiples of 4. Groups in one dimension: column blocks of all products
- * for the first ROWS rows, and so on. With NORMED the rows of x lie in local memory, WIDTH = K floats each. Weights may
- * be of 16 bits (half_load.cl), and so may results: bit i of HALF_C says that c_i is written by half_store.cl. */
+ * Layout: TEAMS teams of LANES work-items. A team has ROWS rows and 4 columns: its items read four consecutive floats
+ * each of a row, coalesced, and add up partial sums; then these are reduced in local memory in a fixed order. If there
+ * are too few columns for all compute units, SLICED_K teams share the same 4 and split K between them, which gives
+ * SLICED_K times as many groups, and the teams' sums are added first. K, and the start of every tensor, are multiples
+ * of
+ * 4. Groups in one dimension: column blocks of all GEMMs for the first ROWS rows, and so on. With NORMED the rows of x
+ * are in local memory, WIDTH = K floats each. Weights may be fp16 or bf16 (half_load.cl), and so may results: bit i of
+ * HALF_C selects half_store.cl for c_i. */
 #include "half_store.cl"
 #include "half_load.cl"
 #ifndef ROWS
@@ -56,16 +57,16 @@ typedef store_t result2;
 typedef float result2;
 #endif
 
-/* Local memory: the items' sums, a line of ITEMS for each of SUMS, and one float more so that they fall into different
- * banks; before that the rows of x, and what is added up for their norms. */
+/* Local memory: the items' sums, a line of ITEMS for each of SUMS, padded by one float against bank conflicts; before
+ * that the rows of x, and the sums of their norms. */
 #define SUMS_LINE (ITEMS + 1)
-#define LAST (SLICED_K > 1 ? SLICED_K : LANES) /* sums that are left to add up of a row and column, at last */
+#define LAST (SLICED_K > 1 ? SLICED_K : LANES) /* sums left to add for a row and column at the end */
 #define NORM_FLOATS (NORMED ? ROWS * WIDTH + ITEMS : 0)
 #define FLOATS (SUMS * SUMS_LINE > NORM_FLOATS ? SUMS * SUMS_LINE : NORM_FLOATS)
 
-/* The sum of v over the items of each team, in a fixed order. Inlined for certain, as tfm_group_reduce is. */
+/* The sum of v over the items of each team, in a fixed order. Force-inlined, as tfm_group_reduce. */
 static inline __attribute__((always_inline)) float team_sum(const float v, __local float *parts, const int id) {
-    barrier(CLK_LOCAL_MEM_FENCE); /* the last sum has been read */
+    barrier(CLK_LOCAL_MEM_FENCE); /* the previous sum has been read */
     parts[id] = v;
     barrier(CLK_LOCAL_MEM_FENCE);
     float sum = 0.0f;
@@ -75,7 +76,7 @@ static inline __attribute__((always_inline)) float team_sum(const float v, __loc
     return sum;
 }
 
-/* What lies in `count` places. */
+/* The sum of `count` elements. */
 static inline float line_sum(__local const float *from, const int count) {
     float sum = 0.0f;
     for (int l = 0; l < count; l++)
@@ -86,16 +87,16 @@ static inline float line_sum(__local const float *from, const int count) {
 /* ---- Rows of x ---- */
 
 #if NORMED
-/* Where a normalisation reads and writes; residual, gamma, beta, sum and normed may be NULL. */
+/* Inputs and outputs of a norm; residual, gamma, beta, sum and normed may be NULL. */
 #define OPTIONAL(name) (name ? TFM_AT(name) : 0)
 typedef struct norm_tensors {
     __global const float *a, *residual, *gamma, *beta;
     __global float *sum, *normed;
 } norm_tensors;
 
-/* One row of x by one team: a + residual to `line` in local memory, normalised there. All items of the group must come
- * here. A team without a row (`idle`) reads the row of another and writes nothing; `first` is where the row begins in
- * global memory, and `writes` says whether this group writes the row down there. */
+/* One row of x by one team: a + residual to `line` in local memory, normalised there. All items of the group must call
+ * this. A team without a row (`idle`) reads another's row and writes nothing; `first` is the row's offset in global
+ * memory, and `writes` whether this group stores the row there. */
 static inline __attribute__((always_inline)) void normalise_row(__local float *line, __local float *parts,
                                                                 const norm_tensors t, const long first, const int id,
                                                                 const int idle, const int writes, const float epsilon) {
@@ -117,7 +118,7 @@ static inline __attribute__((always_inline)) void normalise_row(__local float *l
     mean = 0.0f;
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
-    /* What a rounded mean lacks is in the mean of the differences: cl/norm/layernorm.cl. */
+    /* The rounding error of the mean is the mean of the differences: cl/norm/layernorm.cl. */
     for (int s = lane * 4; s < WIDTH; s += LANES * 4) {
         const float4 v = *(__local const float4 *)(line + s) - mean;
         rest += (v.x + v.y) + (v.z + v.w);
@@ -174,7 +175,7 @@ static inline void multiply_accumulate(float *acc, x_pointer x, __global const l
     }
 }
 
-/* The items' sums to local memory, LAST of which are left to add up for each row and column of a team. */
+/* Stores the items' sums in local memory, reduced to LAST for each row and column of a team. */
 static inline __attribute__((always_inline)) void share_sums(__local float *sums, const float *acc, const int id) {
     barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
@@ -182,7 +183,7 @@ static inline __attribute__((always_inline)) void share_sums(__local float *sums
         sums[e * SUMS_LINE + id] = acc[e];
     barrier(CLK_LOCAL_MEM_FENCE);
 #if SLICED_K > 1
-    /* The sum of each team, an item for each; they come to lie side by side. */
+    /* The sum of each team, one item for each; the results are contiguous. */
     const int mine = id % SUMS * SUMS_LINE, its = id / SUMS;
     const float team_total = id < SUMS * TEAMS ? line_sum(sums + mine + its * LANES, LANES) : 0.0f;
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -234,7 +235,7 @@ gemm_gpu_skinny(TFM_TENSOR(result0, c0), TFM_TENSOR(result1, c1), TFM_TENSOR(res
     __global const float *x = TFM_AT(a) + (long)row * depth;
 #endif
 
-    /* Rows and columns after the last are the last again: what is made of them is not stored. */
+    /* Rows and columns beyond the last are copies of the last, and are not stored. */
     const int column = block * COLUMNS + team / SLICED_K * EACH;
     __global const load_t *line[4];
     float acc[SUMS];

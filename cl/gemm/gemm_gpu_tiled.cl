@@ -1,19 +1,19 @@
-/* GEMM by register tiles, for devices that run work-items side by side: c (B, M, N) = activation(alpha a b + addend),
- * where the addend is a bias, or c itself.
+/* Register-tiled GEMM for GPU-style devices: c (B, M, N) = activation(alpha a b + addend); the addend is a bias, or c
+ * itself.
  *
- * A work-group computes TILE_M x TILE_N of c in steps of TILE_K of the inner dimension, whose operands pass through
- * local memory, a line of the tile for each step. An item holds ITEM_M x ITEM_N sums in registers: quads of four
- * neighbouring rows and columns, which it reads from local memory as vectors, LY quads of rows and LX quads of columns
- * apart, so that neighbouring items read neighbouring vectors. While the products of a tile are added up, the next one
- * is on its way from global memory to registers.
+ * A work-group computes TILE_M x TILE_N of c in steps of TILE_K along K, with operands staged in local memory, a line
+ * of the tile for each step. An item holds ITEM_M x ITEM_N sums in registers: quads of four neighbouring rows and
+ * columns, read from local memory as vectors, LY quads of rows and LX quads of columns apart, so that neighbouring
+ * items read neighbouring vectors. The next tile is loaded from global memory to registers while the current one is
+ * multiplied.
  *
- * The host says by TRANSPOSE_A and TRANSPOSE_B how the operands lie: a (M, K), turned (K, M); b (K, N), turned (N, K).
- * LOAD_WIDTH is 4 where every line of a and b begins at a multiple of four floats, so that vectors are read, else 1;
- * STORE_VEC4 is 1 where c is written so too. INDEX is int where no element of them lies after 2^31, else long.
+ * Build options: TRANSPOSE_A and TRANSPOSE_B: a is (M, K), transposed (K, M); b (K, N), transposed (N, K). LOAD_WIDTH
+ * is 4 if every row of a and b is aligned to four floats, so that vectors are loaded, else 1; STORE_VEC4 is 1 if c is
+ * written so too. INDEX is int if no element is beyond 2^31, else long.
  *
- * Layout: LX x LY = TILE_N / ITEM_N x TILE_M / ITEM_M items in one dimension. Groups, in one dimension too, as
- * tile_swizzle.cl has them; gemm_splitk_reduce adds up the sums of all parts. The host gives the sizes (a table in
- * lib/ops/gemm/gemm_gpu_tiled.c). b may be of 16 bits (half_load.cl). */
+ * Layout: LX x LY = TILE_N / ITEM_N x TILE_M / ITEM_M items in one dimension. Groups, in one dimension too: see
+ * tile_swizzle.cl; gemm_splitk_reduce adds the splits' sums. The host has the tile sizes
+ * (lib/ops/gemm/gemm_gpu_tiled.c). b may be fp16 or bf16 (half_load.cl). */
 #include "half_load.cl"
 #ifndef TILE_M
 #define TILE_M 64
@@ -31,10 +31,9 @@
 #define LX (TILE_N / ITEM_N)
 #define LY (TILE_M / ITEM_M)
 #define ITEMS (LX * LY)
-/* Steps in a row without a branch: more of them, and compilers hold more of local memory in registers than there are.
- */
+/* Steps between branches: with more, compilers hold more of local memory in registers than there are. */
 #define UNROLL (ITEM_M * ITEM_N > 32 ? 2 : 4)
-/* Lines of local memory: four floats more, so that columns of a tile fall into different banks. */
+/* Row stride in local memory: padded by four floats against bank conflicts. */
 #define A_LINE (TILE_M + 4)
 #define B_LINE (TILE_N + 4)
 
@@ -48,9 +47,9 @@ typedef float unit;
 #define UNITS_A (TILE_M * TILE_K / LOAD_WIDTH / ITEMS)
 #define UNITS_B (TILE_N * TILE_K / LOAD_WIDTH / ITEMS)
 
-/* Units follow the operand's memory. An item's first one is of row or column ALONG of the tile and of step STEP; from
- * one of its units to the next, the step grows by STEPS where steps are lines of the operand, else the row or column
- * by OVER. */
+/* Load units in the order of the operand's memory. An item's first one is at row or column ALONG of the tile and step
+ * STEP; from one unit to the next, the step grows by STEPS if rows of the operand are steps, else the row or column by
+ * OVER. */
 #define ALONG(lines, tile) ((lines) ? id % ((tile) / LOAD_WIDTH) * LOAD_WIDTH : id / (TILE_K / LOAD_WIDTH))
 #define STEP(lines, tile) ((lines) ? id / ((tile) / LOAD_WIDTH) : id % (TILE_K / LOAD_WIDTH) * LOAD_WIDTH)
 #define STEPS(lines, tile) ((lines) ? ITEMS / ((tile) / LOAD_WIDTH) : 0)
@@ -58,7 +57,7 @@ typedef float unit;
 #define LINES_A TRANSPOSE_A
 #define LINES_B (!TRANSPOSE_B)
 
-/* To a tile: a unit along its line, or across LOAD_WIDTH lines. */
+/* Stores a unit to a tile: along its line, or across LOAD_WIDTH lines. */
 static inline void put_along(__local float *line, const unit v) {
 #if LOAD_WIDTH == 4
     *(__local float4 *)line = v;
@@ -78,9 +77,8 @@ static inline void put_across(__local float *first, const int line, const unit v
 #endif
 }
 
-/* Intel's compiler begins all rows of the results at a time, and all steps, and spills: there the loop that writes rows
- * goes round, and sums are moved to where each turn takes them from; and so does the loop over steps. Items of two rows
- * do without. */
+/* Intel's compiler interleaves all result rows, and all steps, and spills: there the loops over rows and over steps
+ * stay rolled, with sums moved to fixed positions in each iteration. Items of two rows do not need that. */
 #if defined(cl_intel_required_subgroup_size) && ITEM_M > 2
 #define ROLLED 1
 #define TURNS TFM_TRIP_COUNT
@@ -100,12 +98,12 @@ typedef float4 rows_type;
 typedef float2 rows_type;
 #endif
 
-/* Of an item's i-th row and j-th column: those of the tile. */
+/* Row and column of the tile for an item's i-th row and j-th column. */
 #define QUAD_ROW(i) (y * HIGH + (i) / HIGH * HIGH * LY + (i) % HIGH)
 #define QUAD_COLUMN(j) (x * 4 + (j) / 4 * 4 * LX + (j) % 4)
 
-/* An item's units of a tile, of an operand from `from` + `at` on; zeros after the last of `left` steps, of both
- * operands, since 0 times what is there may be NaN. `stride` is from one unit to the next. */
+/* Loads an item's units of a tile, from `from` + `at` on; zeros beyond `left` steps in both operands, since 0 times an
+ * arbitrary value may be NaN. `stride` is between units. */
 INLINED void fetch_a(unit *next, __global const float *from, const INDEX at, const INDEX stride, const int step,
                      const int along, const int left, const int rows) {
 #pragma unroll
@@ -144,7 +142,7 @@ INLINED void put_b(__local float *to, const unit *next) {
     }
 }
 
-/* sum += the products of a tile's operands in local memory. */
+/* sum += the matrix product of a tile in local memory. */
 INLINED void multiply_accumulate(float (*sum)[ITEM_N], __local const float *a_tile, __local const float *b_tile,
                                  const int x, const int y, const int none) {
 #pragma unroll UNROLL
@@ -174,11 +172,11 @@ INLINED void multiply_accumulate(float (*sum)[ITEM_N], __local const float *a_ti
     }
 }
 
-/* An item's sums of row r of the tile to c. */
+/* Stores an item's sums of row r of the tile to c. */
 INLINED void store_row(const tile_epilogue out, const output_tile tile, const float *sum, const int r, const int x) {
 #pragma unroll
     for (int j = 0; j < ITEM_N; j += 4) {
-        if (QUAD_COLUMN(j) < tile.columns) { /* beside it c may be the addend too, and is another item's to write */
+        if (QUAD_COLUMN(j) < tile.columns) { /* columns beyond may be the addend, and another item's output */
             float quad[4];
 #pragma unroll
             for (int e = 0; e < 4; e++)
@@ -208,8 +206,8 @@ gemm_gpu_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, b), 
     const int none = TFM_OPAQUE_ZERO(split_k);
     const output_tile tile = output_tile_of(batch, m, n);
 
-    /* This item's units. Where they go along a line of the operand, those after the last row or column of c are read
-     * from before it: what is made of them is not stored. */
+    /* This item's units. Along a row of the operand, units beyond the last row or column of c read valid memory before
+     * it, and their results are not stored. */
     const INDEX first = (INDEX)(tile.part * chunk), stop = (INDEX)min(tile.part * chunk + chunk, k);
     const INDEX a_step = TRANSPOSE_A ? (INDEX)m : 1, b_step = TRANSPOSE_B ? 1 : (INDEX)n;
     const INDEX a_row = TRANSPOSE_A ? 1 : (INDEX)k, b_column = TRANSPOSE_B ? (INDEX)k : 1;
@@ -237,7 +235,7 @@ gemm_gpu_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, b), 
     fetch_a(next_a, from_a, a_at, a_stride, steps_a, a_along, left, tile.rows);
     fetch_b(next_b, from_b, b_at, b_stride, steps_b, b_along, left, tile.columns);
     for (; left > 0; left -= TILE_K) {
-        barrier(CLK_LOCAL_MEM_FENCE); /* the last tile has been read */
+        barrier(CLK_LOCAL_MEM_FENCE); /* the previous tile has been read */
         put_a(to_a, next_a);
         put_b(to_b, next_b);
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -253,7 +251,7 @@ gemm_gpu_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, b), 
     for (int i = 0; i < TURNS(ITEM_M, none); i++) {
         if (QUAD_ROW(i) < tile.rows)
             store_row(out, tile, sum[ROLLED ? 0 : i], QUAD_ROW(i), x);
-            /* The next row's sums come to the first one's place. */
+            /* Moves the next row's sums to the position of the first. */
 #pragma unroll
         for (int e = 0; e < (ROLLED ? (ITEM_M - 1) * ITEM_N : 0); e++)
             sum[e / ITEM_N][e % ITEM_N] = sum[e / ITEM_N + 1][e % ITEM_N];
@@ -261,7 +259,7 @@ gemm_gpu_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, b), 
 }
 
 /* c (R, N) = activation(alpha sums[0] + alpha sums[1] + ... + addend), of `split_k` sums (R, N), always in this order.
- * Grid: tfm__vec4_grid of `count` = R N; by fours N is a multiple of four too. */
+ * Grid: tfm__vec4_grid of `count` = R N; with vectors of four, N is a multiple of four too. */
 TFM_KERNEL void gemm_splitk_reduce(TFM_TENSOR(float, c), TFM_INPUT(float, sums), TFM_INPUT(float, addend),
                                    const long count, const long rows, const long n, const long split_k,
                                    const long addend_batch, const long addend_row, const long has_addend,
@@ -271,7 +269,7 @@ TFM_KERNEL void gemm_splitk_reduce(TFM_TENSOR(float, c), TFM_INPUT(float, sums),
         tfm_vec sum = tfm_load(TFM_AT(sums) + i), add = (tfm_vec)(0.0f);
         for (long part = 1; part < split_k; part++)
             sum += tfm_load(TFM_AT(sums) + part * count + i);
-        if (has_addend) { /* divisions of 64 bits are long */
+        if (has_addend) { /* 64-bit divisions are slow */
             const long row = i / n;
             add = tfm_load(TFM_AT(addend) + row / rows * addend_batch + row % rows * addend_row + (i - row * n));
         }

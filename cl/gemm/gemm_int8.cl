@@ -1,27 +1,27 @@
-/* Linear layers whose weights are bytes: c (M, N) = activation(x w^T + bias), where row j of w is scales[j] times the
- * bytes q[j], and row i of x is taken as row_scales[i] times whole numbers of -127 to 127, which are made here. So sums
- * are of products of whole numbers, exact in 32 bits, and each is scaled once, at its end:
+/* Linear layers with int8 weights: c (M, N) = activation(x w^T + bias). Row j of w is scales[j] times the int8 q[j],
+ * and row i of x is quantized here to row_scales[i] times integers of -127 to 127. So sums are exact 32-bit integers,
+ * each scaled once:
  *
  *     c[i][j] = activation(row_scales[i] scales[j] sum over k of a[i][k] q[j][k] + bias[j])
  *
- * A row of x with an element that is not finite gives NaN. Largest numbers below 1e-30 count as zeros.
+ * A row of x with a non-finite element gives NaN. Rows with a largest absolute value below 1e-30 count as zeros.
  *
- * The plain kernels run on every device. CPU-style devices have tiles of rows x 4 columns, whose sums stay in registers
- * while K goes by; a vector of sums holds parts of one sum. How two vectors are multiplied and added up is up to what
- * the compiler or the host says that the CPU has:
+ * The reference kernels run on every device. CPU-style devices have tiles of rows x 4 columns, with sums in registers
+ * along K; a vector of sums holds parts of one sum. The dot product of two vectors depends on the CPU, as known from
+ * the compiler or the host:
  *
- *     vpdpbusd    4 products a lane, of bytes without a sign by bytes with one: a is kept with 128 added, and 128 times
- *                 the sum of a weight's row, which the host has (`row_sums`), is where its sum begins
- *     vpmaddwd    2 products a lane, of 16 bits: the bytes are widened, those of x once for all columns. vpmaddubsw,
- *                 which would take bytes, saturates at 16 bits, and costs two multiplies for 32 products, as this does
- *     sdot        4 products a lane, of bytes with signs
- *     tdpbusd     where there are many rows: 16 rows of 64 bytes without a sign by as many rows for 16 columns, in 16
- *                 cycles (AMX). It takes the numbers of vpdpbusd, which are turned for it in the same way
+ *     vpdpbusd   4 products a lane, unsigned by signed bytes: a is stored with 128 added, and 128 times the sum of
+ *                a weight's row (`row_sums`, from the host) is subtracted
+ *     vpmaddwd   2 products a lane, of 16 bits: the bytes are sign-extended, those of x once for all columns.
+ *                vpmaddubsw takes bytes, but saturates at 16 bits, and needs two multiplies for 32 products too
+ *     sdot       4 products a lane, of signed bytes
+ *     tdpbusd    AMX, for many rows: 16 rows of 64 unsigned bytes by 16 columns, in 16 cycles. It takes the numbers
+ *                of vpdpbusd in the same packed layout
  *
- * The host compares them with the plain kernels before it uses them. K stays below 2^17, so that no sum overflows.
+ * The host validates them against the reference kernels before their first use. K is below 2^17, so no sum overflows.
  *
- * The host gives TFM_ACTIVATION, PLAIN where only the plain kernels are wanted, and TILES, 1 where the processor has
- * tdpbusd and the system lets us use it. */
+ * Build options: TFM_ACTIVATION; PLAIN: only the reference kernels; TILES, 1 if the processor has tdpbusd and the
+ * system permits it. */
 #ifndef TILES
 #define TILES 0
 #endif
@@ -29,7 +29,7 @@
 #include "amx.cl"
 #endif
 
-/* Few rows, and a row that an item may keep copies of, at most. */
+/* Few rows: limits of rows and of row length that an item keeps private copies of. */
 #ifndef MAX_ROWS
 #define MAX_ROWS 8
 #endif
@@ -41,7 +41,7 @@
 
 #define ROUNDED(v) (tfm_as_int_vec(tfm_fma(v, (tfm_vec)(inverse), (tfm_vec)(TFM_ROUND_MAGIC))) - 0x4B400000)
 
-/* ---- Everywhere ---- */
+/* ---- Reference kernels ---- */
 
 /* a (M, PADDED_K(K)) and row_scales (M) of x (M, K). Layout: TFM_GROUP items share a row. */
 TFM_KERNEL void int8_quantize_rows_reference(TFM_TENSOR(char, a), TFM_TENSOR(float, row_scales), TFM_INPUT(float, x),
@@ -53,7 +53,7 @@ TFM_KERNEL void int8_quantize_rows_reference(TFM_TENSOR(char, a), TFM_TENSOR(flo
     __global const float *from = TFM_AT(x) + row * k;
     __global char *to = TFM_AT(a) + row * PADDED_K(k);
     float largest = 0, inverse;
-    int odd = 0; /* what is not finite, which a maximum of floats would lose */
+    int odd = 0; /* non-finite values, which a maximum of floats would drop */
     for (long i = TFM_LOCAL_ID(); i < k; i += TFM_GROUP) {
         largest = fmax(largest, fabs(from[i]));
         odd |= (as_int(from[i]) & 0x7fffffff) >= 0x7f800000;
@@ -77,7 +77,7 @@ TFM_KERNEL void gemm_int8_reference(TFM_TENSOR(float, c), TFM_INPUT(char, a), TF
         __global const char *x = TFM_AT(a) + i * PADDED_K(k), *w = TFM_AT(q) + j * k;
         int sum = 0;
         int p = 0;
-        for (; p + 8 <= (int)k; p += 8) { /* llvmpipe ends a loop after 65,535 rounds */
+        for (; p + 8 <= (int)k; p += 8) { /* llvmpipe ends a loop after 65,535 iterations */
             const int8 v = convert_int8(vload8(0, x + p)) * convert_int8(vload8(0, w + p));
             const int4 u = v.lo + v.hi;
             sum += u.x + u.y + u.z + u.w;
@@ -91,7 +91,7 @@ TFM_KERNEL void gemm_int8_reference(TFM_TENSOR(float, c), TFM_INPUT(char, a), TF
 
 #if defined(TFM_CLASS_CPU) && !defined(PLAIN)
 
-/* ---- What the CPU multiplies with ---- */
+/* ---- Dot products of the CPU ---- */
 
 typedef struct __attribute__((packed)) unaligned_bytes {
     char16 all;
@@ -104,8 +104,8 @@ typedef struct __attribute__((packed)) unaligned_ints {
 } unaligned_ints;
 #define LOAD(SPACE, TYPE, p) (((SPACE const TYPE *)(p))->all)
 
-/* A compiler may build for an older CPU than there is, as Debian's PoCL does: then the host knows what it has, and an
- * instruction in assembler is built all the same. */
+/* A compiler may target an older CPU, as Debian's PoCL does: then the host reports the features, and inline assembly is
+ * compiled anyway. */
 #if defined(__AVX512VL__) && (defined(__AVX512VNNI__) || defined(TFM_HAS_AVX512VNNI)) && TFM_WIDTH >= 8
 #define VPDPBUSD "vpdpbusd %2, %1, %0"
 #define VECTOR "v"
@@ -115,11 +115,11 @@ typedef struct __attribute__((packed)) unaligned_ints {
 #endif
 
 #if TILES && !(defined(VPDPBUSD) && TFM_WIDTH == 16)
-#error tiles take the numbers of vpdpbusd
+#error AMX tiles need the packed layout of vpdpbusd
 #endif
 
-/* number: an element of a row of x. line: a vector of them, of STEP elements; weights: the same of w. Of `sums`,
- * part_sums gives four sums of vectors of them. */
+/* number: an element of a row of x. line: a vector of STEP of them; weights: the same of w. part_sums reduces four
+ * vectors of `sums` to four sums. */
 #ifdef VPDPBUSD
 #define STEP (4 * TFM_WIDTH)
 #define OFFSET 128
@@ -167,7 +167,7 @@ static inline sums add_dot_products(sums sum, line x, weights w) {
 #endif
 #endif
 
-/* Rows of a tile: with four columns they leave registers for what is multiplied. */
+/* Rows of a tile: with four columns they leave registers for the operands. */
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define TILE_ROWS 4
 #else
@@ -197,7 +197,7 @@ static inline int4 part_sums(sums a, sums b, sums c, sums d) {
     return (int4)(u.even, v.even) + (int4)(u.odd, v.odd);
 }
 
-/* ---- Rows of x as whole numbers ---- */
+/* ---- Quantization of x ---- */
 
 #define DEFINE_QUANTIZE_ROW(NAME, SPACE)                                                                               \
     static float NAME(SPACE number *to, __global const float *x, int k) {                                              \
@@ -225,7 +225,7 @@ TFM_KERNEL void int8_quantize_rows(TFM_TENSOR(number, a), TFM_TENSOR(float, row_
         TFM_AT(row_scales)[i] = quantize_row(TFM_AT(a) + i * PADDED_K(k), TFM_AT(x) + i * k, (int)k);
 }
 
-/* out (N): the sums of w's rows, where `a` has an offset. Layout: one work-item a row. */
+/* out (N): the sums of w's rows, if `a` has an offset. Layout: one work-item a row. */
 TFM_KERNEL void int8_row_sums(TFM_TENSOR(int, out), TFM_INPUT(char, q), const long n, const long k) {
     const long row = TFM_ROW();
     int sum = 0;
@@ -238,7 +238,7 @@ TFM_KERNEL void int8_row_sums(TFM_TENSOR(int, out), TFM_INPUT(char, q), const lo
 
 /* ---- Tiles ---- */
 
-/* What a tile is made of, and where it goes. */
+/* Inputs and destination of a tile. */
 typedef struct gemm_args {
     __global float *c;
     __global const char *q;
@@ -251,7 +251,7 @@ typedef struct gemm_args {
 
 #define UNROLL _Pragma("unroll")
 
-/* STEP bytes of which `count` are there. */
+/* STEP bytes, `count` of them valid. */
 static inline weights last_weights(__global const char *q, int count) {
     char part[STEP];
     for (int i = 0; i < STEP; i++)
@@ -259,7 +259,7 @@ static inline weights last_weights(__global const char *q, int count) {
     return LOAD_WEIGHTS(__private, part);
 }
 
-/* Four results of row `row`, of columns from `column` on, of which some may be over the edge. */
+/* Four results of row `row`, from `column` on; some columns may be over the edge. */
 static inline void finish(const gemm_args *p, long row, long column, int4 total, float step) {
     const int there = (int)min(p->n - column, 4L);
     __global float *to = p->c + row * p->n + column;
@@ -284,9 +284,9 @@ static inline void finish(const gemm_args *p, long row, long column, int4 total,
     }
 }
 
-/* An item of few rows has them in memory of its own and reads each weight once, so weights are what it waits for. They
- * are asked for AHEAD bytes before their turn, the next four rows of the weight or further, since the processor does
- * not look that far by itself. */
+/* With few rows, an item keeps the quantized rows in private memory and reads each weight once, so it is bound by the
+ * weights: they are prefetched AHEAD bytes early, in the next four rows of the weight or further, which hardware
+ * prefetching does not reach. */
 #define AHEAD(k) max(2048, 4 * (k))
 #define FETCH_AHEAD___global(p)
 #if defined(__has_builtin)
@@ -298,8 +298,8 @@ static inline void finish(const gemm_args *p, long row, long column, int4 total,
 #define FETCH_AHEAD___private(p)
 #endif
 
-/* NAME: rows row .. row + rows - 1, R at most, of columns column .. column + 3. Rows and columns that are not there
- * read the last one and are not stored. `a` is where the first row's whole numbers are. */
+/* NAME: rows row .. row + rows - 1, R at most, of columns column .. column + 3. Missing rows and columns read the last
+ * one and are not stored. `a` is the first quantized row. */
 #define DEFINE_TILE(NAME, SPACE, R)                                                                                    \
     static void NAME(const gemm_args *p, SPACE const number *a, SPACE const float *row_scales, long row, int rows,     \
                      long column) {                                                                                    \
@@ -345,7 +345,7 @@ static inline void finish(const gemm_args *p, long row, long column, int4 total,
 DEFINE_TILES(tile, __global)
 DEFINE_TILES(own_tile, __private)
 
-/* An activation that takes many instructions, on a part of c that was just written: vectors of it are quicker. */
+/* An expensive activation on the part of c that was just written: in vectors it is faster. */
 static void activate_part(const gemm_args *p, long row, int rows, long column, long end) {
     if (TFM_ACTIVATION <= 1)
         return;
@@ -365,8 +365,8 @@ static void activate_part(const gemm_args *p, long row, int rows, long column, l
 #define GEMM_ARGS()                                                                                                    \
     { TFM_AT(c), TFM_AT(q), TFM_AT(scales), has_bias ? TFM_AT(bias) : 0, TFM_AT(row_sums), n, (int)k, min_value }
 
-/* Many rows, whose whole numbers int8_quantize_rows has made. Grid: groups of `rows` rows x groups of `columns`
- * columns, a multiple of four: their weights stay in the cache while the rows go by. */
+/* Many rows, quantized by int8_quantize_rows. Grid: groups of `rows` rows x groups of `columns` columns, a multiple of
+ * four: their weights stay in the cache while the rows pass. */
 TFM_KERNEL void gemm_int8_cpu(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(float, row_scales), GEMM_PARAMETERS,
                               const long rows, const long columns) {
     const gemm_args p = GEMM_ARGS();
@@ -382,8 +382,8 @@ TFM_KERNEL void gemm_int8_cpu(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_IN
 
 #include "gemm_int8_cpu.cl"
 
-/* Few rows, MAX_ROWS of MAX_DEPTH at most, as a step of decoding has: bound by reading w. Each item makes the whole
- * numbers for itself, since another launch takes longer. Grid: groups of `columns` columns, a multiple of four. */
+/* Few rows, at most MAX_ROWS of MAX_DEPTH, as in decode: bound by reading w. Each item quantizes x itself, because
+ * another launch takes longer. Grid: groups of `columns` columns, a multiple of four. */
 TFM_KERNEL void gemm_int8_cpu_skinny(TFM_TENSOR(float, c), TFM_INPUT(float, x), GEMM_PARAMETERS, const long columns) {
     const gemm_args p = GEMM_ARGS();
     const long column = get_global_id(0) * columns, edge = min(column + columns, n);

@@ -1,13 +1,12 @@
-/* Products of bytes for many rows: a part of gemm_int8.cl, which has the tiles and whole numbers that are named here.
- */
+/* int8 GEMM for many rows: included by gemm_int8.cl, which has the tiles and the quantization used here. */
 
 #if (STEP == 16 && !defined(__aarch64__)) || defined(VPDPBUSD)
-/* Many rows: each item turns its strips of columns, so that a vector has GROUP numbers of each of LANES columns. Then
- * for all of its rows a step along K takes two loads of weights, and for each row as many numbers of it in all lanes;
- * and a sum is a lane, not a vector. K goes by in pieces of STRIP_DEPTH, so that what is turned stays in the first
- * cache; between them sums are kept aside. Grid: groups of ITEM_COLUMNS columns x groups of `rows` rows. These are so
- * few that a group's whole numbers stay in the cache while strips go by, and MAX_KEPT at most where there are several
- * pieces, or where tiles are multiplied, whose sums are kept too. */
+/* Many rows: each item packs its strips of columns, so that a vector has GROUP numbers of each of LANES columns. A K
+ * step then takes two loads of weights and, for each row, a broadcast of as many of its numbers; a sum is a lane
+ * instead of a vector. K is processed in chunks of STRIP_DEPTH, so that packed data stays in L1; partial sums are kept
+ * between them. Grid: groups of ITEM_COLUMNS columns x groups of `rows` rows: few enough that a group's quantized rows
+ * stay in the cache while strips pass, and at most MAX_KEPT with several chunks or with AMX, whose sums are kept too.
+ */
 #ifdef VPDPBUSD
 #define LANES TFM_WIDTH
 #define GROUP 4
@@ -38,7 +37,7 @@ typedef struct __attribute__((packed)) unaligned_eight {
 #endif
 #define ITEM_COLUMNS 32
 
-/* Eight rows of eight ints, turned. */
+/* Eight rows of eight ints, transposed. */
 static inline void transpose_block(int8 *out, const int step, const int8 *r) {
     int8 t[8], u[8];
 #pragma unroll
@@ -61,7 +60,7 @@ static inline void transpose_block(int8 *out, const int step, const int8 *r) {
 }
 
 /* panel[p][v] is, for LANES columns from v LANES on, the GROUP of their numbers from first + GROUP p on, of `depth`
- * numbers, rounded up to eight groups, and where tiles read them, to sixteen. */
+ * numbers, rounded up to eight groups, or sixteen for AMX. */
 static void pack_strip(lanes *panel, const gemm_args *p, long column, int first, int depth) {
     enum { EIGHT = 8 * GROUP, COLUMNS = STRIP / 8 };
     __global const char *w[STRIP];
@@ -111,7 +110,7 @@ static inline void finish_strip(const gemm_args *p, long row, long column, lanes
     }
 }
 
-/* Which of the pieces along K it is. */
+/* Position of a chunk along K. */
 typedef struct piece {
     int first, depth;
     int begins, ends;
@@ -120,7 +119,7 @@ typedef struct piece {
 #if TILES
 DEFINE_AMX_MATMUL(add_tiles, "tdpbusd", lanes, __global, number, __private, lanes)
 
-/* A piece of all rows of an item, 32 at a time, and its way out where it is the last. */
+/* A K chunk of all rows of an item, 32 at a time, with the epilogue after the last chunk. */
 static void tile_strip(const gemm_args *p, const piece *at, const lanes *panel, lanes *kept, __global const number *a,
                        __global const float *row_scales, long row, int rows, long column) {
     for (int first = 0; first < rows; first += STRIP) {
@@ -138,7 +137,7 @@ static void tile_strip(const gemm_args *p, const piece *at, const lanes *panel, 
 #else
 #define AMX_CONFIGURE()
 #define AMX_RELEASE()
-/* What two vectors of columns have in common on their way out. */
+/* Shared epilogue values of two vectors of columns. */
 typedef struct strip_ends {
     float_lanes scale[2], add[2];
 #if OFFSET
@@ -158,7 +157,7 @@ static inline strip_ends ends_of(const gemm_args *p, long column) {
     return ends;
 }
 
-/* STRIP results of a row, all of which are there. */
+/* STRIP results of a row, all of them valid. */
 static inline void finish_whole(const gemm_args *p, const strip_ends *ends, long row, long column, lanes first,
                                 lanes second, float step) {
     __global float *to = p->c + row * p->n + column;
@@ -173,7 +172,7 @@ static inline void finish_whole(const gemm_args *p, const strip_ends *ends, long
     TFM_CAT(vstore, LANES)(w < min_value ? min_value : w, 1, to);
 }
 
-/* Strips that hang over the right edge of c: out of line, so that whole ones are left in registers. */
+/* Strips across the right edge of c: out of line, so that whole ones stay in registers. */
 static __attribute__((noinline)) void finish_edge(const gemm_args *p, long row, int rows, long column,
                                                   const lanes *sums, __global const float *row_scales) {
     for (int i = 0; i < rows; i++) {
@@ -183,7 +182,7 @@ static __attribute__((noinline)) void finish_edge(const gemm_args *p, long row, 
     }
 }
 
-/* kept: two vectors of sums for each row, as the piece before left them. */
+/* kept: two vectors of sums for each row, from the previous chunk. */
 #define DEFINE_STRIP(NAME, R)                                                                                          \
     static void NAME(const gemm_args *p, const piece *at, const lanes *panel, lanes *kept, __global const number *a,   \
                      __global const float *row_scales, long row, int rows, long column) {                              \
@@ -229,7 +228,7 @@ TFM_KERNEL void gemm_int8_cpu_packed(TFM_TENSOR(float, c), TFM_INPUT(number, a),
                                      GEMM_PARAMETERS, const long rows) {
     const gemm_args p = GEMM_ARGS();
     const long begin = get_global_id(0) * ITEM_COLUMNS, edge = min(begin + ITEM_COLUMNS, n);
-    /* The last rows, which may be few, come first: PoCL gives a thread the first half of the items. */
+    /* The last, possibly partial group comes first: PoCL gives a thread the first half of the items. */
     const long row = (get_global_size(1) - 1 - get_global_id(1)) * rows, end = min(row + rows, m);
     lanes panel[STRIP_DEPTH / GROUP * 2], kept[2 * MAX_KEPT];
     AMX_CONFIGURE();
@@ -244,7 +243,7 @@ TFM_KERNEL void gemm_int8_cpu_packed(TFM_TENSOR(float, c), TFM_INPUT(number, a),
             for (long i = row; i < end;) {
                 const int there = (int)min(end - i, (long)STRIP_ROWS);
                 __global const number *from = TFM_AT(a) + i * PADDED_K(k);
-                lanes *aside = p.k > STRIP_DEPTH ? kept + 2 * (i - row) : kept; /* one piece keeps none */
+                lanes *aside = p.k > STRIP_DEPTH ? kept + 2 * (i - row) : kept; /* a single chunk keeps none */
                 if (there > 2)
                     strip(&p, &at, panel, aside, from, TFM_AT(row_scales) + i, i, there, column);
                 else
@@ -258,7 +257,7 @@ TFM_KERNEL void gemm_int8_cpu_packed(TFM_TENSOR(float, c), TFM_INPUT(number, a),
 }
 
 #if TILES
-/* Whole columns of strips, turned once for all rows: panels (ceil(N / STRIP), PADDED_K(K) / 4, STRIP) of four numbers
+/* Packs whole columns of strips once for all rows: panels (ceil(N / STRIP), PADDED_K(K) / 4, STRIP) of four numbers
  * each. Grid: strips. */
 TFM_KERNEL void int8_pack_b(TFM_TENSOR(int, panels), TFM_INPUT(char, q), const long n, const long k) {
     const gemm_args p = {0, TFM_AT(q), 0, 0, 0, n, (int)k, 0};
@@ -275,7 +274,7 @@ TFM_KERNEL void int8_pack_b(TFM_TENSOR(int, panels), TFM_INPUT(char, q), const l
 
 DEFINE_AMX_MATMUL(add_block, "tdpbusd", lanes, __private, number, __global, int)
 
-/* LANES sums of a row on their way through c, where they wait as whole numbers for the next piece along K. */
+/* LANES sums of a row in c, as integers between chunks along K. */
 static inline void wait_strip(const gemm_args *p, long row, long column, lanes total) {
     __global int *to = (__global int *)p->c + row * p->n + column;
     if (column + LANES <= p->n) {
@@ -295,10 +294,9 @@ static inline lanes waiting_strip(const gemm_args *p, long row, long column) {
     return total;
 }
 
-/* Many rows, as cl/gemm/gemm_cpu_amx.cl makes its products: 32 rows of a piece stay in the first cache while
- * MAX_STRIPS strips go by, and a piece of those in the second while rows do. Rows that are read once, of one piece
- * along K, are made whole numbers here, where x is given; others come as int8_quantize_rows left them. Grid: groups of
- * `rows` rows, a multiple of 32, x groups of `group` strips. */
+/* Many rows on AMX, as in cl/gemm/gemm_cpu_amx.cl: 32 rows of a chunk stay in L1 while MAX_STRIPS strips pass, and a
+ * chunk of those in L2 while rows pass. Rows read once, with a single chunk, are quantized here if x is given; others
+ * come from int8_quantize_rows. Grid: groups of `rows` rows, a multiple of 32, x groups of `group` strips. */
 #define MAX_STRIPS 16
 #define LINE_BYTES (STRIP_DEPTH + 64)
 static void add_piece(const gemm_args *p, __global const int *panels, __global const float *x, __global const number *a,
@@ -318,7 +316,7 @@ static void add_piece(const gemm_args *p, __global const int *panels, __global c
         }
     for (long strip = first; strip < last; strip++) {
         const long column = strip * STRIP;
-        for (int i = 0; i < rows; i++) { /* they are fetched while sums are made */
+        for (int i = 0; i < rows; i++) { /* prefetched while sums are computed */
             __global const float *to = p->c + (row + i) * p->n + column;
             __asm__ volatile("prefetchw (%0)\n prefetchw 64(%0)" : : "r"(to));
         }
@@ -355,13 +353,13 @@ TFM_KERNEL void gemm_int8_cpu_amx(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM
 }
 #endif
 #else
-/* The same as tiles: these CPUs have better. */
+/* Not used with AMX: such CPUs have better kernels. */
 #define ITEM_COLUMNS 32
 TFM_KERNEL void gemm_int8_cpu_packed(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(float, row_scales),
                                      GEMM_PARAMETERS, const long rows) {
     const gemm_args p = GEMM_ARGS();
     const long column = get_global_id(0) * ITEM_COLUMNS, edge = min(column + ITEM_COLUMNS, n);
-    /* The last rows, which may be few, come first: PoCL gives a thread the first half of the items. */
+    /* The last, possibly partial group comes first: PoCL gives a thread the first half of the items. */
     const long row = (get_global_size(1) - 1 - get_global_id(1)) * rows, end = min(row + rows, m);
     for (long i = row; i < end; i += TILE_ROWS) {
         const int there = (int)min(end - i, (long)TILE_ROWS);

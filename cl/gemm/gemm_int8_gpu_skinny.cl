@@ -1,15 +1,14 @@
-/* Linear layers of few rows whose weights are bytes, as a step of decoding has, on devices that run work-items side by
- * side: c (M, N) = activation(x w^T + bias), in whole numbers as cl/gemm/gemm_int8.cl has it, bound by the reading of
- * w.
+/* Linear layers of few rows with int8 weights, as in decode, on GPU-style devices: c (M, N) = activation(x w^T + bias),
+ * quantized as in cl/gemm/gemm_int8.cl, bound by reading w.
  *
- * With DEPTH 0 the rows of x have been made whole numbers before: a and row_scales. Else each work-group makes those of
- * its rows for itself, in local memory of DEPTH bytes a row, since that takes less than another launch; DEPTH is a
- * multiple of K_PADDING, and PADDED_K(K) at least.
+ * With DEPTH 0 the rows of x are quantized beforehand: a and row_scales. Else each work-group quantizes its rows
+ * itself, in local memory of DEPTH bytes a row, which is cheaper than another launch; DEPTH is a multiple of K_PADDING,
+ * and at least PADDED_K(K).
  *
  * Layout: as cl/gemm/gemm_gpu_skinny.cl. TEAMS teams of LANES work-items; a team has ROWS rows and 4 columns: its items
- * read 16 bytes each of a line, side by side, and add up what they have read; then the items' sums meet in local
- * memory. SLICED_K teams share the same columns, as there. Groups in one dimension: all column blocks for the first
- * ROWS rows, and so on. */
+ * read 16 consecutive bytes each of a row, coalesced, and add up partial sums, which are reduced in local memory.
+ * SLICED_K teams share the same columns, as there. Groups in one dimension: all column blocks for the first ROWS rows,
+ * and so on. */
 #include "int8_common.cl"
 #include "dp4a.cl"
 #ifndef ROWS
@@ -25,14 +24,14 @@
 #define COLUMNS (4 * TEAMS / SLICED_K)
 #define SUMS (ROWS * 4)
 
-/* Local memory: the items' sums, a line of ITEMS for each of SUMS, and one more so that they fall into different banks;
- * before that the rows' words. */
+/* Local memory: the items' sums, a line of ITEMS for each of SUMS, padded by one against bank conflicts; before that
+ * the quantized rows. */
 #define SUMS_LINE (ITEMS + 1)
-#define LAST (SLICED_K > 1 ? SLICED_K : LANES) /* sums that are left to add up of a row and column, at last */
+#define LAST (SLICED_K > 1 ? SLICED_K : LANES) /* sums left to add for a row and column at the end */
 #define WORDS (ROWS * DEPTH / 4)
 #define INTS (SUMS * SUMS_LINE > WORDS ? SUMS * SUMS_LINE : WORDS)
 
-/* What lies in `count` places. */
+/* The sum of `count` elements. */
 static inline int line_sum(__local const int *from, const int count) {
     int sum = 0;
     for (int l = 0; l < count; l++)
@@ -78,7 +77,7 @@ gemm_int8_gpu_skinny(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, 
 #define ROW_SCALE(r) in_scales[r]
 #endif
 
-    /* Rows and columns after the last are the last again: what is made of them is not stored. */
+    /* Rows and columns beyond the last are copies of the last, and are not stored. */
     __global const char *line[4];
     int acc[SUMS];
 #pragma unroll

@@ -1,16 +1,14 @@
-/* Linear layers whose weights are bytes, by register tiles, for devices that run work-items side by side: c (M, N) =
- * activation(a w^T + bias), in whole numbers as cl/gemm/gemm_int8.cl has it; a (M, PADDED_K(K)) and row_scales (M) are
- * made before (cl/gemm/int8_quantize.cl).
+/* Register-tiled int8 GEMM for GPU-style devices: c (M, N) = activation(a w^T + bias), quantized as in
+ * cl/gemm/gemm_int8.cl; a (M, PADDED_K(K)) and row_scales (M) come from cl/gemm/int8_quantize.cl.
  *
- * A work-group computes TILE x TILE of c in steps of STEP bytes of K, whose words pass through local memory, a line of
- * the tile for each word of a step. An item holds ITEM_M x ITEM_N sums in registers: quads of four neighbouring rows
- * and columns, LY quads of rows and LX quads of columns apart, as in cl/gemm/gemm_gpu_tiled.cl. While the products of a
- * step are added up, the next one is on its way to registers, and there is room for two of them in local memory, so
- * that they wait for each other once a step.
+ * A work-group computes TILE x TILE of c in steps of STEP bytes of K, staged as words in local memory, a line of the
+ * tile for each word of a step. An item holds ITEM_M x ITEM_N sums in registers: quads of four neighbouring rows and
+ * columns, LY quads of rows and LX quads of columns apart, as in cl/gemm/gemm_gpu_tiled.cl. The next step is loaded to
+ * registers while the current one is multiplied, and local memory is double-buffered, for one barrier a step.
  *
- * Layout: ITEMS = 2 TILE items in one dimension, each of which brings 16 bytes of a and of w a step. Groups in one
- * dimension, too: all column blocks for the first TILE rows, and so on. STORE_VEC4 is 1 where rows of c begin at
- * multiples of four floats, so that vectors are written. */
+ * Layout: ITEMS = 2 TILE items in one dimension, each of which loads 16 bytes of a and of w a step. Groups in one
+ * dimension, too: all column blocks for the first TILE rows, and so on. STORE_VEC4 is 1 if rows of c are aligned to
+ * four floats, so that vectors are written. */
 #include "int8_common.cl"
 #include "dp4a.cl"
 #ifndef TILE
@@ -32,10 +30,9 @@
 #endif
 #define LX (TILE / ITEM_N)
 #define LY (TILE / ITEM_M)
-/* Four words more, so that what two neighbouring items bring of a row falls into different banks. */
+/* Padded by four words, so that two neighbouring items store their parts of a row to different banks. */
 #define LINE (TILE + 4)
-/* Words in a row without a branch: more of them, and compilers hold more of local memory in registers than there are.
- */
+/* Words between branches: with more, compilers hold more of local memory in registers than there are. */
 #define UNROLL (ITEM_M * ITEM_N > 32 ? 2 : 4)
 
 static inline void put(__local int *to, const int4 v) {
@@ -45,8 +42,8 @@ static inline void put(__local int *to, const int4 v) {
     to[3 * LINE] = v.w;
 }
 
-/* So many words of a line in quads, `apart` words from each other. No function: clang unrolls its loop too late for
- * gfx1100, which then finds each register by its number. */
+/* Words of a line in quads, `apart` words from each other. Not a function: clang unrolls its loop too late for gfx1100,
+ * which then uses indexed registers. */
 #define TAKE(to, from, count, apart)                                                                                   \
     _Pragma("unroll") for (int quad = 0; quad < (count) / 4; quad++) {                                                 \
         const int4 words = *(__local const int4 *)((from) + quad * (apart));                                           \
@@ -66,8 +63,8 @@ gemm_int8_gpu_tile(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM_INPUT(float, ro
     const int height = (int)m, width = (int)n, depth = (int)k, blocks = (width + TILE - 1) / TILE;
     const int column = (int)(get_group_id(0) % blocks) * TILE, row = (int)(get_group_id(0) / blocks) * TILE;
 
-    /* What this item brings: half a step of a row and of a column. After the last they are the last again, and what is
-     * made of them is not stored. */
+    /* Loads of this item: half a step of a row and of a column. Beyond the last they are copies of the last, and are
+     * not stored. */
     const int first = id % 2 * (STEP / 2), at = id % 2 * (WORDS / 2) * LINE + id / 2;
     __global const char *from_a = TFM_AT(a) + (long)min(row + id / 2, height - 1) * PADDED_K(depth) + first;
     __global const char *from_b = TFM_AT(q) + (long)min(column + id / 2, width - 1) * depth + first;
@@ -81,7 +78,7 @@ gemm_int8_gpu_tile(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM_INPUT(float, ro
 
     int4 next_a = *(__global const int4 *)from_a, next_b = load_bytes16(from_b, depth - first);
     for (int s = 0, stage = 0; s < depth; s += STEP, stage = WORDS * LINE - stage) {
-        /* Whoever still multiplies reads the other stage. */
+        /* Items that still multiply read the other stage. */
         put(a_tile + stage + at, next_a);
         put(b_tile + stage + at, next_b);
         barrier(CLK_LOCAL_MEM_FENCE);

@@ -1,15 +1,14 @@
-/* GEMM by matrix engines: what gemm_gpu_tiled.cl computes, with operands rounded to 16 bits on their way to local
- * memory, and with the products and sums of a tile by the instruction of mma.cl. Sums are floats, and what becomes of
- * them is the same.
+/* GEMM on matrix cores: as gemm_gpu_tiled.cl, with operands rounded to 16 bits on their way to local memory, and tiles
+ * multiplied by the instruction of mma.cl. Sums are fp32, with the same epilogue.
  *
- * A work-group computes TILE_M x TILE_N of c in steps of TILE_K of the inner dimension. Each of its waves computes
- * WAVE_M x WAVE_N of that, in pieces of the engine's size, whose sums stay in registers. In local memory lie rows of a
- * and columns of b, along the inner dimension, as words of two numbers. While the products of a tile are added up, the
- * next one is on its way from global memory to registers.
+ * A work-group computes TILE_M x TILE_N of c in steps of TILE_K along K. Each of its waves (warps, sub-groups) computes
+ * WAVE_M x WAVE_N of that, in fragments of the instruction's size, with sums in registers. Local memory holds rows of a
+ * and columns of b, along K, as words of two numbers. The next tile is loaded from global memory to registers while the
+ * current one is multiplied.
  *
  * TRANSPOSE_A, TRANSPOSE_B, LOAD_WIDTH and INDEX are those of gemm_gpu_tiled.cl, and so are the arguments and the grid,
- * of ITEMS items a group. The host gives the sizes (a table in lib/ops/gemm/gemm_mma.c). b may be of the engine's own
- * numbers of 16 bits (LOAD_DTYPE is MMA_DTYPE then), which go to local memory as they are. */
+ * of ITEMS items a group. The host has the tile sizes (lib/ops/gemm/gemm_mma_plan.c). b may be stored in the
+ * instruction's 16-bit dtype (LOAD_DTYPE is MMA_DTYPE then), and is copied to local memory unchanged. */
 #ifndef TILE_M
 #define TILE_M 64
 #define TILE_N 64
@@ -27,14 +26,14 @@
 #include "tile_swizzle.cl"
 #include "mma.cl"
 #if LOAD_DTYPE && LOAD_DTYPE != MMA_DTYPE
-#error "b is stored in other numbers than the engine's"
+#error "b must be stored in MMA_DTYPE or F32"
 #endif
 
 #define WAVES_N (TILE_N / WAVE_N)
 #define ITEMS (TILE_M / WAVE_M * WAVES_N * LANES)
 #define PIECES_M (WAVE_M / MMA_M)
 #define PIECES_N (WAVE_N / MMA_N)
-/* Words of a line of local memory: four more than it has, so that what lanes read together lies in different banks. */
+/* Row stride in words in local memory: padded by four against bank conflicts. */
 #define LINE (TILE_K / 2 + 4)
 
 #if LOAD_WIDTH == 4
@@ -58,10 +57,10 @@ typedef unit b_unit;
 #define LOAD_A(from) (*(__global const unit *)(from))
 #define LOAD_B(from) (*(__global const b_unit *)(from))
 
-/* What an item brings: of an operand whose lines are along the inner dimension and which is read by fours, one unit a
- * round, which is two words; else two units, of neighbours along the inner dimension, which are a word for each of
- * their floats. LINES says that the operand's lines are across. Then SPAN items read neighbouring units, and those
- * after them other steps, which share a line of local memory. */
+/* Load units of an item: if the operand's rows are along K and are loaded in vectors of four, one unit an iteration,
+ * which is two words; else two units of neighbours along K, which give a word for each of their floats. LINES: the
+ * operand's rows are across K. Then SPAN items read neighbouring units, and the next ones other steps, which share a
+ * line of local memory. */
 #define LINES_A TRANSPOSE_A
 #define LINES_B (!TRANSPOSE_B)
 #define UNITS(lines) (LOAD_WIDTH == 4 && !(lines) ? 1 : 2)
@@ -69,13 +68,13 @@ typedef unit b_unit;
 #define ACROSS (TILE_K / (LOAD_WIDTH == 4 ? 4 : 2))
 #define SPAN(tile) ((tile) / LOAD_WIDTH < 8 ? (tile) / LOAD_WIDTH : 8)
 #define BLOCK(tile) (SPAN(tile) * (TILE_K / 2))
-/* Row or column of the tile and step of an item's first unit, and how far those of its u-th round are from it. */
+/* Row or column of the tile and step of an item's first unit, and the offsets of the u-th iteration's units. */
 #define ALONG(lines, tile) ((lines) ? (id % SPAN(tile) + id / BLOCK(tile) * SPAN(tile)) * LOAD_WIDTH : id / ACROSS)
 #define STEP(lines, tile) ((lines) ? id / SPAN(tile) % (TILE_K / 2) * 2 : id % ACROSS * (TILE_K / ACROSS))
 #define OVER(lines, tile, u) ((lines) ? (u)*ITEMS / BLOCK(tile) * SPAN(tile) * LOAD_WIDTH : (u)*ITEMS / ACROSS)
 #define LATER(lines, tile, u) ((lines) ? (u)*ITEMS % BLOCK(tile) / SPAN(tile) * 2 : 0)
 
-/* To a tile: the two units, or the one, by `word`, which makes a word of two of their numbers. */
+/* Stores the two units, or the one, to a tile; `word` packs two of their numbers. */
 #if LOAD_WIDTH == 4
 #define PUT_TWO(to, first, second, word)                                                                               \
     (to)[0] = word((first).x, (second).x);                                                                             \
@@ -88,8 +87,8 @@ typedef unit b_unit;
 #define PUT_WHOLE(to, all, word)
 #endif
 
-/* An item's units of a tile, of an operand from `from` + `at` on; zeros after the last of `left` steps, of both
- * operands, since 0 times what is there may be NaN. `row`, `column`, `step`: from one of them to the next. */
+/* Loads an item's units of a tile, from `from` + `at` on; zeros beyond `left` steps in both operands, since 0 times an
+ * arbitrary value may be NaN. `row`, `column`, `step`: strides. */
 INLINED void fetch_a(unit (*next)[UNITS(LINES_A)], __global const float *from, const INDEX at, const INDEX row,
                      const INDEX step, const int steps, const int along, const int left, const int rows) {
     UNROLLED
@@ -113,7 +112,8 @@ INLINED void fetch_b(b_unit (*next)[UNITS(LINES_B)], __global const b_stored *fr
                 : (b_unit)(0);
 }
 
-/* Units to a tile in local memory, as words of two numbers. Operands differ in the type of a unit and in `word`. */
+/* Stores units to a tile in local memory, as words of two numbers. Operands differ in the type of a unit and in `word`.
+ */
 #define DEFINE_PUT(NAME, TYPE, lines, tile, word)                                                                      \
     INLINED void NAME(__local uint *to, TYPE(*next)[UNITS(lines)]) {                                                   \
         UNROLLED                                                                                                       \
@@ -129,7 +129,7 @@ INLINED void fetch_b(b_unit (*next)[UNITS(LINES_B)], __global const b_stored *fr
 DEFINE_PUT(put_a, unit, LINES_A, TILE_M, mma_pack2)
 DEFINE_PUT(put_b, b_unit, LINES_B, TILE_N, B_WORD_OF)
 
-/* sum += the products of a tile's operands, from the wave's first row of a and column of b on. */
+/* sum += the matrix product of a tile, from the wave's first row of a and column of b on. */
 INLINED void multiply_accumulate(float (*sum)[PIECES_N][ACCUMULATORS], __local const uint *a_tile,
                                  __local const uint *b_tile, const int lane, __local uint *mma_exchange) {
     UNROLLED
@@ -187,7 +187,7 @@ gemm_mma(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), TFM_
     fetch_a(next_a, from_a, a_at, a_row, a_step, steps_a, a_along, left, tile.rows);
     fetch_b(next_b, from_b, b_at, b_column, b_step, steps_b, b_along, left, tile.columns);
     for (; left > 0; left -= TILE_K) {
-        barrier(CLK_LOCAL_MEM_FENCE); /* the last tile has been read */
+        barrier(CLK_LOCAL_MEM_FENCE); /* the previous tile has been read */
         put_a(to_a, next_a);
         put_b(to_b, next_b);
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -212,7 +212,7 @@ gemm_mma(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), TFM_
                 out.c[y * out.n + x] = epilogue_of(out, MMA_ROLLED ? sum[0][0][s] : sum[i][j][s], y, x);
             }
         }
-        /* The next piece's sums come to the first one's place. */
+        /* Moves the next fragment's sums to the position of the first. */
         UNROLLED
         for (int s = 0; s < (MMA_ROLLED ? (PIECES_M * PIECES_N - 1) * ACCUMULATORS : 0); s++)
             sum[s / ACCUMULATORS / PIECES_N][s / ACCUMULATORS % PIECES_N][s % ACCUMULATORS] =

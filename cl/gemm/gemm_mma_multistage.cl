@@ -1,16 +1,16 @@
-/* GEMM by matrix engines that have the copies of async_copy.cl: what gemm_mma.cl computes, of operands that lie
- * in 16 bits in global memory, so that nothing passes through registers on its way to local memory. An operand of
- * floats is rounded beforehand, by gemm_mma_round.
+/* Multistage GEMM on matrix cores with the asynchronous copies of async_copy.cl: as gemm_mma.cl, for operands of 16
+ * bits in global memory, which go to local memory without passing through registers. gemm_mma_round rounds fp32
+ * operands beforehand.
  *
- * A work-group computes TILE_M x TILE_N of c in steps of TILE_K of the inner dimension; each of its waves WAVE_M x
- * WAVE_N of that. Local memory holds STAGES tiles of both operands, a ring: while the products of one are added up, the
- * next ones are on their way. Lines of a tile are those of global memory, in chunks of 8 numbers: along the inner
- * dimension, or, of operands whose lines are across, TILE_K lines, which are turned as fragments are read. The chunks
- * of a line are in an order of its own, so that 8 lines' chunks of one place lie in different banks.
+ * A work-group computes TILE_M x TILE_N of c in steps of TILE_K along K; each of its warps WAVE_M x WAVE_N of that.
+ * Local memory is a ring buffer of STAGES tiles of both operands: the next ones are copied while one is multiplied.
+ * Lines of a tile are those of global memory, in chunks of 8 numbers: along K or, for operands whose lines are across
+ * K, TILE_K lines, which are transposed by the fragment loads. The chunks of a line are swizzled, so that 8 lines'
+ * chunks of one column lie in different banks.
  *
- * Lines in global memory have whole chunks, with zeros after the end. TRANSPOSE_A, TRANSPOSE_B, INDEX, the arguments
- * and the grid, of ITEMS items a group, are those of gemm_mma.cl. The host gives the sizes (lib/ops/gemm/gemm_mma.c).
- */
+ * Lines in global memory have whole chunks, zero-padded at the end. TRANSPOSE_A, TRANSPOSE_B, INDEX, the arguments and
+ * the grid, of ITEMS items a group, are those of gemm_mma.cl. The host has the tile sizes
+ * (lib/ops/gemm/gemm_mma_plan.c). */
 #ifndef TILE_M
 #define TILE_M 64
 #define TILE_N 64
@@ -35,8 +35,8 @@
 #error "fragments of steps alternate, and those of b are read by two"
 #endif
 
-/* Of an operand whose lines are across, or not: chunks of a line; bytes from a tile's beginning to a chunk of a line;
- * rounds of copies, each of ITEMS chunks. */
+/* For an operand whose lines are across K, or not: chunks of a line; byte offset of a chunk of a line in a tile; copy
+ * iterations, each of ITEMS chunks. */
 #define CHUNKS(across, tile) ((across) ? (tile) / 8 : TILE_K / 8)
 #define ORDER(line, chunks) ((chunks) >= 8 ? (line)&7 : (line) / (8 / (chunks)) & ((chunks)-1))
 #define PLACE(line, chunk, chunks) (((line) * (chunks) + ((chunk) ^ ORDER(line, chunks))) * 16)
@@ -45,15 +45,15 @@
 #define STAGE (BYTES(TILE_M) + BYTES(TILE_N))
 #define ACROSS_A TRANSPOSE_A
 #define ACROSS_B (!TRANSPOSE_B)
-/* Lines between two rounds' chunks of an item. */
+/* Lines between an item's chunks of two iterations. */
 #define APART(across, tile) (ITEMS / CHUNKS(across, tile))
 
-/* Numbers of a line with whole chunks. */
+/* Numbers of a line, padded to whole chunks. */
 #define WHOLE(line) (((INDEX)(line) + 7) / 8 * 8)
 
-/* Places of fragments: those of 16 x 16 numbers that begin at row or column `first` and at step 0. Lanes say the first
- * of 8 rows of one of 4 matrices: LOW of them are the upper two and then the lower two, and the other way round. Those
- * of other pieces and steps are constants away, but for the order of chunks. */
+/* Fragment addresses: of the 16 x 16 numbers from row or column `first` and step 0 on. Each lane gives the address of
+ * one of the first 8 rows of one of 4 matrices: with LOW the upper two and then the lower two, else the other order.
+ * Other fragments and steps are constant offsets away, except for the swizzle. */
 #define LOW(lane) ((lane) % 16)
 #define LOW_CHUNK(lane) ((lane) / 16)
 #define HIGH(lane) ((lane) % 8 + (lane) / 16 * 8)
@@ -63,7 +63,7 @@
 #define AWAY(across, tile, piece, step)                                                                                \
     ((across) ? (step)*16 * CHUNKS(1, tile) * 16 : (piece)*16 * CHUNKS(0, tile) * 16)
 
-/* Floats to 16 bits: `lines` of `line` numbers each. One item makes a chunk. */
+/* fp32 to 16 bits: `lines` of `line` numbers each. One item converts a chunk. */
 __kernel void gemm_mma_round(TFM_TENSOR(ushort, rounded), TFM_INPUT(float, from), const long lines, const long line) {
     const INDEX chunks = ((INDEX)line + 7) / 8, i = (INDEX)get_global_id(0);
     if (i >= (INDEX)lines * chunks)
@@ -90,18 +90,18 @@ __kernel void gemm_mma_round(TFM_TENSOR(ushort, rounded), TFM_INPUT(float, from)
         (uint4)(mma_pack2(low.x, low.y), mma_pack2(low.z, low.w), mma_pack2(high.x, high.y), mma_pack2(high.z, high.w));
 }
 
-/* ---- Copies from global memory to the ring ---- */
+/* ---- Copies from global memory to the stages ---- */
 
-/* An item's first copy of an operand's tile: where it is from, where it goes in a tile, in bytes, its line and chunk;
- * and how many lines the operand has in this tile, or columns where lines are across. */
+/* An item's first copy of an operand's tile: its source, its byte offset in a tile, its line and chunk; and the
+ * operand's number of lines in this tile, or of columns if lines are across K. */
 typedef struct ring_source {
     __global const ushort *from;
     INDEX line_length;
     int to, line, chunk, lines;
 } ring_source;
 
-/* The next tile of an operand to the place `written`; zeros after the last of `left` steps, of both operands, since 0
- * times what is there may be NaN. */
+/* Copies the next tile of an operand to the stage `written`; zeros beyond `left` steps in both operands, since 0 times
+ * an arbitrary value may be NaN. */
 INLINED void copy_operand(__local uint4 *ring, ring_source *s, const int written, const int left, const int across,
                           const int tile) {
     UNROLLED
@@ -112,7 +112,7 @@ INLINED void copy_operand(__local uint4 *ring, ring_source *s, const int written
     s->from += across ? TILE_K * s->line_length : TILE_K;
 }
 
-/* The place of the next tile of the ring. */
+/* The next stage of the ring buffer. */
 INLINED int next_stage(const int at) {
     return at == (STAGES - 1) * STAGE ? 0 : at + STAGE;
 }
@@ -127,8 +127,7 @@ INLINED void copy_tile(__local uint4 *ring, ring_source *a, ring_source *b, int 
     *written = next_stage(*written);
 }
 
-/* The oldest tile of the ring that was not read has come, of all items, and what was read before may be written over.
- */
+/* Waits for the oldest unread stage, for all items; the previously read one may be overwritten then. */
 INLINED void wait_for_tile(void) {
     cp_async_wait(STAGES - 2);
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -136,7 +135,7 @@ INLINED void wait_for_tile(void) {
 
 /* ---- Fragments ---- */
 
-/* Places of an item's fragments in a tile. */
+/* Addresses of an item's fragments in a tile. */
 typedef struct fragment_places {
     int a[KINDS(ACROSS_A, WAVE_M)], b[KINDS(ACROSS_B, WAVE_N)];
 } fragment_places;
@@ -153,7 +152,7 @@ INLINED void find_fragments(fragment_places *places, const int wave_row, const i
                                       : PLACE(wave_column + HIGH(lane), i * 2 + HIGH_CHUNK(lane), CHUNKS(0, TILE_N)));
 }
 
-/* Those of a step of the tile at `read`. */
+/* The fragments of a step of the tile at `read`. */
 INLINED void read_fragments(uint (*down)[A_WORDS], uint (*over)[2 * B_WORDS], __local const uint4 *ring, const int read,
                             const fragment_places *places, const int step, const int lane,
                             __local int *ldmatrix_offsets) {
@@ -176,7 +175,7 @@ INLINED void multiply_accumulate(float (*sum)[PIECES_N][ACCUMULATORS], uint (*do
         mma_sync(sum[i][j], down[i], over[j / 2] + j % 2 * B_WORDS, lane);
 }
 
-/* Two sums that are neighbours in c, in row y and columns x and x + 1, of which there may be but one (`two` is 0). */
+/* Stores two sums of row y, columns x and x + 1; only the first if `two` is 0. */
 INLINED void store_pair(const tile_epilogue out, const float first, const float second, const INDEX y, const INDEX x,
                         const int two, const int by_two) {
     __global float *to = out.c + y * out.n + x;
@@ -195,8 +194,8 @@ gemm_mma_multistage(TFM_TENSOR(float, c), TFM_INPUT(ushort, a), TFM_INPUT(ushort
                     const long batch, const long m, const long n, const long k, const long split_k, const long chunk,
                     const long b_batch, const long addend_batch, const long addend_row, const long has_addend,
                     const float alpha) {
-    /* NVIDIA's driver has 16 bytes of its own before a kernel's. A copy of 128 bytes that then lies across two lines of
-     * local memory takes twice as long, and so did a whole product on an H100. */
+    /* NVIDIA's driver reserves 16 bytes before a kernel's local memory. Copies of 128 bytes that cross a line of local
+     * memory take twice as long, and so did a whole GEMM on an H100. */
     __local uint4 ring[STAGES * STAGE / 16] __attribute__((aligned(128)));
     MMA_SCRATCH(ITEMS)
     LDMATRIX_SCRATCH
@@ -236,8 +235,8 @@ gemm_mma_multistage(TFM_TENSOR(float, c), TFM_INPUT(ushort, a), TFM_INPUT(ushort
     for (int s = 0; s < ACCUMULATORS; s++)
         sum[i][j][s] = 0.0f;
 
-    /* `left` steps have not been asked for yet. Fragments of one step are read while those of the last are multiplied.
-     */
+    /* `left` steps are not requested yet. Fragments of a step are loaded while those of the previous one are
+     * multiplied. */
     int left = (int)(stop - first), written = 0, read = 0, tiles_left = (left + TILE_K - 1) / TILE_K;
     uint down[2][PIECES_M][A_WORDS], over[2][PIECES_N / 2][2 * B_WORDS];
     UNROLLED
@@ -248,7 +247,7 @@ gemm_mma_multistage(TFM_TENSOR(float, c), TFM_INPUT(ushort, a), TFM_INPUT(ushort
     for (; tiles_left > 0; tiles_left--) {
         UNROLLED
         for (int s = 0; s < STEPS; s++) {
-            if (s == STEPS - 1) { /* of the next tile, or after the last one of nothing that is used */
+            if (s == STEPS - 1) { /* of the next tile, or, after the last, unused */
                 wait_for_tile();
                 read = next_stage(read);
             }
@@ -268,10 +267,10 @@ gemm_mma_multistage(TFM_TENSOR(float, c), TFM_INPUT(ushort, a), TFM_INPUT(ushort
     for (int j = 0; j < PIECES_N; j++)
         UNROLLED
     for (int s = 0; s < ACCUMULATORS; s += 2) {
-        const int below = wave_row + i * MMA_M + D_ROW(lane, s);
-        const int beside = wave_column + j * MMA_N + D_COLUMN(lane, s);
-        if (below < tile.rows && beside < tile.columns)
-            store_pair(out, sum[i][j][s], sum[i][j][s + 1], tile.row + below, tile.column + beside,
-                       beside + 1 < tile.columns, by_two);
+        const int y = wave_row + i * MMA_M + D_ROW(lane, s);
+        const int x = wave_column + j * MMA_N + D_COLUMN(lane, s);
+        if (y < tile.rows && x < tile.columns)
+            store_pair(out, sum[i][j][s], sum[i][j][s + 1], tile.row + y, tile.column + x, x + 1 < tile.columns,
+                       by_two);
     }
 }

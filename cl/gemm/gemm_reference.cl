@@ -1,14 +1,13 @@
-/* GEMM that runs anywhere: c (B, M, N) = activation(alpha a b + addend), any strides of a, b and the addend, which is a
- * bias, or c itself.
+/* Reference GEMM for every device: c (B, M, N) = activation(alpha a b + addend), any strides of a, b and the addend,
+ * which is a bias, or c itself.
  *
- * A work-group computes TILE_M x TILE_N of c, in steps of TILE_K of the inner dimension that pass through
- * local memory; each item holds ITEM_M x ITEM_N of it. Items own every LY-th row and every LX-th column, so
- * that neighbours read neighbouring words of local memory and write neighbouring words of c.
- * Work-group: LX x LY = TILE_N / ITEM_N x TILE_M / ITEM_M, down to 1 x 1. Grid: tiles of N x tiles of M x B,
- * the last two in loops where they are more than the grid has. The host gives the sizes (a table in
- * lib/ops/gemm/gemm_reference.c). b may be of 16 bits (half_load.cl). */
+ * A work-group computes TILE_M x TILE_N of c, in steps of TILE_K along K that are staged in local memory; each item
+ * holds ITEM_M x ITEM_N of it. Items own every LY-th row and every LX-th column, so that neighbours access neighbouring
+ * words of local memory and of c. Work-group: LX x LY = TILE_N / ITEM_N x TILE_M / ITEM_M, down to 1 x 1. Grid: tiles
+ * of N x tiles of M x B, the last two in loops if they exceed the grid. The host has the tile sizes
+ * (lib/ops/gemm/gemm_reference.c). b may be fp16 or bf16 (half_load.cl). */
 #include "half_load.cl"
-#ifndef TILE_M /* as the program of gemm_epilogue is built, for any group and few registers */
+#ifndef TILE_M /* as the gemm_epilogue program is built, for any group and few registers */
 #define TILE_M 4
 #define TILE_N 4
 #define TILE_K 16
@@ -24,13 +23,14 @@ gemm_reference(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, b), 
                const long batch, const long m, const long n, const long k, const long a_batch, const long a_row,
                const long a_column, const long b_batch, const long b_row, const long b_column, const long addend_batch,
                const long addend_row, const long has_addend, const float alpha) {
-    __local float a_tile[TILE_K][TILE_M + 1]; /* + 1: columns fall into different banks */
+    __local float a_tile[TILE_K][TILE_M + 1]; /* + 1: against bank conflicts */
     __local float b_tile[TILE_K][TILE_N + 1];
     const int x = get_local_id(0), y = get_local_id(1), id = y * LX + x;
     const long column = (long)get_group_id(0) * TILE_N;
     const long row_step = (long)get_num_groups(1) * TILE_M;
     const int columns = (int)min((long)TILE_N, n - column);
-    /* Both loops in one, over (z, row): the same turns for all items of a group, for the barriers inside. */
+    /* Both loops in one, over (z, row): the same number of iterations for all items of a group, because of the barriers
+     * inside. */
     const long rows_each = (m + row_step - 1) / row_step;
     const long turns = rows_each * ((batch + get_num_groups(2) - 1) / get_num_groups(2));
     for (long turn = 0; turn < turns; turn++) {
@@ -49,7 +49,7 @@ gemm_reference(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, b), 
                 sum[i][j] = 0.0f;
         for (long start = 0; start < k; start += TILE_K) {
             const int depth = (int)min((long)TILE_K, k - start);
-            /* Neighbouring items read neighbouring words: along whichever stride is 1. */
+            /* Neighbouring items read neighbouring words: along the stride of 1. */
             for (int e = id; e < TILE_M * TILE_K; e += ITEMS) {
                 const int i = a_column == 1 ? e / TILE_K : e % TILE_M;
                 const int s = a_column == 1 ? e % TILE_K : e / TILE_M;
@@ -93,8 +93,7 @@ gemm_reference(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, b), 
     }
 }
 
-/* c (R, N) = activation(c + bias) in place, after a GEMM that has no epilogue of its own. Grid:
- * tfm__element_grid. */
+/* c (R, N) = activation(c + bias) in place, after a GEMM without epilogue. Grid: tfm__element_grid. */
 TFM_KERNEL void gemm_epilogue(TFM_TENSOR(float, c), TFM_INPUT(float, bias), const long count, const long n,
                               const long has_bias) {
     const long first = TFM_ELEMENT(), end = min(first + TFM_CHUNK, count);

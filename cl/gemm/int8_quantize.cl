@@ -1,6 +1,6 @@
-/* Rows of x as whole numbers, for products that read each row more than once: a (M, PADDED_K(K)) and row_scales (M) of
- * x (M, K), as cl/gemm/gemm_int8.cl has them. Layout: a work-group of ITEMS items a row; an item has four neighbours at
- * a time, which it reads as a vector where rows begin at multiples of four, and writes as a word. */
+/* Quantizes rows of x, for int8 GEMMs that read each row more than once: a (M, PADDED_K(K)) and row_scales (M) of x (M,
+ * K), as in cl/gemm/gemm_int8.cl. Layout: a work-group of ITEMS items a row; an item takes four neighbours at a time,
+ * loaded as a vector if rows are aligned to four, and stored as a word. */
 #include "int8_common.cl"
 #include "dp4a.cl"
 #define ITEMS 128

@@ -1,15 +1,15 @@
-/* What the tile kernels share: gemm_gpu_tiled.cl, gemm_mma.cl and gemm_mma_multistage.cl, which define TILE_M, TILE_N
- * and INDEX before. Groups, in one dimension: the tiles of c in bands of BAND rows of tiles, for the caches' sake; of
- * each matrix of the batch; of each of `split_k` cuts of K into chunks, whose sums go to `c` one after the other. */
+/* Shared by gemm_gpu_tiled.cl, gemm_mma.cl and gemm_mma_multistage.cl, which define TILE_M, TILE_N and INDEX before.
+ * Groups, in one dimension: tiles of c in bands of BAND tile rows, for cache reuse; for each matrix of the batch; for
+ * each of `split_k` chunks of K, whose partial sums are stored one after the other in `c`. */
 #define BAND 8
 
-/* Inlined for certain: sums must stay in registers. */
+/* Force-inlined: sums must stay in registers. */
 #define INLINED static inline __attribute__((always_inline))
 
 /* The tile of c that a work-group computes. */
 typedef struct output_tile {
-    long z, part;      /* matrix of the batch, and part of K */
-    INDEX row, column; /* its first ones in c, and how many it has of them */
+    long z, part;      /* matrix of the batch, and K split */
+    INDEX row, column; /* its origin in c, and its valid rows and columns */
     int rows, columns;
 } output_tile;
 
@@ -28,16 +28,16 @@ INLINED output_tile output_tile_of(const long batch, const long m, const long n)
     return t;
 }
 
-/* Epilogue: where sums go, and what becomes of them. */
+/* Epilogue: destination and post-processing of sums. */
 typedef struct tile_epilogue {
-    __global float *c;            /* of this matrix and part, rows of n */
-    __global const float *addend; /* of this matrix, where has_addend */
+    __global float *c;            /* of this matrix and split, rows of n */
+    __global const float *addend; /* of this matrix, if has_addend */
     INDEX n, addend_row;
-    int has_addend, whole; /* a part of a sum is stored as it is */
+    int has_addend, whole; /* partial sums are stored unchanged */
     float alpha;
 } tile_epilogue;
 
-/* Declares it as `out`, of a kernel's parameters. */
+/* Declares it as `out`, from a kernel's parameters. */
 #define TILE_EPILOGUE(tile)                                                                                            \
     const tile_epilogue out = {TFM_AT(c) +                                                                             \
                                    ((INDEX)(tile).part * (INDEX)batch + (INDEX)(tile).z) * (INDEX)m * (INDEX)n,        \
@@ -48,7 +48,7 @@ typedef struct tile_epilogue {
                                split_k == 1,                                                                           \
                                alpha};
 
-/* The element of c in row y and column x, of its sum. */
+/* The element of c in row y and column x, from its sum. */
 INLINED float epilogue_of(const tile_epilogue out, const float sum, const INDEX y, const INDEX x) {
     const float add = out.has_addend ? out.addend[y * out.addend_row + x] : 0.0f;
     return out.whole ? tfm_activate(tfm_fma(out.alpha, sum, add)) : sum;

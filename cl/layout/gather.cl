@@ -1,8 +1,8 @@
-/* y (outer, taken, width) is x[:, indices[i], :] of x (outer, count, width), of any four-byte type. Elements are moved
- * as ints, so that no bit of a NaN or a denormal is touched. An index outside [0, count) gives zeros.
+/* y (outer, taken, width) is x[:, indices[i], :] of x (outer, count, width), of any four-byte type. Elements are copied
+ * as ints, which preserves the bits of NaN and denormals. An index outside [0, count) gives zeros.
  *
- * Layout: a work-item takes TFM_CHUNK elements of y, across rows, so that a few wide rows and many narrow
- * ones both spread over the device. */
+ * Layout: a work-item takes TFM_CHUNK elements of y, across rows, so that a few wide rows and many narrow ones both
+ * spread over the device. */
 TFM_KERNEL void gather(TFM_TENSOR(int, y), TFM_INPUT(int, x), TFM_INPUT(int, indices), const long n, const long width,
                        const long count, const long taken) {
     long i = TFM_ELEMENT();
@@ -10,7 +10,7 @@ TFM_KERNEL void gather(TFM_TENSOR(int, y), TFM_INPUT(int, x), TFM_INPUT(int, ind
     __global int *out = TFM_AT(y);
     while (i < end) {
         const long row = i / width, stop = min(end, (row + 1) * width);
-        /* No long: compared with 0, an int made long is positive on llvmpipe (Mesa 22.3). */
+        /* Not long: an int converted to long compares as positive with 0 on llvmpipe (Mesa 22.3). */
         const long outer = row / taken;
         const int index = TFM_AT(indices)[row - outer * taken];
         if (index < 0 || index >= count) {
@@ -26,14 +26,14 @@ TFM_KERNEL void gather(TFM_TENSOR(int, y), TFM_INPUT(int, x), TFM_INPUT(int, ind
     }
 }
 
-/* The backward of it, and of embedding: dx[:, indices[i], :] += scale dy[:, i, :] for all i, in their order. An index
- * outside counts for nothing.
+/* Backward of gather and embedding: dx[:, indices[i], :] += scale dy[:, i, :] for all i, in order. An index out of
+ * range is skipped.
  *
- * Layout: a work-group takes, of one of the `outer` slices, the indices that are a given number modulo `parts`, a power
- * of two, and looks at all of them, so that no two groups touch a row of dx; its items share the columns. Where there
- * are several items, they look at a tile of indices together and list those that are the group's, in their order; then
- * ROWS_IN_FLIGHT rows of dy are on their way together. */
-/* Indices of a tile that an item looks at: larger groups have no more local memory. */
+ * Layout: a work-group takes, of one of the `outer` slices, the indices equal to a given number modulo `parts`, a power
+ * of two, and scans all of them, so that no two groups update a row of dx; its items share the columns. Several items
+ * scan a tile of indices together and list the group's in order; then ROWS_IN_FLIGHT rows of dy are loaded at a time.
+ */
+/* Indices of a tile that an item scans: larger groups have no more local memory. */
 #define INDICES_PER_ITEM (TFM_GROUP > 128 ? (TFM_GROUP > 1024 ? 1 : 1024 / TFM_GROUP) : 8)
 #define TILE (TFM_GROUP * INDICES_PER_ITEM)
 #define ROWS_IN_FLIGHT 4
@@ -48,7 +48,7 @@ TFM_KERNEL void gather_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM
     __local uint marks[(TILE + 31) / 32];
     __local int rows[TILE], targets[TILE];
     for (long first = 0; first < taken; first += TILE) {
-        barrier(CLK_LOCAL_MEM_FENCE); /* the last list has been read */
+        barrier(CLK_LOCAL_MEM_FENCE); /* the previous list has been read */
         for (int w = TFM_LOCAL_ID(); w < (TILE + 31) / 32; w += TFM_GROUP)
             marks[w] = 0;
         barrier(CLK_LOCAL_MEM_FENCE);

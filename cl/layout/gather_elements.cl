@@ -1,10 +1,10 @@
-/* y[i0, ...] = x[i0, ..., indices[i0, ...], ...]: elements of x (of any four-byte type) by their index along one
- * dimension, along which x has `count` elements, `step` apart. An index below 0 counts from the end, and one outside
- * gives 0. The strides are those of y and the indices, and of x, 0 along the dimension that is indexed.
+/* y[i0, ...] = x[i0, ..., indices[i0, ...], ...]: elements of x (of any four-byte type) by index along one dimension,
+ * with `count` elements of x, `step` apart. Negative indices count from the end, and one out of range gives 0. The
+ * strides are those of y and the indices, and of x, 0 along the indexed dimension.
  *
  * Layout: a work-item takes TFM_CHUNK elements of y. */
 
-/* No long: compared with 0, an int made long is positive on llvmpipe (Mesa 22.3). */
+/* Not long: an int converted to long compares as positive with 0 on llvmpipe (Mesa 22.3). */
 static inline int normalize_index(const int index, const int count) {
     const int place = index < 0 ? index + count : index;
     return place < 0 || place >= count ? -1 : place;
@@ -22,11 +22,11 @@ TFM_KERNEL void gather_elements(TFM_TENSOR(int, y), TFM_INPUT(int, x), TFM_INPUT
     }
 }
 
-/* dx += dy at the same places. The strides are those of dy and the indices, and of dx. The dimension that is indexed is
- * not iterated over; dy has `taken` elements along it, `from_step` apart.
+/* dx += dy at the same elements. The strides are those of dy and the indices, and of dx. The indexed dimension is not
+ * iterated over; dy has `taken` elements along it, `from_step` apart.
  *
- * Layout: a work-item takes `lines` lines along that dimension. No two lines share an element of dx, so that elements
- * are added in order and without atomics. */
+ * Layout: a work-item takes `lines` lines along that dimension. No two lines share an element of dx, so additions are
+ * in order and need no atomics. */
 TFM_KERNEL void gather_elements_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(int, indices),
                                          const long count, const long step, const long taken, const long from_step,
                                          const long lines, const tfm_iter iter) {

@@ -6,11 +6,11 @@
 #define STORE_ONE(v, p) (*(p) = (v))
 #endif
 
-/* y = x at every element of the iteration, of one, two or four bytes: -DELEMENT is an integer type, so that no bit of a
- * NaN is touched. The strides are those of y and x; they may be negative. With -DADD, and -DELEMENT=float, x is added
- * to what is in y, for backward passes.
+/* y = x at every element of the iteration, of one, two or four bytes: -DELEMENT is an integer type, which preserves the
+ * bits of NaN. The strides are those of y and x; they may be negative. With -DADD, and -DELEMENT=float, x is
+ * accumulated to y, for backward passes.
  *
- * Layout: a work-item takes TFM_CHUNK elements; runs that are contiguous in both are moved by vectors. */
+ * Layout: a work-item takes TFM_CHUNK elements; runs that are contiguous in both are copied as vectors. */
 TFM_KERNEL void strided(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const tfm_iter iter) {
     const long y_step = TFM_STRIDES(iter, 0)[TFM_ITER_LAST], x_step = TFM_STRIDES(iter, 1)[TFM_ITER_LAST];
     for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter)) {
@@ -30,11 +30,11 @@ TFM_KERNEL void strided(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const tfm
 }
 
 #if TFM_WIDTH > 1 && !defined(TFM_VEC4)
-/* The same where y is contiguous along dim 4 and x along dim 3, as in a transpose: element by element every read would
+/* The same if y is contiguous along dim 4 and x along dim 3, as in a transpose: element by element every read would
  * touch another cache line, and lose it before its neighbour is read.
  *
- * Layout: one work-item for a tile of TFM_WIDTH x TFM_WIDTH, read by vectors along dim 3, transposed in private memory,
- * written by vectors along dim 4; tiles at the edges go by elements. `tiles` = number of tiles, along dim 4 first. */
+ * Layout: one work-item for a tile of TFM_WIDTH x TFM_WIDTH, read as vectors along dim 3, transposed in private memory,
+ * written as vectors along dim 4; edge tiles go element by element. `tiles` = number of tiles, along dim 4 first. */
 TFM_KERNEL void strided_transpose(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const long tiles,
                                   const tfm_iter iter) {
     const long tile = TFM_ROW(), across = iter.dims[3], along = iter.dims[4];

@@ -1,5 +1,5 @@
-/* The square root of the sum of squares of x (n), in two steps: a partial sum for each of `chunks` contiguous shares,
- * then their sum. The order of additions depends on the sizes alone.
+/* L2 norm of x (n), in two steps: a partial sum of squares for each of `chunks` contiguous chunks, then the root of
+ * their sum. The order of additions depends on the sizes alone.
  *
  * Layout: TFM_GROUP work-items take a chunk together, a vector each at a time. */
 
@@ -35,7 +35,7 @@ TFM_KERNEL void l2_norm_partial(TFM_TENSOR(float, partial), TFM_INPUT(float, x),
         TFM_AT(partial)[p] = sum;
 }
 
-/* norm = the root of the sum of the partial ones. One work-group. */
+/* norm = the root of the sum of the partial sums. One work-group. */
 TFM_KERNEL void l2_norm_final(TFM_TENSOR(float, norm), TFM_INPUT(float, partial), const long chunks) {
     TFM_SCRATCH
     float lane = 0.0f;

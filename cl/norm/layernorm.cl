@@ -1,20 +1,18 @@
-/* Layer normalisation over the last dimension of x (rows, n), with the residual addition in front of it.
+/* Layer normalisation over the last dimension of x (rows, n), with a preceding residual addition.
  *
  *     s = x + residual
  *     y = (s - mean s) / sqrt(var s + epsilon) * gamma + beta
  *
- * residual, gamma and beta may be null. With DROPOUT residual is not, and is dropped from before it is added. sum
- * (rows, n) gets s where it is not null; else y holds s between the passes, which spares a second addition, or
- * without a residual nothing does, since x is s. mean and inv_std (rows) get the row's mean and
- * 1 / sqrt(var s + epsilon) where they are not null.
+ * residual, gamma and beta may be null. With DROPOUT, residual is not null and gets dropout before the addition. sum
+ * (rows, n) gets s if not null; else y holds s between the passes, which saves a second addition, or without a residual
+ * x is s. mean and inv_std (rows) get the row's mean and 1 / sqrt(var s + epsilon) if not null.
  *
- * Layout: TFM_GROUP work-items share a row (one on CPU-style devices) and step over it together, a vector each;
- * what does not fill a vector is done by scalars. An item touches the same elements in every pass, so any of
- * the outputs may be any of the inputs.
+ * Layout: TFM_GROUP work-items share a row (one on CPU-style devices) and step over it together, a vector each, with
+ * scalars for the remainder. An item accesses the same elements in every pass, so any output may be any input.
  *
- * Numerics: the variance is taken around the mean in a pass of its own (Chan, Golub and LeVeque 1983,
- * corrected two-pass algorithm). The mean of 1e4 +- 1 does not fit a float to more than 1e-3; s - mean is
- * exact near it, and `rest`, the mean of s - mean, is what the float mean lacks. */
+ * Numerics: the variance is computed around the mean in a separate pass (Chan, Golub and LeVeque 1983, corrected
+ * two-pass algorithm). In fp32 the mean of 1e4 +- 1 has an error up to 1e-3; s - mean is exact near it, and `rest`, the
+ * mean of s - mean, is the rounding error of the mean. */
 
 #ifdef DROPOUT
 #define BLOCK TFM_DROPOUT_BLOCK
@@ -22,11 +20,11 @@
 #define BLOCK TFM_WIDTH
 #endif
 #define STEP (TFM_GROUP * BLOCK)
-/* Columns that this item takes by blocks, by vectors within them, and, where they fill no block, one by one. */
+/* This item's columns: in blocks, in vectors within them, and one by one in the remainder. */
 #define EACH_VECTOR(i, n)                                                                                              \
     for (long block_ = TFM_LOCAL_ID() * BLOCK; block_ + BLOCK <= n; block_ += STEP)                                    \
         for (long i = block_; i < block_ + BLOCK; i += TFM_WIDTH)
-/* The same, and u = 0 .. 3 for a sum of its own: one sum alone would wait for each addition. */
+/* The same with u = 0 .. 3 for separate sums: a single sum would wait for each addition. */
 #ifdef DROPOUT
 #define EACH_OF_4(i, u, n)                                                                                             \
     for (long block_ = TFM_LOCAL_ID() * BLOCK; block_ + BLOCK <= n; block_ += STEP)                                    \
@@ -114,7 +112,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
     }
     rest = tfm_group_sum(rest) / (float)n;
     const float rounded = tfm_group_sum(square) / (float)n - rest * rest;
-    const float variance = rounded < 0.0f ? 0.0f : rounded; /* NaN stays NaN, which fmax would not let it */
+    const float variance = rounded < 0.0f ? 0.0f : rounded; /* NaN stays NaN, which fmax would drop */
     const float factor = 1.0f / sqrt(variance + epsilon);
     if (TFM_LOCAL_ID() == 0) {
         if (mean != 0)
@@ -147,13 +145,12 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
  *
  *     ds = inv_std (g - mean g - h mean(g h)) + dsum,   dgamma = sum over rows of dy h,   dbeta = sum over rows of dy
  *
- * dx and dresidual get ds each, dresidual what was not dropped of it; they are added to where `add_x`, `add_residual`.
- * dsum may be null, and so may any of the outputs. dgamma and dbeta come as a sum for each chunk of rows,
- * (chunks, n), which another launch adds up.
+ * dx and dresidual get ds each, dresidual with dropout; accumulated if `add_x`, `add_residual`. dsum and any of the
+ * outputs may be null. dgamma and dbeta are sums for each chunk of rows, (chunks, n); another launch adds them.
  *
  * Layout: a work-group takes `chunk` rows, one after the other, as above. The outputs share no memory. */
 
-/* The part of v that goes on, and dy h, dy into the chunk's sums. */
+/* Gradient of v, with dy h and dy added to the chunk's sums. */
 #define BACKWARD_ELEMENT(T, LOAD, STORE, i, factor)                                                                    \
     {                                                                                                                  \
         const T d = LOAD(dyp + i), h = (LOAD(sp + i) - m) * inverse;                                                   \

@@ -1,13 +1,12 @@
-/* Root-mean-square normalisation over the last dimension of x (rows, n), with the residual addition in front of it.
+/* RMS normalisation over the last dimension of x (rows, n), with a preceding residual addition.
  *
  *     s = x + residual
  *     y = s / sqrt(mean s^2 + epsilon) * gamma
  *
- * residual and gamma may be null. `sum` (rows, n) gets s: it is y itself where the caller does not ask for s.
+ * residual and gamma may be null. `sum` (rows, n) gets s: it is y itself if s is not requested.
  *
- * Layout: TFM_GROUP work-items share a row (one on CPU-style devices) and step over it together, a vector each;
- * what does not fill a vector is done by scalars. An item touches the same elements in both passes, so any of
- * the outputs may be any of the inputs. */
+ * Layout: TFM_GROUP work-items share a row (one on CPU-style devices) and step over it together, a vector each, with
+ * scalars for the remainder. An item accesses the same elements in both passes, so any output may be any input. */
 
 TFM_KERNEL void rmsnorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_INPUT(float, x), TFM_INPUT(float, residual),
                         TFM_INPUT(float, gamma), const long rows, const long n, const float epsilon) {
@@ -52,8 +51,8 @@ TFM_KERNEL void rmsnorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_INPUT(
  *
  *     ds = r (g - h mean(g h)) + dsum,   dgamma = sum over rows of dy h
  *
- * dx and dresidual get ds each, added to what is there where `add_x`, `add_residual`. dsum may be null, and so may any
- * of the outputs. dgamma comes as a sum for each chunk of rows, (chunks, n), which another launch adds up.
+ * dx and dresidual get ds each, accumulated if `add_x`, `add_residual`. dsum and any of the outputs may be null. dgamma
+ * is a sum for each chunk of rows, (chunks, n); another launch adds them.
  *
  * Layout: a work-group takes `chunk` rows, one after the other, as above. The outputs share no memory. */
 #define BACKWARD_ELEMENT(T, LOAD, STORE, i)                                                                            \

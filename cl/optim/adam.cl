@@ -1,13 +1,13 @@
-/* One step of Adam ("Adam: A Method for Stochastic Optimization", Kingma and Ba 2015), weights decayed apart from the
- * gradient ("Decoupled Weight Decay Regularization", Loshchilov and Hutter 2019), on n elements:
+/* One step of AdamW ("Adam: A Method for Stochastic Optimization", Kingma and Ba 2015; "Decoupled Weight Decay
+ * Regularization", Loshchilov and Hutter 2019), on n elements:
  *
  *     g = gradient * clip,  m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
  *     x = x - decay x - step_size m / (sqrt(v) inv_sqrt_correction2 + epsilon),  gradient = 0
  *
- * one_minus_beta1 = 1 - beta1 and one_minus_beta2 = 1 - beta2, which a float of beta has lost digits of;
+ * The host passes one_minus_beta1 = 1 - beta1 and one_minus_beta2 = 1 - beta2, because a float beta has lost digits;
  * step_size = rate / (1 - beta1^t), inv_sqrt_correction2 = 1 / sqrt(1 - beta2^t), decay = rate * weight decay. clip =
- * max_norm / norm where the norm of all gradients is above `max_norm`, unless `max_norm` is 0. A norm that is not
- * finite stops the step: nothing but the gradient is touched.
+ * max_norm / norm if the norm of all gradients is above `max_norm`, unless `max_norm` is 0. A non-finite norm skips the
+ * step: only the gradient is zeroed.
  *
  * Layout: a work-item takes TFM_CHUNK elements. */
 

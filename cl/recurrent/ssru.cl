@@ -1,12 +1,11 @@
-/* The recurrence of an SSRU, over `steps` steps of each sequence, for each column by itself, with s the sigmoid:
+/* SSRU recurrence over `steps` steps of each sequence, for each column separately, with s the sigmoid:
  *     c[t] = s(f[t]) c[t - 1] + (1 - s(f[t])) x[t], y[t] = max(c[t], 0)
  * x, forget, y and cells are (sequences, steps, width). c[-1] of sequence b is row kv_indices[b index_columns +
- * index_columns - 2] of `initial` (initial_rows, width), 0 where `index_columns` is 1 or `initial_rows` is 0, and row b
- * where `kv_indices` is null; one that `initial` does not have gives NaN. `cells` may lie in `initial`, in rows that
- * nobody reads.
+ * index_columns - 2] of `initial` (initial_rows, width), 0 if `index_columns` is 1 or `initial_rows` is 0, and row b if
+ * `kv_indices` is null; a row out of range gives NaN. `cells` may overlap `initial` in rows that are not read.
  *
- * Layout: work-items lie along a sequence's columns, `blocks` groups of them, each item with TFM_WIDTH columns that it
- * walks from the first step to the last. */
+ * Layout: work-items lie along a sequence's columns, `blocks` groups of them, each item with TFM_WIDTH columns over all
+ * steps. */
 enum { NO_INITIAL = -1, OUTSIDE = -2 };
 
 static inline long initial_row(__global const int *kv_indices, const long sequence, const long index_columns,
@@ -46,10 +45,10 @@ TFM_KERNEL void ssru(TFM_TENSOR(float, y), TFM_TENSOR(float, cells), TFM_INPUT(f
             FORWARD(float, , TFM_LOAD_ONE, TFM_STORE_ONE, column)
 }
 
-/* Its backward pass, from the last step to the first: with d the gradient of c[t], which has parts from y[t], from
- * `dcells` and from c[t + 1],
- *     dx = (1 - s) d, df = (c[t - 1] - x) s (1 - s) d, and s d is c[t - 1]'s.
- * Any of dx, dforget, dy and dcells may be null; the first two are added to where `add_x`, `add_forget`. With e =
+/* Backward pass, from the last step to the first. With d the gradient of c[t], the sum of parts from y[t], `dcells` and
+ * c[t + 1]:
+ *     dx = (1 - s) d, df = (c[t - 1] - x) s (1 - s) d, and s d goes to c[t - 1].
+ * Any of dx, dforget, dy and dcells may be null; the first two are accumulated if `add_x`, `add_forget`. With e =
  * e^-|f|, s (1 - s) is e / (1 + e)^2. Layout as above. */
 #define BACKWARD(T, V, LOAD, STORE, column)                                                                            \
     {                                                                                                                  \

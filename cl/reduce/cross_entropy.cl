@@ -1,14 +1,14 @@
-/* Cross-entropy of logits z (rows, n) with smoothed targets ("Rethinking the Inception Architecture", Szegedy et al.
+/* Cross-entropy of logits z (rows, n) with label smoothing ("Rethinking the Inception Architecture", Szegedy et al.
  * 2016, section 7), q_i = (1 - smoothing) [i = target] + smoothing / n:
  *
  *     loss = - sum_i q_i log p_i = lse - (1 - smoothing) z_target - smoothing mean z,    nll = lse - z_target
  *
- * with lse = log sum exp z, and dz_i = scale (p_i - q_i). With SOFT_CAP, z stands for cap tanh(z / cap) in all of it,
- * and dz_i has the slope of that as a factor, 1 - tanh(z / cap)^2. A row whose target is none of 0 .. n - 1 does not
- * count: its losses and its gradient are 0, whatever its logits.
+ * with lse = log sum exp z, and dz_i = scale (p_i - q_i). With SOFT_CAP, z is cap tanh(z / cap) everywhere, and dz_i
+ * has its derivative as a factor, 1 - tanh(z / cap)^2. A row with a target outside 0 .. n - 1 is ignored: its losses
+ * and its gradient are 0, whatever its logits.
  *
- * Layout: TFM_GROUP work-items share a row (one on CPU-style devices) and step over it together, a vector each; what
- * does not fill a vector is done by scalars. The row stays in cache between the passes. dz may be z. */
+ * Layout: TFM_GROUP work-items share a row (one on CPU-style devices) and step over it together, a vector each, with
+ * scalars for the remainder. The row stays in cache between the passes. dz may be z. */
 
 #ifndef SOFT_CAP
 #define SOFT_CAP 0
@@ -34,7 +34,7 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
     __global const float *in = TFM_AT(z) + row * n;
     __global float *out = TFM_AT(dz) + row * n;
 
-    /* A NaN is passed over here, where fmax would be many instructions; the sum below has it. */
+    /* NaN is ignored here, because fmax would be many instructions; the sum below propagates it. */
     tfm_vec best = (tfm_vec)(-INFINITY);
     for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
         const tfm_vec v = CAPPED_LOGIT(tfm_load(in + i));
@@ -47,11 +47,11 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
     }
     const float wanted = CAPPED_LOGIT(in[counts ? target : 0]);
 #if TFM_GROUP > 1
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); /* where dz is z, another item writes there below */
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); /* if dz is z, another item writes there below */
 #endif
     const float maximum = tfm_group_max(lane_best);
 
-    /* Without an `add`, the exponentials wait in dz, unless the slopes want the logits themselves. */
+    /* Without `add`, dz stores the exponentials, unless the derivatives need the logits. */
     const int cached = SOFT_CAP ? 0 : has_dz && !add;
     tfm_vec exps = (tfm_vec)(0.0f), plain = (tfm_vec)(0.0f);
     for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
@@ -71,8 +71,8 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
     }
     const float total = tfm_group_sum(lane_exps), mean = tfm_group_sum(lane_plain) / (float)n;
     const float nll = log(total) - (wanted - maximum);
-    /* Of logits that are -inf the mean is -inf, which nobody asks for without smoothing; and where the target is one of
-     * them, the loss is infinite even without this term. */
+    /* The mean of logits with -inf is -inf and is skipped without smoothing; if the target is one of them, the loss is
+     * infinite without this term too. */
     const float spread = smoothing > 0.0f && nll < INFINITY ? smoothing * ((wanted - maximum) - mean) : 0.0f;
     if (TFM_LOCAL_ID() == 0 && losses != 0) {
         TFM_AT(losses)[row] = counts ? nll + spread : 0.0f;

@@ -1,8 +1,8 @@
-/* Running sums of x (outer, rows, inner) along its middle dimension: y[o, r, i] is the sum of x[o, 0 .. r, i]. With
- * `exclusive` x[o, r, i] itself is left out; with `reverse` the sums begin at the other end. Where `add` is not 0, they
- * are added to what y holds. -DSCALAR is float or uint, as which integers wrap, and -DVECTOR is TFM_WIDTH of them.
+/* Cumulative sums of x (outer, rows, inner) along its middle dimension: y[o, r, i] is the sum of x[o, 0 .. r, i].
+ * `exclusive` leaves out x[o, r, i]; `reverse` starts at the other end. Accumulated to y if `add` is not 0. -DSCALAR is
+ * float or uint, for wrapping integers, and -DVECTOR is TFM_WIDTH of them.
  *
- * Layout for inner > 1: work-items lie along `inner`, each with TFM_WIDTH columns that it adds from one end to the
+ * Layout for inner > 1: work-items lie along `inner`, each with TFM_WIDTH columns that it sums from one end to the
  * other. */
 TFM_KERNEL void cumsum_columns(TFM_TENSOR(SCALAR, y), TFM_INPUT(SCALAR, x), const long items, const long rows,
                                const long inner, const long blocks, const long exclusive, const long reverse,
@@ -37,10 +37,9 @@ TFM_KERNEL void cumsum_columns(TFM_TENSOR(SCALAR, y), TFM_INPUT(SCALAR, x), cons
     }
 }
 
-/* The same for inner = 1. Layout: a work-group takes a row, TFM_GROUP elements at a time. Their running sums are made
- * in local memory in log2 TFM_GROUP steps, so as a tree, and the sum of all elements before them is added to each. A
- * group of one item adds one element after the other. Every item comes to every barrier, since PoCL 3.1 goes wrong
- * where loops of different lengths lie around one. */
+/* The same for inner = 1. Layout: a work-group takes a row, TFM_GROUP elements at a time: a parallel scan in local
+ * memory in log2 TFM_GROUP steps, plus the sum of all earlier elements. A group of one item adds one element after the
+ * other. Every item reaches every barrier, because PoCL 3.1 miscompiles loops of different lengths around one. */
 TFM_KERNEL void cumsum_rows(TFM_TENSOR(SCALAR, y), TFM_INPUT(SCALAR, x), const long items, const long rows,
                             const long exclusive, const long reverse, const long add) {
 #if TFM_GROUP > 1
@@ -75,7 +74,7 @@ TFM_KERNEL void cumsum_rows(TFM_TENSOR(SCALAR, y), TFM_INPUT(SCALAR, x), const l
         }
         before += all;
 #if TFM_GROUP > 1
-        barrier(CLK_LOCAL_MEM_FENCE); /* the sums were read */
+        barrier(CLK_LOCAL_MEM_FENCE); /* the sums have been read */
 #endif
     }
 }

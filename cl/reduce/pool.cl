@@ -1,8 +1,8 @@
-/* y (batch, width): one row for each sequence of x (batch, steps, width), out of its tokens from `begin` to its length.
+/* y (batch, width): pools each sequence of x (batch, steps, width) over its tokens from `begin` to its length.
  *
- * TFM_POOL is the number of enum tfm_pooling:  0 the first of them,  1 the mean,  2 the maximum,  3 the sum over the
- * root of how many they are,  4 the mean weighted by place, from 1,  5 the last of them. Without such tokens it is 0;
- * for TFM_POOL 0 the first token of all, if there is one.
+ * TFM_POOL is a number of enum tfm_pooling:  0 the first token,  1 mean,  2 maximum,  3 sum over the root of the
+ * length, 4 mean weighted by position, from 1,  5 the last token. Without tokens the result is 0; for TFM_POOL 0 it is
+ * the first token of the whole sequence, if any.
  *
  * Layout: a work-item takes TFM_CHUNK elements of y, across rows. */
 #if TFM_POOL == 2

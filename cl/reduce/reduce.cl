@@ -1,9 +1,9 @@
-/* Sums, maxima and minima of x (outer, rows, inner) over its middle dimension, in an order that depends on the shape
- * and on the device's tuning alone. `function` is 0 for the sum, 1 for the maximum, 2 for the minimum, and 3 for the
- * number of elements that are equal to `extremum` (outer, inner). Where an element is NaN, the result is NaN.
+/* Sum, maximum and minimum of x (outer, rows, inner) over its middle dimension, in an order that depends only on the
+ * shape and the device's tuning. `function` is 0 for the sum, 1 for the maximum, 2 for the minimum, and 3 for the
+ * number of elements equal to `extremum` (outer, inner). NaN propagates.
  *
- * Long reductions are made in several launches of the same kernel: first over `chunk` rows each, to (outer, chunks,
- * inner), then in the same way over the chunks. The last of them divides the result by `divisor`. */
+ * Long reductions take several launches of the same kernel: first over `chunk` rows each, to (outer, chunks, inner),
+ * then over the chunks. The last one divides the result by `divisor`. */
 static inline float identity_of(const int function) {
     return function == 1 ? -INFINITY : function == 2 ? INFINITY : 0.0f;
 }
@@ -16,7 +16,7 @@ static inline float combine(const int function, const float a, const float b) {
     return a + b;
 }
 
-/* The same of TFM_WIDTH at once. */
+/* The same for TFM_WIDTH elements. */
 static inline tfm_vec combine_vec(const int function, const tfm_vec a, const tfm_vec b) {
     if (function == 1)
         return ((a > b) | (a != a)) ? a : b;
@@ -34,8 +34,8 @@ static inline float count_or_value(const int function, const float x, const floa
     return function < 3 ? x : x == extremum || (x != x && extremum != extremum) ? 1.0f : 0.0f;
 }
 
-/* sum / divisor. GPUs may be two steps off (NVIDIA's mean of 41 ones is not one), so what is left over is divided too.
- */
+/* sum / divisor. GPU division may be off by two ulps (NVIDIA's mean of 41 ones is not one), so the remainder is divided
+ * too. */
 #ifdef TFM_CLASS_CPU
 #define quotient(sum, divisor) ((sum) / (divisor))
 #else
@@ -46,7 +46,7 @@ static inline float quotient(const float sum, const float divisor) {
 }
 #endif
 
-/* Over the items of a work-group. As in the prelude: inlined for certain, and no early end. */
+/* Over the items of a work-group. As in the prelude: force-inlined, and without early exit. */
 #if TFM_GROUP == 1
 #define REDUCE_SCRATCH
 #define REDUCE_GROUP(function, v) (v)
@@ -68,7 +68,7 @@ static inline __attribute__((always_inline)) float reduce_group(const int functi
 #endif
 
 /* The reduction for inner = 1. Layout: a work-group takes a chunk of a row, over which its items step together; each
- * item has TFM_WIDTH partial results, so that a CPU-style device takes vectors. */
+ * item has TFM_WIDTH partial results, so that a CPU-style device uses vectors. */
 TFM_KERNEL void reduce_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, extremum), const long function,
                             const long rows, const long chunk, const long chunks, const long items,
                             const float divisor) {
@@ -85,7 +85,7 @@ TFM_KERNEL void reduce_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT
     long r = begin + TFM_LOCAL_ID() * TFM_WIDTH;
     for (; r + TFM_WIDTH <= end; r += TFM_GROUP * TFM_WIDTH)
         part = combine_vec(f, part, count_or_value_vec(f, tfm_load(in + r), (tfm_vec)(top)));
-    for (; r < end; r++) /* what is left of this item's last vector */
+    for (; r < end; r++) /* remainder of this item's last vector */
         result = combine(f, result, count_or_value(f, in[r], top));
 #if TFM_WIDTH == 1
     result = combine(f, result, part);
@@ -126,10 +126,10 @@ TFM_KERNEL void reduce_columns(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_IN
     }
 }
 
-/* dx (outer, rows, inner) = dy (outer, inner) / divisor. Of a maximum or a minimum y, dx is that only where x is y,
- * divided by `ties`, the number of such elements, and 0 elsewhere. It is added to what dx holds where `add` is not 0.
+/* dx (outer, rows, inner) = dy (outer, inner) / divisor. For a maximum or a minimum y, only where x is y, divided by
+ * `ties`, the number of such elements, and 0 elsewhere. Accumulated if `add` is not 0.
  *
- * Layout: a work-item takes TFM_CHUNK of the n elements of dx, walked in runs along which dy goes on or stays. */
+ * Layout: a work-item takes TFM_CHUNK of the n elements of dx, in runs along which dy advances or repeats. */
 TFM_KERNEL void reduce_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(float, x), TFM_INPUT(float, y),
                                 TFM_INPUT(float, ties), const long function, const long n, const long rows,
                                 const long inner, const float divisor, const long add) {

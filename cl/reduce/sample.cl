@@ -1,21 +1,19 @@
-/* One index sampled from each row of logits (rows, n): ids (rows), and the chance that each had.
+/* Samples one index from each row of logits (rows, n): ids (rows), and its probability.
  *
- * The weight of x is e^((x - maximum) inv_temperature). Which entries may be sampled is said by a threshold t and a
- * quota: those above t, and the first `quota` of those equal to t. Thresholds are found by bisection over the floats in
- * their order, so no row is sorted: the k-th largest is the largest t with at least k entries >= t, and top p ends at
- * the largest t whose entries >= t weigh at least p of all; min p is a threshold by itself. The draw is the first index
- * at which the weights passed exceed u times their total, u from a counter-based generator: equal seeds give equal
- * draws.
+ * The weight of x is e^((x - maximum) inv_temperature). Candidates are given by a threshold t and a quota: entries
+ * above t, and the first `quota` of those equal to t. Thresholds are found by bisection over the ordered floats, so no
+ * row is sorted: the k-th largest is the largest t with at least k entries >= t, and top p ends at the largest t whose
+ * entries
+ * >= t weigh at least p of all; min p is a threshold already. The sample is the first index at which the cumulative
+ * weight exceeds u times the total, u from a counter-based generator: equal seeds give equal samples.
  *
- * With WITH_SCORES, where work-items share rows, values (rows) gets the logits of the ids, and lse (rows) the
- * logarithm of the sum of e to a row's logits; and streams has one for each of the texts that sources (rows) says rows
- * are of.
+ * With WITH_SCORES, if work-items share rows, values (rows) gets the logits of the ids, and lse (rows) the log-sum-exp
+ * of each row; streams has one entry for each sequence, and sources (rows) is the sequence of a row.
  *
  * Layout: TFM_GROUP work-items share a row (one on CPU-style devices). Sums step over it together, a vector each; for
- * the draw, which goes by index, each item has one contiguous share. */
+ * sampling, which is in index order, each item has one contiguous share. */
 
-/* Functions that take the scratch must become part of the kernel: called, PoCL 3.1 gives them one scratch for all
- * work-groups, which run at the same time. */
+/* Force-inlined functions with scratch: as calls, PoCL 3.1 gives them one scratch for all concurrent work-groups. */
 #define INLINE static inline __attribute__((always_inline))
 
 #if TFM_GROUP == 1
@@ -32,14 +30,14 @@ typedef struct {
     float maximum, inv_temperature;
 } row_logits;
 
-/* The first word of Philox's block of counter (step, row, 0) and key `seed`. */
+/* The first word of the Philox block with counter (step, row, 0) and key `seed`. */
 static inline uint philox(const ulong seed, const ulong step, const uint row) {
     uint c0 = (uint)step, c1 = (uint)(step >> 32), c2 = row, c3 = 0;
     TFM_PHILOX(uint, c0, c1, c2, c3, seed)
     return c0;
 }
 
-/* Floats in their order as unsigned numbers, and back. */
+/* Order-preserving map of floats to unsigned integers, and its inverse. */
 static inline uint key_of(const float v) {
     const uint bits = as_uint(v);
     return bits >= 0x80000000u ? ~bits : bits | 0x80000000u;
@@ -48,10 +46,10 @@ static inline float float_of(const uint key) {
     return as_float(key >= 0x80000000u ? key & 0x7fffffffu : ~key);
 }
 
-/* The maximum itself weighs 1 also where it is +inf, or the temperature so small that 0 inv_temperature is NaN. */
+/* The maximum has weight 1 even if it is +inf, or the temperature is so small that 0 inv_temperature is NaN. */
 #define WEIGHT(T, v) select(exp(((v)-r->maximum) * r->inv_temperature), (T)(1.0f), (v) == (T)(r->maximum))
 
-/* The number of entries > t, or their weight; with `equal_too`, of those >= t. Exact as long as n <= 2^24. */
+/* The number of entries > t, or their weight; with `equal_too`, of entries >= t. Exact for n <= 2^24. */
 INLINE float sum_of(const row_logits *r, const float t, const int equal_too, const int weighted SCRATCH_PARAM) {
     const tfm_vec none = (tfm_vec)(0.0f), one = (tfm_vec)(1.0f), limit = (tfm_vec)(t);
     tfm_vec sums = none;
@@ -66,13 +64,13 @@ INLINE float sum_of(const row_logits *r, const float t, const int equal_too, con
     return tfm_group_sum(sum);
 }
 
-/* Where what may be sampled ends: `above` entries are > t, which weigh `weight_above`, and `equal` are t itself. */
+/* The candidate cut: `above` entries are > t, with weight `weight_above`, and `equal` are t. */
 typedef struct {
     float t, above, equal, weight_above;
 } cutoff;
 
-/* The cut at the largest t of [low, high] for which the sum of entries >= t is at least `least`; at `low` itself where
- * there is none. */
+/* The cut at the largest t of [low, high] for which the sum of entries >= t is at least `least`; at `low` if there is
+ * none. */
 INLINE cutoff find_threshold(const row_logits *r, const float low, const float high, const float least,
                              const int weighted SCRATCH_PARAM) {
     uint from = key_of(low), to = key_of(high);
@@ -83,12 +81,11 @@ INLINE cutoff find_threshold(const row_logits *r, const float low, const float h
             from = middle;
         else
             to = middle - 1;
-        to = sum == least && !weighted ? from
-                                       : to; /* found: PoCL 3.1 does not bear a break out of a loop with barriers */
+        /* Found: no break, since PoCL 3.1 miscompiles it in a loop with barriers. */
+        to = sum == least && !weighted ? from : to;
     }
     cutoff cut = {float_of(from), 0.0f, 0.0f, 0.0f};
-    for (int i = 0; i < 3;
-         i++) { /* one call in the text: a compiler takes long for each, as all becomes one function */
+    for (int i = 0; i < 3; i++) { /* one call only: everything is inlined, and each call costs compile time */
         const float sum = sum_of(r, cut.t, i == 1, i == 2 SCRATCH_ARG);
         cut.above = i == 0 ? sum : cut.above;
         cut.equal = i == 1 ? sum - cut.above : cut.equal;
@@ -97,8 +94,8 @@ INLINE cutoff find_threshold(const row_logits *r, const float low, const float h
     return cut;
 }
 
-/* The sum of the values of the items before this one; *total of all. In the same order everywhere, so that the shares
- * [before, before + own) meet without a gap. */
+/* Exclusive prefix sum over the items; *total of all. The same order everywhere, so that the shares [before, before +
+ * own) meet without a gap. */
 INLINE float exclusive_sum(const float own, float *total SCRATCH_PARAM) {
 #if TFM_GROUP == 1
     *total = own;
@@ -108,7 +105,7 @@ INLINE float exclusive_sum(const float own, float *total SCRATCH_PARAM) {
     barrier(CLK_LOCAL_MEM_FENCE);
     tfm_scratch[get_local_id(0)] = own;
     barrier(CLK_LOCAL_MEM_FENCE);
-    /* Unrolled in full, the sums before all items would be in registers at a time, and those do not suffice. */
+    /* Fully unrolled, all prefix sums would be in registers at once, which do not suffice. */
 #pragma unroll 4
     for (int i = 0; i < TFM_GROUP; i++) {
         before = i == (int)get_local_id(0) ? sum : before;
@@ -133,7 +130,7 @@ static inline float one_above(const row_logits *r, const long i, const float t, 
     return v > t ? WEIGHT(float, v) : 0.0f;
 }
 
-/* Of the kept entries begin .. end - 1, the first at which the weights passed exceed `goal`, else the last. */
+/* Of the candidates begin .. end - 1, the first at which the cumulative weight exceeds `goal`, else the last. */
 static inline long pick(const row_logits *r, const long begin, const long end, const float t, float quota,
                         const float goal) {
     const float weight = WEIGHT(float, t);
@@ -151,7 +148,7 @@ static inline long pick(const row_logits *r, const long begin, const long end, c
     return found;
 }
 
-/* The share [begin, end) of one item: its weight, and where goal >= 0 also what is sampled in it. */
+/* The share [begin, end) of one item: its weight, and with goal >= 0 also the index sampled in it. */
 static inline float scan_share(const row_logits *r, const long begin, const long end, const float t, float quota,
                                const float goal, long *sampled) {
     const float weight = WEIGHT(float, t);
@@ -223,8 +220,8 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
         TFM_AT(lse)[row] = full.maximum == INFINITY ? INFINITY : full.maximum + log(exps);
 #endif
 
-    /* First the k largest, of those the fewest that weigh p, and of those what is near enough to the largest. The three
-     * are turns of one loop, so that a compiler meets the bisection once. */
+    /* Top k, then top p of those, then min p. The three are iterations of one loop, so that the bisection is compiled
+     * once. */
     float t = -FLT_MAX, quota = (float)n, goal = 0.0f;
     const int stages = min_p_distance < INFINITY ? 3 : p < 1.0f ? 2 : k < n ? 1 : 0;
     for (int stage = 0; stage < stages; stage += p < 1.0f ? 1 : 2) {
@@ -243,7 +240,7 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
         t = cut.t;
     }
 
-    /* Each item's share: its part of the quota, its weight, and the draw in the share where it falls. */
+    /* Each item's share: its part of the quota, its weight, and, if it contains the sample, the index. */
     const long share = (n + TFM_STEP - 1) / TFM_STEP * TFM_WIDTH, begin = min(TFM_LOCAL_ID() * share, n);
     const long end = min(begin + share, n);
     float own = 0.0f, total;
@@ -257,7 +254,8 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
     const float place = (float)(word >> 8) * 0x1p-24f * total;
     if (place < before || !(place < before + own))
         return;
-    /* Not below 0, where place is `before` and a compiler does not round the product before it subtracts. */
+    /* Clamped at 0 for the case that place is `before` and the compiler fuses the multiplication with the subtraction.
+     */
     scan_share(r, begin, end, t, quota, fmax(place - before, 0.0f), &sampled);
     TFM_AT(ids)[row] = (int)sampled;
 #ifdef WITH_SCORES

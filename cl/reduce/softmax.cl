@@ -1,8 +1,8 @@
-/* Softmax and its logarithm over the last dimension of x (rows, n), and over the middle one of x (rows, n, inner).
+/* Softmax and log-softmax over the last dimension of x (rows, n), and over the middle one of x (rows, n, inner).
  *
  * Layout over the last dimension: TFM_GROUP work-items share a row (one on CPU-style devices) and step over it
- * together, a vector each; what does not fill a vector is done by scalars. Three passes over a row that stays in cache:
- * maximum, sum of exponentials, result. An item touches the same elements in every pass, so y may be x. */
+ * together, a vector each, with scalars for the remainder. Three passes over a row that stays in cache: maximum, sum of
+ * exponentials, result. An item accesses the same elements in every pass, so y may be x. */
 
 static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
     return b > a ? b : a;
@@ -26,12 +26,12 @@ static inline float lane_max(__global const float *x, const long n) {
     return result;
 }
 
-/* What to take off before exp: the maximum, or 0 in a row of -inf alone, where -inf - -inf would be NaN. */
+/* The shift before exp: the maximum, or 0 in a row of only -inf, where -inf - -inf would be NaN. */
 static inline float shift_of(const float maximum) {
     return maximum == -INFINITY ? 0.0f : maximum;
 }
 
-/* y = exp(x - max) / sum exp(x - max); a row of -inf alone gives zeros. */
+/* y = exp(x - max) / sum exp(x - max); a row of only -inf gives zeros. */
 TFM_KERNEL void softmax(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long rows, const long n) {
     TFM_SCRATCH
     const long row = TFM_ROW();
@@ -60,7 +60,7 @@ TFM_KERNEL void softmax(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long ro
         out[i] *= factor;
 }
 
-/* y = (x - max) - log sum exp(x - max); a row of -inf alone stays -inf. */
+/* y = (x - max) - log sum exp(x - max); a row of only -inf stays -inf. */
 TFM_KERNEL void log_softmax(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long rows, const long n) {
     TFM_SCRATCH
     const long row = TFM_ROW();
@@ -86,10 +86,10 @@ TFM_KERNEL void log_softmax(TFM_TENSOR(float, y), TFM_INPUT(float, x), const lon
 /* ---- Over the middle dimension of x (rows, n, inner) ----
  *
  * Layout: a work-item takes TFM_WIDTH adjacent columns of one row, so a vector is one load, and nothing is reduced
- * across items; a work-group takes TFM_GROUP such vectors, `blocks` groups a row. Where fewer columns are left than
- * fill a vector, the item takes them one by one. Three passes as above; y may be x. */
+ * across items; a work-group takes TFM_GROUP such vectors, `blocks` groups a row. Columns that do not fill a vector go
+ * one by one. Three passes as above; y may be x. */
 
-/* What to take off before exp, a column each: as shift_of. */
+/* The shift before exp for each column: as shift_of. */
 #define SHIFT_OF(T, best) select(best, (T)(0.0f), best == (T)(-INFINITY))
 #define FACTOR_OF(T, sum) select((T)(1.0f) / sum, (T)(0.0f), sum == (T)(0.0f))
 #define LOG_OF(T, sum) select(log(sum), (T)(0.0f), sum == (T)(0.0f))
@@ -137,8 +137,8 @@ COLUMN_KERNEL(log_softmax_columns, 1)
 
 /* ---- Backward ----
  *
- * Softmax: dx = y (dy - sum dy y). Its logarithm: dx = dy - e^y sum dy. Added to dx where `add`; dx may be dy. Layouts
- * as above. */
+ * Softmax: dx = y (dy - sum dy y). Log-softmax: dx = dy - e^y sum dy. Accumulated if `add`; dx may be dy. Layouts as
+ * above. */
 #define WEIGHTED(logarithm, d, v) ((logarithm) ? (d) : (d) * (v))
 #define GRAD(T, logarithm, d, v, sum) ((logarithm) ? tfm_fma(-exp(v), (T)(sum), d) : (v) * ((d) - (sum)))
 

@@ -1,9 +1,9 @@
 /* Sums over the middle dimension of x (outer, rows, inner), in an order that depends on the shape alone.
  *
- * Long sums are made in two launches of the same kernel: first over `chunk` rows each, to (outer, chunks, inner), then
- * over the chunks. Where `add` is not 0, the sum is added to what y holds. */
+ * Long sums take two launches of the same kernel: first over `chunk` rows each, to (outer, chunks, inner), then over
+ * the chunks. Accumulated to y if `add` is not 0. */
 
-/* What is summed: y (outer, chunks, inner), y[o][c][i] = sum of x[o][r][i] over the rows r of chunk c. */
+/* y (outer, chunks, inner), y[o][c][i] = sum of x[o][r][i] over the rows r of chunk c. */
 typedef struct column_sums {
     __global float *y;
     __global const float *x;
@@ -11,7 +11,7 @@ typedef struct column_sums {
     int add;
 } column_sums;
 
-/* Where fewer columns are left than fill a vector, the item takes them one by one. */
+/* Columns that do not fill a vector go one by one. */
 static void sum_item(const column_sums sums, const long item, const long rows, const long chunk, const long chunks) {
     const long inner = sums.inner, blocks = (inner + TFM_STEP - 1) / TFM_STEP;
     const long block = item % blocks, c = item / blocks % chunks, o = item / (blocks * chunks);
@@ -36,7 +36,7 @@ static void sum_item(const column_sums sums, const long item, const long rows, c
     }
 }
 
-/* Sums of x, and after its `items`, in the same launch, those of x2, which has as many rows.
+/* Sums of x, and after its `items`, in the same launch, those of x2, with as many rows.
  *
  * Layout: a work-item takes TFM_WIDTH adjacent columns of one chunk, a work-group TFM_GROUP such vectors. */
 TFM_KERNEL void sum_columns(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long inner, const long add,

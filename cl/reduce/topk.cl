@@ -1,15 +1,14 @@
-/* The k largest of each row of x (rows, n): values and indices are (rows, k), the largest first, and of equal ones that
- * with the lower index. Where it is wanted, lse (rows) is the logarithm of the sum of e to the row's elements. NaN
- * counts as -inf. Where fewer than k entries are above -inf, those at -inf follow by index.
+/* The k largest of each row of x (rows, n): values and indices (rows, k), in descending order; of equal ones the lower
+ * index comes first. If requested, lse (rows) is the log-sum-exp of the row. NaN counts as -inf. If fewer than k
+ * entries are above -inf, entries at -inf follow by index.
  *
- * Both kernels keep the best of disjoint shares of the row, take the best of those k times, and look for that
- * share's next one: what comes after (value, index) is what is smaller, or equal at a higher index, so
- * nothing has to be marked as taken. */
+ * Both kernels keep the maximum of disjoint shares of the row, take the best of those k times, and search that share's
+ * next one: the best entry that is smaller, or equal at a higher index, so no entry must be marked as taken. */
 
 #ifdef I32
-/* ---- Integers: a work-group for a row, whose items look together for what comes next, k times ---- */
+/* ---- Integers: a work-group for a row, whose items search the next entry together, k times ---- */
 
-/* Of two places, the one with the larger value, or of equal ones the lower; -1 is none. */
+/* The index with the larger value, or of equal ones the lower; -1 is none. */
 static inline int better_of(__global const int *x, const int a, const int b) {
     if (a < 0 || b < 0)
         return max(a, b);
@@ -52,7 +51,7 @@ TFM_KERNEL void topk_i32(TFM_TENSOR(int, values), TFM_TENSOR(int, indices), TFM_
 }
 #else
 
-/* Fills places from `found` on with the entries at -inf, by index. */
+/* Fills entries from `found` on with the entries at -inf, by index. */
 static inline void fill_neg_infinity(__global float *values, __global int *indices, __global const float *x, long found,
                                      const long k, const long n) {
     for (long i = 0; i < n && found < k; i++)
@@ -91,12 +90,12 @@ static inline tfm_vec exp_nonpos(const tfm_vec x) {
     return TFM_CAT(as_float, TFM_WIDTH)(TFM_CAT(as_int, TFM_WIDTH)(p) + (TFM_CAT(as_int, TFM_WIDTH)(t) << 23));
 }
 
-/* What to take off before exp: 0 where nothing is above -inf, since -inf - -inf would be NaN. */
+/* The shift before exp: 0 if nothing is above -inf, since -inf - -inf would be NaN. */
 static inline tfm_vec shift_of(const tfm_vec maximum) {
     return select(maximum, (tfm_vec)(0.0f), maximum == -INFINITY);
 }
 
-/* Vector number i of a row of n; after its end lies -inf. */
+/* Vector number i of a row of n; -inf beyond its end. */
 static inline tfm_vec load_row(__global const float *x, const long i, const long n) {
     if ((i + 1) * W <= n)
         return tfm_load(x + i * W);
@@ -133,7 +132,7 @@ static inline tfm_vec block_exps(__global const float *x, const long first, cons
     return sum;
 }
 
-/* The first place in the block, counted from its start, that holds `value` and lies after `after`. */
+/* The first index in the block, counted from its start, with value `value` and after `after`. */
 static inline float block_find(__global const float *x, const long first, const long end, const long n,
                                const float value, const float after) {
     const float nowhere = 3.0e38f;
@@ -143,7 +142,7 @@ static inline float block_find(__global const float *x, const long first, const 
     return -tfm_vec_max(-lowest);
 }
 
-/* The maxima of the block's lanes among what comes after `value` at `after`. */
+/* The maxima of the block's lanes over the entries after `value` at `after`. */
 static inline tfm_vec block_rest(__global const float *x, const long first, const long end, const long n,
                                  const float value, const float after) {
     tfm_vec place = tfm_lane_index(), best = (tfm_vec)(-INFINITY);
@@ -168,7 +167,7 @@ TFM_KERNEL void topk_cpu(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TF
     for (int b = 0; b < blocks; b++) {
         const long first = b * per_block, end = min(first + per_block, vectors);
         best[b] = block_maxima(in, first, end, n);
-        if (summed) { /* each lane by its own maximum so far */
+        if (summed) { /* each lane by its current maximum */
             const tfm_vec reached = larger(maximum, best[b]), shift = shift_of(reached);
             sum = sum * exp_nonpos(maximum - shift) + block_exps(in, first, end, n, shift);
             maximum = reached;
@@ -206,7 +205,7 @@ TFM_KERNEL void topk_cpu(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TF
 }
 
 #else
-/* ---- Others: a work-group per row ---- */
+/* ---- GPU-style devices: a work-group per row ---- */
 
 #include "topk_share.cl"
 
@@ -236,7 +235,7 @@ TFM_KERNEL void topk_gpu(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TF
 #else
 /* ---- Long rows: a work-group for each of `parts` parts of `length` entries, a multiple of TFM_GROUP ----
  *
- * values and indices (rows, parts, k) get the best of each part, -inf and -1 where it has no more above -inf, and
+ * values and indices (rows, parts, k) get the best of each part, -inf and -1 if it has no more above -inf, and
  * max_and_sum (rows, parts, 2) its maximum and the sum of e^(x - maximum). */
 TFM_KERNEL void topk_split(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, max_and_sum),
                            TFM_INPUT(float, x), const long rows, const long n, const long k, const long parts,
@@ -263,8 +262,8 @@ TFM_KERNEL void topk_split(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), 
     }
 }
 
-/* A work-group per row: the best of what topk_split has found. No turn of the loop is left early: PoCL 3.1 never comes
- * to the barriers after it then. */
+/* A work-group per row: merges the results of topk_split. No loop iteration exits early: PoCL 3.1 would never reach the
+ * barriers after it. */
 TFM_KERNEL void topk_merge(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, lse),
                            TFM_INPUT(float, found_values), TFM_INPUT(int, found_indices), TFM_INPUT(float, max_and_sum),
                            TFM_INPUT(float, x), const long rows, const long n, const long k, const long parts,

@@ -1,11 +1,11 @@
-/* What the best of a row's parts are as the best of the row: for topk.cl and beam.cl. */
+/* Merges the top k of a row's parts: for topk.cl and beam.cl. */
 
-/* maximum + log sum, where sum is of e^(x - maximum). */
+/* maximum + log sum, with sum of e^(x - maximum). */
 static inline float log_sum_of(const float maximum, const float sum) {
     return maximum == -INFINITY || maximum == INFINITY ? maximum : maximum + log(sum);
 }
 
-/* The logarithm of the sum of e to a row's elements, from the maximum and the sum of e^(x - maximum) of each part. */
+/* The log-sum-exp of a row, from the maximum and the sum of e^(x - maximum) of each part. */
 static inline float parts_log_sum(__global const float *max_and_sum, const int parts) {
     float highest = -INFINITY, sum = 0.0f;
     for (int p = 0; p < parts; p++)
@@ -15,8 +15,8 @@ static inline float parts_log_sum(__global const float *max_and_sum, const int p
     return log_sum_of(highest, sum);
 }
 
-/* How many entries of the parts' lists, (parts, k) each with the best first, come before (value, index); k where there
- * are more. */
+/* Number of entries in the parts' lists (parts, k), sorted in descending order, that come before (value, index); k if
+ * there are more. */
 static inline int rank_in_parts(__global const float *values, __global const int *indices, const int parts, const int k,
                                 const float value, const int index) {
     int rank = 0;

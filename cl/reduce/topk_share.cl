@@ -1,22 +1,22 @@
-/* What a work-group of topk.cl does for a row, or a part of one: each item keeps the best of its share, and together
- * they take the best of those.
+/* Top k by a work-group, for a row or a part of one (topk.cl): each item keeps the best of its share, and the group
+ * merges them.
  *
- * A share is every TFM_GROUP-th quad: four elements that lie at a multiple of four in memory, which one request brings.
- * Of the row's first and last one some may not be the row's. BATCH of an item's quads are under way at once. */
+ * A share is every TFM_GROUP-th quad: four elements aligned to four in memory, loaded by one request. The first and
+ * last quad may reach beyond the row. BATCH of an item's quads are in flight at once. */
 
 /* An item keeps that many of its best, and reads its share again only when they are used up. */
 #define KEPT_PER_ITEM 4
 #define BATCH 4
 
-/* Entries first .. end - 1 of a row: its quads are first_quad .. end_quad - 1, counted from `quads`, which lies
- * `before` entries before the row; first_whole .. end_whole - 1 are all of the row_span. */
+/* Entries first .. end - 1 of a row: its quads are first_quad .. end_quad - 1, counted from `quads`, `before` entries
+ * before the row; quads first_whole .. end_whole - 1 lie within the row_span. */
 typedef struct row_span {
     __global const float *quads;
     long first, end;
     int before, first_quad, end_quad, first_whole, end_whole;
 } row_span;
 
-/* `at` is where the row begins in its buffer. */
+/* `at` is the row's offset in its buffer. */
 static inline row_span row_span_of(__global const float *buffer, const long at, const long first, const long end) {
     row_span s;
     s.before = (int)(at % 4);
@@ -37,7 +37,7 @@ static inline int is_own(const row_span s, const int index) {
 
 #define WHOLE_QUAD(s, quad) (*(__global const float4 *)((s).quads + (long)(quad)*4))
 
-/* A quad, with -inf for what is not in the row_span. */
+/* A quad, with -inf outside the row_span. */
 static inline float4 load_quad(const row_span s, const int quad) {
     if (quad >= s.first_whole && quad < s.end_whole)
         return WHOLE_QUAD(s, quad);
@@ -55,12 +55,12 @@ static inline float4 load_quad(const row_span s, const int quad) {
     return v;
 }
 
-/* The largest of those that are not NaN. */
+/* The maximum without NaN. */
 static inline float quad_max(const float4 v) {
     return fmax(fmax(v.x, v.y), fmax(v.z, v.w));
 }
 
-/* Puts v, the entry of this index, among the kept ones where it belongs. */
+/* Inserts v, the entry of this index, into the sorted kept ones. */
 static inline void insert(float *kept, int *at, const float v, const int place, const float value, const int index) {
     if (!(v > kept[KEPT_PER_ITEM - 1] && (v < value || (v == value && place > index))))
         return;
@@ -78,8 +78,7 @@ static inline void insert(float *kept, int *at, const float v, const int place, 
         }
 }
 
-/* The same of a quad whose first entry has this index: the largest first, since most of the time there is one or none.
- */
+/* The same for a quad whose first entry has this index: the largest first, since mostly one or none qualifies. */
 static inline void insert_quad(float *kept, int *at, float4 v, const int place, const float value, const int index) {
     float most = quad_max(v);
     while (most > kept[KEPT_PER_ITEM - 1]) {
@@ -113,8 +112,8 @@ static inline exps add_exps(exps e, const float4 *v, const float most) {
     return e;
 }
 
-/* The KEPT_PER_ITEM largest of the item's share that come after (value, index); and where it is `summed`, its
- * exponentials. Inlined for certain: what is kept must be registers. */
+/* The KEPT_PER_ITEM largest of the item's share after (value, index); and with `summed`, its exponentials.
+ * Force-inlined: kept entries must be registers. */
 static inline __attribute__((always_inline)) exps scan_quads(float *kept, int *at, const row_span s, const float value,
                                                              const int index, const int summed) {
     exps e = {-INFINITY, 0.0f};
@@ -126,7 +125,7 @@ static inline __attribute__((always_inline)) exps scan_quads(float *kept, int *a
     for (int quad = s.first_quad + (int)TFM_LOCAL_ID(); quad < s.end_quad; quad += BATCH * TFM_GROUP) {
         float4 v[BATCH];
         float most = -INFINITY;
-        /* Without a branch for each, so that they are asked for one after the other. */
+        /* Without a branch for each, so that the loads are issued back to back. */
         if (quad >= s.first_whole && quad + (BATCH - 1) * TFM_GROUP < s.end_whole) {
 #pragma unroll
             for (int u = 0; u < BATCH; u++)
@@ -138,7 +137,7 @@ static inline __attribute__((always_inline)) exps scan_quads(float *kept, int *a
         }
 #pragma unroll
         for (int u = 0; u < BATCH; u++) {
-            const int place = (int)((uint)(quad + u * TFM_GROUP) * 4 - (uint)s.before); /* what wraps is -inf */
+            const int place = (int)((uint)(quad + u * TFM_GROUP) * 4 - (uint)s.before); /* a wrapped index is -inf */
             most = fmax(most, quad_max(v[u]));
             insert_quad(kept, at, v[u], place, value, index);
         }
@@ -148,7 +147,7 @@ static inline __attribute__((always_inline)) exps scan_quads(float *kept, int *a
     return e;
 }
 
-/* The best (value, index) of all items, into place 0 of both arrays; all items must come here. */
+/* The best (value, index) of all items, into element 0 of both arrays; all items must call this. */
 static inline void group_best(__local float *best, __local int *where, const float value, const int index) {
     const int lane = get_local_id(0);
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -168,8 +167,8 @@ static inline void group_best(__local float *best, __local int *where, const flo
     }
 }
 
-/* Writes the k best of the row_span; *highest is the best, and *sum, if it is `summed`, the item's part of the sum of
- * e^(x - highest). Returns how many there are above -inf. Inlined for certain, as group_best has to be. */
+/* Writes the k best of the row_span; *highest is the best, and *sum, with `summed`, the item's part of the sum of e^(x
+ * - highest). Returns the number above -inf. Force-inlined, because group_best must be. */
 static inline __attribute__((always_inline)) long select_topk(float *highest, float *sum, __global float *value_out,
                                                               __global int *index_out, const row_span s, const long k,
                                                               const int summed, __local float *best,
@@ -177,17 +176,17 @@ static inline __attribute__((always_inline)) long select_topk(float *highest, fl
     float kept[KEPT_PER_ITEM];
     int at[KEPT_PER_ITEM];
     exps e = {-INFINITY, 0.0f};
-    float last = INFINITY; /* the last of the share that was taken */
+    float last = INFINITY; /* the last one taken from the share */
     int last_at = -1, reads = 1, more = 0;
     long found = 0;
     *highest = -INFINITY;
-    /* No break: every item comes to the barriers of every turn. PoCL 3.1 writes past its own memory where a loop
-     * with barriers is left early, even by all items at once. */
+    /* No break: every item reaches the barriers of every iteration. PoCL 3.1 writes out of bounds if a loop with
+     * barriers is left early, even by all items at once. */
     for (long turn = 0; turn < k; turn++) {
         if (reads) {
             const exps all = scan_quads(kept, at, s, last, last_at, summed && turn == 0);
             e = turn == 0 ? all : e;
-            more = kept[KEPT_PER_ITEM - 1] > -INFINITY; /* the share may hold what was not kept */
+            more = kept[KEPT_PER_ITEM - 1] > -INFINITY; /* the share may hold entries that were not kept */
             reads = 0;
         }
         group_best(best, where, kept[0], at[0]);

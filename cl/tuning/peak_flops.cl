@@ -1,6 +1,6 @@
-/* What a device multiplies and adds at most: chains that have nothing to do with each other, in registers, so that no
- * memory and no latency is in the way. x -> a x + b comes to a fixed point, so that numbers stay what they are; each
- * item writes the sum of its chains, without which a compiler would leave them out.
+/* Peak multiply-add throughput of a device: independent chains in registers, without memory access or latency stalls. x
+ * -> a x + b converges to a fixed point, so values stay finite; each item writes the sum of its chains, which keeps
+ * compilers from removing them.
  *
  * Layout: TFM_GROUP work-items a group, CHAINS vectors of TFM_WIDTH an item. */
 #define CHAINS 12

@@ -164,7 +164,7 @@ static uint64_t update_deep(bool recompute, uint64_t limit, double *loss) {
     harness_ok(tfm_trainer_update(trainer, &report, &batch, 1));
     *loss = report.loss;
     const uint64_t most = tfm_context_peak_memory(ctx);
-    print_message("# %s: %.1f MB, estimated %.1f MB\n", recompute ? "recomputed" : "saved", (double)most / 1e6,
+    print_message("# %s: %.1f MB, and %.1f by the estimate\n", recompute ? "recomputed" : "saved", (double)most / 1e6,
                   (double)estimate / 1e6);
     if (!limit && !(estimate > 0.97 * most && estimate < 1.25 * most))
         fail_msg("the estimate is %.2f times the pool's peak", (double)estimate / (double)most);
@@ -221,7 +221,7 @@ static void test_op_with_ready_gradients_cannot_be_recomputed(void **state) {
     harness_refused(
         tfm__tape_checkpoint_end(
             ctx, place, &(tfm__record){.op = "block", .recompute = never, .in = {x}, .out = {loss}, .saved = {x}}),
-        TFM_ERROR_ARGUMENT, "cannot be run again");
+        TFM_ERROR_ARGUMENT, "cannot be recomputed");
     tfm_tape_stop(ctx);
     tfm_scope_close(ctx, 0, NULL);
     tfm_param_free(ctx, &weight);

@@ -1,4 +1,4 @@
-/* The weights of classical attention, global and local: cl/align/align.cl. */
+/* Weights of global and local Bahdanau/Luong attention: cl/align/align.cl. */
 #include <inttypes.h>
 #include <math.h>
 #include "ops/selftest/selftest.h"
@@ -68,7 +68,7 @@ tfm_status tfm_align(tfm_context *ctx, tfm_tensor *weights, tfm_tensor scores, c
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
 
-/* 0: all keys there are, 1: a window that goes on with the queries, 2: one around given positions. */
+/* 0: all keys are in range, 1: a window follows the query position, 2: a window around given positions. */
 static void check(tfm__check *c) {
     const int64_t B = 3, T = 7, S = 37, D = 5;
     float *x, *centers;

@@ -1,4 +1,4 @@
-/* Attention: the door, and the kernels for devices whose work-items run side by side (cl/attention/attention.cl). */
+/* Attention: entry point, and the kernels of GPU-style devices (cl/attention/attention.cl). */
 #include "ops/attention/attention.h"
 #include <inttypes.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static size_t local_bytes(const tfm_context *ctx, const tfm__attention *a, int64
            (size_t)(block * (a->key_width + tile + group + 5) + (tfm__dropout_enabled(&a->dropout) ? 2 : 1) * tile);
 }
 
-/* Several queries share the reading of a key, if there are as many and their copies fit in their part of local memory.
+/* Several queries share each key load if there are enough queries and their copies fit in their part of local memory.
  */
 static tfm_status launch_gpu(tfm_context *ctx, const tfm__attention *a) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
@@ -42,7 +42,7 @@ static tfm_status launch_gpu(tfm_context *ctx, const tfm__attention *a) {
     return tfm_context_status(ctx);
 }
 
-/* y, F32 or of the inputs' dtype, and what else is wanted. */
+/* y (F32 or the inputs' dtype), and lse if requested. */
 static tfm_status make_outputs(tfm_context *ctx, const tfm__attention *a, tfm_tensor *y,
                                const tfm_attention_options *options) {
     const tfm_tensor q = a->q, none = {0};
@@ -66,7 +66,7 @@ static tfm_status make_outputs(tfm_context *ctx, const tfm__attention *a, tfm_te
     return tfm_context_status(ctx);
 }
 
-/* All that is wanted, in scratch of the current scope where a dtype is not what the kernels take. */
+/* Computes every output; dtypes that the kernels cannot write go through scratch of the current scope. */
 static tfm_status compute(tfm_context *ctx, tfm__attention *a, tfm_tensor y, const tfm_attention_options *options) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     if (a->mask.buffer && (a->mask.dtype == TFM_F16 || a->mask.dtype == TFM_BF16)) {
@@ -92,13 +92,14 @@ static tfm_status compute(tfm_context *ctx, tfm__attention *a, tfm_tensor y, con
     return options->scores ? tfm__attention_scores(ctx, a, *options->scores, options->stage) : tfm_context_status(ctx);
 }
 
-/* What a backward pass does not know. */
+/* Inputs that the backward pass does not support. */
 static tfm_status check_recorded(tfm_context *ctx, const tfm__attention *a) {
     if (a->paged || a->mapped)
-        return tfm__op_error(ctx, "attention", "with `rows` or `sources` it has no backward pass: stop the tape first");
+        return tfm__op_error(ctx, "attention",
+                             "with `kv_indices` or `kv_batch` it has no backward pass: stop the tape first");
     if (a->k.dtype != TFM_F32)
         return tfm__op_error(ctx, "attention",
-                             "keys %s are of 16 bits, which have no backward pass: stop the tape first",
+                             "keys %s are F16 or BF16, which have no backward pass: stop the tape first",
                              TFM__SHAPE(a->k));
     return tfm_context_status(ctx);
 }

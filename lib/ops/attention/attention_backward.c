@@ -1,4 +1,5 @@
-/* Attention backwards: cl/attention/attention_backward.cl, and cl/attention/attention_backward_cpu.cl on CPUs. */
+/* Backward pass of attention: cl/attention/attention_backward.cl, and cl/attention/attention_backward_cpu.cl on CPUs.
+ */
 #include <string.h>
 #include "ops/attention/attention.h"
 #include "ops/reduce/sum.h"
@@ -7,8 +8,9 @@
 enum { Q, K, V, MASK };
 _Static_assert(sizeof(tfm__attention) <= TFM__TAPE_DATA, "a record has room for the call");
 
-/* What the kernels add to, of dims `like`: the gradient's place, zeros where it is the first to write there; or, where
- * nobody wants the gradient, or `apart`, zeros of its own. Tiles need no zeros, nor places for what nobody wants. */
+/* The buffer that kernels add to, with dims `like`: the gradient itself, zeroed for its first writer; or separate zeros
+ * if the gradient is not required or `apart` is set. Tiles need neither zeros nor buffers for gradients that are not
+ * required. */
 static tfm__gradient place(tfm_context *ctx, tfm__gradient to, tfm_tensor like, bool apart, bool tiled) {
     const float zero = 0;
     tfm__gradient at = apart ? (tfm__gradient){0} : to;
@@ -40,9 +42,8 @@ static tfm_status launch(tfm_context *ctx, const tfm__attention *a, tfm_tensor d
                                             TFM__F_AS("cap", a->soft_cap)));
 }
 
-/* Gradients that share memory, as those of one tensor that is q, k and v do, would be added to by
- * work-groups, and by items of one, side by side: the later of two is made apart and added when the kernel is
- * done. */
+/* Gradients that share memory (one tensor used as q, k and v) would be updated concurrently by several work-groups: the
+ * later of two is computed separately and added afterwards. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     tfm__attention a;
     memcpy(&a, record->data, sizeof(a));
@@ -50,7 +51,7 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     const bool tiled = tfm__attention_backward_fits(ctx, &a);
     tfm__gradient to[3], at[3];
     bool apart[3];
-    for (int i = Q; i <= V; i++) /* all are known before one is filled: the first of a place has it zeroed */
+    for (int i = Q; i <= V; i++) /* resolve all before filling one: the first use of a buffer zeroes it */
         to[i] = tfm__tape_grad_input(ctx, record, i);
     for (int i = Q; i <= V; i++) {
         apart[i] = (i > Q && overlaps(to[i], to[Q])) || (i > K && overlaps(to[i], to[K]));

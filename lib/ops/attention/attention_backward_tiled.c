@@ -1,10 +1,10 @@
-/* Attention backwards by tiles, on GPU-style devices: cl/attention/attention_backward_tiled.cl. */
+/* Tiled backward pass of attention on GPU-style devices: cl/attention/attention_backward_tiled.cl. */
 #include "ops/attention/attention.h"
 
-enum { DELTA, KEYS, QUERIES }; /* kernels by their number in the program */
+enum { DELTA, KEYS, QUERIES }; /* kernels, by their number in the program */
 
-/* Whether registers hold few sums, and no more can be had: then an item has half as many, and the widest heads, whose
- * items cannot, are left to attention_backward.c. */
+/* Whether the register file is small and cannot be enlarged: items then have half as many accumulators, and the widest
+ * heads are left to attention_backward.c. */
 static bool is_narrow(const tfm_context *ctx) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     return tuning->gemm_register_floats > 0 && !tuning->large_grf_option;
@@ -15,7 +15,7 @@ static int most_sums(const tfm_context *ctx) {
     return is_narrow(ctx) ? 32 : 64;
 }
 
-/* Soft caps and masks need registers too, and so does dropout: with more rows they leave half as many items a core. */
+/* Soft caps, masks and dropout also take registers; with more rows they would halve the items of a core. */
 static tfm__attention_tile key_tile(const tfm_context *ctx, const tfm__attention *a) {
     const bool scored = a->soft_cap > 0 || a->mask.buffer, plain = !scored && !tfm__dropout_enabled(&a->dropout);
     return plain && tfm__attention_large_tiles(ctx, a)
@@ -36,7 +36,7 @@ bool tfm__attention_backward_fits(const tfm_context *ctx, const tfm__attention *
 static tfm__kernel *kernel_of(tfm_context *ctx, const tfm__attention *a, tfm_tensor dy, const char *name, int pass,
                               tfm__attention_tile t, int queries, int keys) {
     char items[TFM__ATTENTION_ITEMS];
-    const char *more = tfm__context_tuning(ctx)->large_grf_option; /* which sums fill */
+    const char *more = tfm__context_tuning(ctx)->large_grf_option; /* accumulators fill the tile */
     const bool aligned = a->q.offset % 4 == 0 && a->k.offset % 4 == 0 && a->v.offset % 4 == 0 && a->y.offset % 4 == 0 &&
                          dy.offset % 4 == 0;
     return tfm__kernel_get(

@@ -1,11 +1,11 @@
-/* The gradient of attention's mask: cl/attention/attention_bias_backward.cl. */
+/* Gradient of the attention mask: cl/attention/attention_bias_backward.cl. */
 #include "ops/attention/attention.h"
 #include "ops/reduce/sum.h"
 
-/* How many rows of the bias a work-group has: enough to pack a tile of keys for. */
+/* Bias rows of a work-group: enough to amortise packing a tile of keys. */
 enum { SPAN = 64 };
 
-/* The gradient with one row and one column for each that the kernel makes: dims of the mask aligned at the last. */
+/* The gradient with the kernel's rows and columns: the mask's dims, right-aligned. */
 static void dims_of(int64_t *dims, const tfm__attention *a) {
     const tfm_tensor mask = a->mask;
     for (int i = 0; i < 4; i++)
@@ -43,7 +43,7 @@ tfm_status tfm__attention_bias_backward(tfm_context *ctx, const tfm__attention *
     const int64_t rows = dims[0] * dims[1] * dims[2];
     if ((int64_t)tfm_tensor_count(to.to) == rows * a->columns)
         return launch(ctx, a, dy, to.to, to.add, dims);
-    /* One number for all columns: they are added up. */
+    /* The mask broadcasts along keys: sum the columns. */
     tfm_tensor_new(ctx, &all, TFM_F32, 4, dims);
     launch(ctx, a, dy, all, false, dims);
     tfm__sum_into(ctx, to, all, rows, a->columns, 1);

@@ -1,8 +1,8 @@
-/* From a checked call of attention to the arguments of its kernels. */
+/* Converts a checked attention call to kernel arguments. */
 #include <string.h>
 #include "ops/attention/attention.h"
 
-/* attention_layout of cl/attention/attention_common.cl: the same fields. A driver refuses a struct of another size. */
+/* Mirrors attention_layout of cl/attention/attention_common.cl. Drivers reject a struct argument of another size. */
 typedef struct tfm__attention_layout {
     int64_t targets, length, heads, kv_heads, heads_first, sequences, padded, mapped, pool, from, to, bottom_right,
         mask_kind;

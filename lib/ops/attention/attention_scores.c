@@ -1,4 +1,4 @@
-/* The scores of attention, for whoever wants to look at them: cl/attention/attention_scores.cl. */
+/* Attention scores as an output, for inspection: cl/attention/attention_scores.cl. */
 #include "ops/attention/attention.h"
 
 tfm_status tfm__attention_scores(tfm_context *ctx, const tfm__attention *a, tfm_tensor scores,
@@ -9,7 +9,7 @@ tfm_status tfm__attention_scores(tfm_context *ctx, const tfm__attention *a, tfm_
         tfm__kernel_get(ctx, "attention_scores", "attention_scores", "-DDK=%d -DDV=1 -DKV_DTYPE=%d%s",
                         (int)a->key_width, (int)a->k.dtype, tfm__attention_q_define(a)); /* no values are read */
     tfm__attention all = *a;
-    all.dropout.rate = 0; /* what is looked at is whole */
+    all.dropout.rate = 0; /* the scores are inspected without dropout */
     tfm__attention_enqueue(ctx, &all, kernel, tfm__row_grid(ctx, items),
                            TFM__ARGS(TFM__T(scores), TFM__I_AS("stage", reached), TFM__I(items),
                                      TFM__F_AS("scale", a->scale), TFM__F_AS("cap", a->soft_cap)));

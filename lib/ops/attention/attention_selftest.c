@@ -1,17 +1,17 @@
-/* The selftest of attention, in the forms that it takes. */
+/* Selftest of attention in its supported forms. */
 #include <math.h>
 #include <stdlib.h>
 #include "ops/elementwise/dropout.h"
 #include "ops/selftest/selftest.h"
 #include "ops/autograd/tape.h"
 
-/* The forms of tfm_attention: B, N, T, S, H, Hk, dk, dv, past, and what is given. */
+/* The forms of tfm_attention: B, N, T, S, H, Hk, dk, dv, past, and the optional inputs. */
 static const struct form {
     int64_t B, N, T, S, H, Hk, dk, dv, past;
     bool causal, lengths, rows, sources, heads_first, mask; /* a mask is (H, 1, S), added */
     double soft_cap;
-    int64_t window; /* keys on either side; 0: no window */
-    float drops;    /* the rate of dropout */
+    int64_t window; /* window on either side; 0: no window */
+    float drops;    /* dropout rate */
 } FORMS[] = {
     {.B = 2, .N = 2, .T = 5, .S = 37, .H = 3, .Hk = 3, .dk = 17, .dv = 9},
     {.B = 3, .N = 3, .T = 9, .S = 12, .H = 2, .Hk = 2, .dk = 32, .dv = 32, .past = 3, .causal = true, .lengths = true},
@@ -33,10 +33,11 @@ static const struct form {
     {.B = 2, .N = 2, .T = 9, .S = 37, .H = 4, .Hk = 2, .dk = 16, .dv = 16, .drops = 0.3f},
     {.B = 2, .N = 2, .T = 40, .S = 37, .H = 2, .Hk = 1, .dk = 16, .dv = 20, .past = -3, .causal = true},
     {.B = 2, .N = 2, .T = 20, .S = 37, .H = 4, .Hk = 2, .dk = 20, .dv = 16, .past = 17, .causal = true, .rows = true},
-    {.B = 1, .N = 1, .T = 1, .S = 1100, .H = 4, .Hk = 2, .dk = 32, .dv = 32}, /* keys that several work-groups share */
+    {.B = 1, .N = 1, .T = 1, .S = 1100, .H = 4, .Hk = 2, .dk = 32, .dv = 32}, /* split-KV: several work-groups share the
+                                                                                 keys */
 };
 
-enum { POOL_ROWS = 40 }; /* of a key/value log that `rows` points into */
+enum { POOL_ROWS = 40 }; /* of a KV cache that kv_indices points into */
 
 static tfm_dropout_options dropout_of(const struct form *f) {
     return (tfm_dropout_options){.rate = f->drops, .seed = 0x123456789abcdefull, .stream = 0x700000005ull};
@@ -47,7 +48,7 @@ typedef struct attention_data {
     int32_t *lengths, *rows, *sources;
 } attention_data;
 
-/* Where query head h's key or value of width d lies. */
+/* Offset of the key or value of width d of query head h. */
 static const float *key_at(const struct form *f, const attention_data *a, const float *base, int64_t b, int64_t h,
                            int64_t s, int64_t d) {
     int64_t head = h / (f->H / f->Hk), sequence = f->sources ? a->sources[b] : b;
@@ -57,7 +58,7 @@ static const float *key_at(const struct form *f, const attention_data *a, const 
     return base + (row * f->Hk + head) * d;
 }
 
-/* Dropout's factor of a weight: cl/attention/attention_common.cl. */
+/* Dropout factor of a weight: cl/attention/attention_common.cl. */
 static double kept(const struct form *f, int64_t b, int64_t h, int64_t t, int64_t s) {
     const tfm_dropout_options dropout = dropout_of(f);
     const int64_t group = f->H / f->Hk, query = h % group * f->T + t;
@@ -66,7 +67,7 @@ static double kept(const struct form *f, int64_t b, int64_t h, int64_t t, int64_
     return number < tfm__dropout_threshold(&dropout) ? 0 : 1 / (1 - (double)dropout.rate);
 }
 
-/* One query's row of the result, dv wide: softmax of scaled products over what it sees, times the values. */
+/* One query's output row (dv): softmax of the scaled scores over the visible keys, times the values. */
 static void attend(double *out, const struct form *f, const attention_data *a, const float *q, int64_t b, int64_t h,
                    int64_t t) {
     int64_t visible = f->lengths ? a->lengths[f->sources ? a->sources[b] : b] : f->S;
@@ -111,7 +112,7 @@ static void check(tfm__check *c) {
         k = f->rows ? RANDOM_FLOATS(a.k, POOL_ROWS, f->Hk * f->dk) : RANDOM_FLOATS(a.k, f->N, f->S, f->Hk * f->dk);
         v = f->rows ? RANDOM_FLOATS(a.v, POOL_ROWS, f->Hk * f->dv) : RANDOM_FLOATS(a.v, f->N, f->S, f->Hk * f->dv);
     }
-    if (f->lengths) /* a length of 0 is among what may come: such a row gives zeros */
+    if (f->lengths) /* a length of 0 is allowed: its rows are zero */
         options.lengths = RANDOM_INTS(a.lengths, (int)f->S + 1, f->N);
     if (f->rows)
         options.kv_indices = RANDOM_INTS(a.rows, POOL_ROWS, f->B, f->S);
@@ -120,7 +121,7 @@ static void check(tfm__check *c) {
     if (f->mask)
         options.mask = RANDOM_FLOATS(a.mask, f->H, 1, f->S);
     double *want = EXPECTED(f->B * f->H * f->T * f->dv);
-    for (int64_t i = 0; tfm__check_ready(c) && i < f->B * f->H * f->T; i++) { /* in q's own order */
+    for (int64_t i = 0; tfm__check_ready(c) && i < f->B * f->H * f->T; i++) { /* in the layout of q */
         int64_t b = i / (f->H * f->T), h = f->heads_first ? i / f->T % f->H : i % f->H;
         attend(want + i * f->dv, f, &a, a.q + i * f->dk, b, h, f->heads_first ? i % f->T : i / f->H % f->T);
     }
@@ -128,15 +129,15 @@ static void check(tfm__check *c) {
     tfm__check_compare(c, y, want);
 }
 
-/* The gradients of q, k and v: with P the weights and Y = P V, that of V is P^T dY; with dS = P (dY V^T - dY Y), where
- * the last product is one number a row, those of Q and K are dS K and dS^T Q, scaled. */
+/* Gradients of q, k and v. With weights P and Y = P V: dV = P^T dY and dS = P (dY V^T - dY Y), where dY Y is one dot
+ * product a row; dQ and dK are dS K and dS^T Q, scaled. */
 static void check_backward(tfm__check *c) {
     enum { T = 70, S = 66, D = 32, H = 2 };
     float *q, *k, *v, *dy;
     const tfm_tensor tq = RANDOM_FLOATS(q, 1, T, H * D), tk = RANDOM_FLOATS(k, 1, S, H * D),
                      tv = RANDOM_FLOATS(v, 1, S, H * D);
     const tfm_tensor tdy = RANDOM_FLOATS(dy, 1, T, H * D);
-    float *sum_q, *sum_k, *sum_v; /* what gradients are added to */
+    float *sum_q, *sum_k, *sum_v; /* initial gradient values to accumulate onto */
     const tfm_tensor dq = RANDOM_FLOATS(sum_q, 1, T, H * D), dk = RANDOM_FLOATS(sum_k, 1, S, H * D),
                      dv = RANDOM_FLOATS(sum_v, 1, S, H * D);
     tfm_tensor y = {0};
@@ -185,7 +186,7 @@ static void check_backward(tfm__check *c) {
     }
     const tfm_attention_options options = {.heads = H, .causal = true};
     struct tfm__tape *aside = tfm__tape_push(c->ctx);
-    if (tfm_context_status(c->ctx) != TFM_OK) /* the caller's tape is where it was */
+    if (tfm_context_status(c->ctx) != TFM_OK) /* the caller's tape is restored */
         return;
     tfm_tape_start(c->ctx);
     tfm_tape_watch(c->ctx, tq, dq);

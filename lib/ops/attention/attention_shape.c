@@ -1,4 +1,4 @@
-/* What a call of attention means: its shapes, who sees what, and what does not fit. */
+/* Shapes, visibility (mask, window, causality) and argument checks of attention. */
 #include "ops/attention/attention.h"
 #include <inttypes.h>
 #include <math.h>
@@ -19,7 +19,7 @@ static tfm_status check_ranks(tfm_context *ctx, tfm__attention *a) {
     return TFM_OK;
 }
 
-/* Heads, their widths and T, S from the shapes. */
+/* Heads, their widths, T and S from the shapes. */
 static tfm_status read_shape(tfm_context *ctx, tfm__attention *a, const tfm_attention_options *options) {
     const tfm_tensor q = a->q, k = a->k, v = a->v;
     a->heads_first = q.rank == 4;
@@ -49,7 +49,7 @@ static tfm_status read_shape(tfm_context *ctx, tfm__attention *a, const tfm_atte
     return TFM_OK;
 }
 
-/* N, from whatever holds N sequences, and what goes with B. */
+/* N from the inputs that have sequences; inputs with B sequences. */
 static tfm_status check_batch(tfm_context *ctx, tfm__attention *a) {
     const tfm_tensor q = a->q, k = a->k, v = a->v;
     a->sequences = !a->mapped ? q.dims[0] : !a->paged ? k.dims[0] : a->padded ? a->lengths.dims[0] : INT32_MAX;
@@ -79,7 +79,7 @@ static tfm_status check_batch(tfm_context *ctx, tfm__attention *a) {
     return TFM_OK;
 }
 
-/* What a work-item keeps of a key and of its sums must fit on the stack of a CPU's thread. */
+/* The private copies of a key and the accumulators must fit on the stack of a CPU thread. */
 static tfm_status check_widths(tfm_context *ctx, const tfm__attention *a) {
     const int64_t most = 65536;
     if (a->key_width > most || a->value_width > most || a->key_width + a->value_width > most)
@@ -94,8 +94,8 @@ static int64_t clamp_int64(int64_t x, int64_t low, int64_t high) {
     return x < low ? low : x > high ? high : x;
 }
 
-/* Target t stands at key t + past and sees keys t + from <= s < t + to. Whatever the options say, the sums
- * stay ints: beyond TFM__ATTENTION_UNBOUNDED a limit is as good as none. */
+/* Target t is key t + past and sees keys t + from <= s < t + to. Limits beyond TFM__ATTENTION_UNBOUNDED equal no limit,
+ * so the sums stay ints. */
 static tfm_status read_range(tfm_context *ctx, tfm__attention *a, const tfm_attention_options *options) {
     const int64_t far = TFM__ATTENTION_UNBOUNDED, wide = INT64_C(1) << 40;
     const bool left = options->window && options->window_left >= 0,
@@ -115,7 +115,7 @@ static tfm_status read_range(tfm_context *ctx, tfm__attention *a, const tfm_atte
     return TFM_OK;
 }
 
-/* The mask against (B, H, T, S), aligned at the last dimension, where it may be shorter. */
+/* Mask strides against (B, H, T, S), right-aligned; the last dimension may be shorter. */
 static tfm_status read_mask(tfm_context *ctx, tfm__attention *a) {
     const tfm_tensor mask = a->mask;
     const int64_t dims[] = {a->q.dims[0], a->heads, a->targets, a->length};

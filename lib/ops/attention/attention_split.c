@@ -1,11 +1,11 @@
-/* Attention whose keys several work-groups share, for a step of decoding or a short prompt after a long past on SIMT
- * devices: with few queries and many keys a device would be empty for the most part. cl/attention/attention.cl. */
+/* Split-KV attention for a decode step or a short prompt after a long past on GPU-style devices: a few queries alone
+ * would leave most compute units idle. cl/attention/attention.cl. */
 #include "ops/attention/attention.h"
 
 enum { MAX_SPLITS = 64, PAST_STEP = 32 };
 
-/* Keys, at most, that any query of the call sees, from the nearest to the furthest of a sequence. Those of the past are
- * counted in steps of PAST_STEP, so that its spans grow only now and then. */
+/* Upper bound of the keys that a query sees. The past is rounded up to PAST_STEP, so that the number of splits changes
+ * rarely. */
 static int64_t keys_seen(const tfm__attention *a) {
     const int64_t window = a->to - a->from + a->targets - 1, end = a->to + a->targets - 1;
     int64_t seen = a->length < a->columns ? a->length : a->columns;
@@ -15,15 +15,15 @@ static int64_t keys_seen(const tfm__attention *a) {
     return !a->bottom_right && end < seen ? end : seen;
 }
 
-/* As many spans as give each compute unit its work-groups, but none so short that it is not worth the sum over them. */
+/* Enough splits to fill each compute unit, but none too short to pay for the final reduction. */
 int64_t tfm__attention_num_splits(const tfm_context *ctx, const tfm__attention *a, int64_t items) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const int64_t units = tfm_context_device(ctx)->compute_units,
-                  wish = (units > 0 ? units : 1) * tuning->split_workgroups;
+                  target = (units > 0 ? units : 1) * tuning->split_workgroups;
     if (tuning->split_min_keys == 0 || items < 1 || tfm__dropout_enabled(&a->dropout) || a->lse.buffer)
         return 1;
     const int64_t most = keys_seen(a) / tuning->split_min_keys;
-    int64_t num_splits = tfm__ceil_div(wish, items);
+    int64_t num_splits = tfm__ceil_div(target, items);
     num_splits = num_splits > most ? most : num_splits;
     return num_splits > MAX_SPLITS ? MAX_SPLITS : num_splits > 1 ? num_splits : 1;
 }

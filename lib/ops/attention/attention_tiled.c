@@ -1,9 +1,9 @@
-/* Attention by tiles, for heads with many queries on GPU-style devices: cl/attention/attention_tiled.cl. */
+/* Tiled attention for heads with many queries on GPU-style devices: cl/attention/attention_tiled.cl. */
 #include "ops/attention/attention.h"
 
-enum { MIN_QUERIES = 16 }; /* of a head: with fewer, tiles would be empty for the most part */
+enum { MIN_QUERIES = 16 }; /* queries of a head; with fewer, most of a tile would be idle */
 
-/* What makes floats of halves needs registers too. */
+/* Converting fp16 or bf16 to fp32 takes registers too. */
 static tfm__attention_tile tile_of(const tfm_context *ctx, const tfm__attention *a) {
     if (!tfm__attention_large_tiles(ctx, a))
         return tfm__attention_tile_of(ctx, a->value_width, a->k.dtype == TFM_F32 ? 32 : 16);
@@ -17,8 +17,8 @@ bool tfm__attention_tiled_fits(const tfm_context *ctx, const tfm__attention *a) 
     return a->targets >= MIN_QUERIES && tfm__attention_tile_fits(ctx, a, tile_of(ctx, a));
 }
 
-/* The keys of a log are cut where a call has few tiles, as a step of decoding has few queries; what is read in no
- * steps has as many queries as keys. */
+/* Keys of a KV cache are split if the call has few tiles, as in a decode step. Without a cache there are as many
+ * queries as keys. */
 static int64_t num_splits_for(const tfm_context *ctx, const tfm__attention *a, int64_t tiles) {
     return a->paged ? tfm__attention_num_splits(ctx, a, tiles) : 1;
 }

@@ -1,16 +1,16 @@
-/* Tiles of attention on GPU-style devices: their sizes, what fits, and launches that end soon.
+/* Tiles of attention on GPU-style devices: sizes, resource limits and bounded launches.
  * cl/attention/attention_tiles.cl. */
 #include <stdio.h>
 #include "ops/attention/attention.h"
 
-/* What one launch computes at most, in multiplications: a device of 40 GFLOP/s does LAUNCH_WORK in less than half a
- * second, and a compute unit of 3 GFLOP/s its UNIT_WORK, so that nobody waits for a picture, and no driver takes the
- * launch for one that hangs. Devices with many units have more: a launch that cannot fill them leaves the rest idle. */
+/* Limit of one launch in multiply-adds: a device of 40 GFLOP/s computes LAUNCH_WORK in less than half a second, and a
+ * compute unit of 3 GFLOP/s its UNIT_WORK. So a desktop stays responsive and no driver's watchdog fires. Devices with
+ * many units get more, since a launch that cannot fill them leaves units idle. */
 #define LAUNCH_WORK (INT64_C(1) << 33)
 #define UNIT_WORK (INT64_C(1) << 29)
 enum { MIN_GROUP = 32, MAX_WIDTH = 256, LARGE_TILE_WIDTH = 128, MAX_BLOCK_M = 64, MAX_BLOCK_N = 128, ITEM_KEYS = 4 };
-enum { MAX_GROUPS = 65535 }; /* of a grid in all dimensions but the first: CUDA's */
-/* What a device has, at least, whose items have more than the fewest rows: items of a group, and local memory. */
+enum { MAX_GROUPS = 65535 }; /* grid limit of CUDA in every dimension except the first */
+/* Least work-group size and local memory of a device whose items take more than TFM__ATTENTION_ROWS rows. */
 enum { LARGE_TILE_GROUP = 128, LARGE_TILE_LOCAL = 36 << 10 };
 
 int64_t tfm__attention_launch_macs(const tfm_context *ctx) {
@@ -54,8 +54,7 @@ const char *tfm__attention_items_define(char text[TFM__ATTENTION_ITEMS], const t
     return text;
 }
 
-/* Bytes of local memory, at most: what is staged, weights, two sums a query, and a little; and the queries, where they
- * stay. */
+/* Upper bound of local memory in bytes: staged keys, weights, two sums a query and some more, plus resident queries. */
 static size_t local_bytes(const tfm__attention *a, tfm__attention_tile t) {
     const int64_t rows = t.block_n + (t.q_resident ? 0 : t.block_m), staged = rows * (rows > 96 ? 5 : 9);
     const int64_t weights = t.block_n * (t.block_m / 4 + 1 + (t.rows > TFM__ATTENTION_ROWS));
@@ -65,7 +64,7 @@ static size_t local_bytes(const tfm__attention *a, tfm__attention_tile t) {
 
 bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, tfm__attention_tile t) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    /* Within a sequence kernels count bytes in 32 bits, and within a log whose rows a table names. */
+    /* Byte offsets within a sequence, and within a paged KV cache, are 32 bits in the kernels. */
     const int64_t queries = (a->targets + MAX_BLOCK_N) * a->heads;
     const int64_t keys = a->paged ? a->k.dims[0] : a->length + MAX_BLOCK_N;
     const int64_t widest = a->key_width > a->value_width ? a->key_width : a->value_width;

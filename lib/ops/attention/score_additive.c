@@ -1,4 +1,4 @@
-/* Additive scores of classical attention: cl/attention/score_additive.cl. */
+/* Additive (Bahdanau) attention scores: cl/attention/score_additive.cl. */
 #include <math.h>
 #include "ops/selftest/selftest.h"
 #include "ops/autograd/tape.h"

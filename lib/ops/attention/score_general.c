@@ -1,4 +1,4 @@
-/* General scores of classical attention: a product with the weight, and one with the keys. */
+/* General (Luong) attention scores: one GEMM with the weight, one with the keys. */
 #include "ops/selftest/selftest.h"
 
 tfm_status tfm_score_general(tfm_context *ctx, tfm_tensor *scores, tfm_tensor q, tfm_param *weight, tfm_tensor k) {

@@ -1,9 +1,9 @@
-/* The tape: an array of records, and the gradients of what they touch. The way back over it is in tape_backward.c.
+/* The tape: an array of records, and the gradients of the tensors involved. tape_backward.c has the backward pass.
  *
- * A block of memory that takes part has a *slot*, which the block's mark names: the gradient of a tensor lies
- * in its slot's gradient where the tensor lies in its block, so views need no records. A watched tensor's
- * slot has the gradient that the caller gave; other slots get theirs when it is first written, and lose it
- * when the op that made the tensor has gone backwards. */
+ * A memory block that takes part has a *slot*, which the block's mark names. The gradient of a tensor has the same
+ * offset in the slot's gradient as the tensor in its block, so views need no records. A watched tensor's slot has the
+ * caller's gradient. Other slots get a gradient at its first write and free it after the backward function of the
+ * producing op. */
 #include <string.h>
 #include "ops/autograd/tape_internal.h"
 
@@ -15,7 +15,7 @@ static void tape_release(void *data) {
     free(t);
 }
 
-/* Its address is the key under which a context keeps its tape. */
+/* Its address is the key of the context's tape. */
 static char STORAGE_KEY;
 
 tfm__tape *tfm__tape_of(const tfm_context *ctx) {
@@ -122,14 +122,12 @@ tfm_status tfm_tape_watch(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient) {
     const tfm__grad_slot *old = tfm__grad_slot_watched(t, x) ? &t->slots[tfm__grad_slot_find(t, x)] : NULL;
     if (old && old->begin == x.offset && old->end == x.offset + tfm_tensor_count(x) &&
         old->gradient.buffer == gradient.buffer && old->gradient.offset == gradient.offset)
-        return TFM_OK; /* as a loop over layers with weights in common does */
+        return TFM_OK; /* as a loop over layers with shared weights does */
     if (old)
-        return tfm__op_error(ctx, "tape_watch", "%s lies on a tensor that the tape watches already: watch it once",
-                             TFM__SHAPE(x));
+        return tfm__op_error(ctx, "tape_watch", "%s overlaps a watched tensor: watch it once", TFM__SHAPE(x));
     if (tfm__tape_produced(t, x))
         return tfm__op_error(ctx, "tape_watch",
-                             "%s is the result of an op that the tape has written down: watch what ops begin with, "
-                             "before they run",
+                             "%s is the result of a recorded op: watch the inputs of ops, before they run",
                              TFM__SHAPE(x));
     const uint32_t i = slot_new(ctx, t, x);
     if (!i)
@@ -156,7 +154,7 @@ void tfm__grad_slot_extend(tfm_context *ctx, const char *op, tfm__grad_slot *s, 
     if (!s->watched && s->end < end)
         s->end = end;
     if (s->watched && (x.offset < s->begin || end > s->end))
-        tfm__op_error(ctx, op, "%s lies only partly in a tensor that the tape watches", TFM__SHAPE(x));
+        tfm__op_error(ctx, op, "%s overlaps a watched tensor in part: pass a view within it", TFM__SHAPE(x));
 }
 
 static uint32_t slot_for_input(tfm_context *ctx, tfm__tape *t, const char *op, tfm_tensor x) {
@@ -192,8 +190,8 @@ const char *tfm__tape_overwrites(tfm_context *ctx, tfm_tensor x) {
     if (tfm__grad_slot_watched(t, x))
         return "a tensor that the tape watches";
     if (tfm__tape_produced(t, x))
-        return "the result of an op that the tape has written down";
-    return tfm__tensor_pinned(x) && is_saved(t, x) ? "what a backward pass needs" : NULL;
+        return "the result of a recorded op";
+    return tfm__tensor_pinned(x) && is_saved(t, x) ? "a tensor saved for the backward pass" : NULL;
 }
 
 tfm_status tfm__tape_append(tfm_context *ctx, tfm__tape *t, const tfm__record *record) {
@@ -201,8 +199,8 @@ tfm_status tfm__tape_append(tfm_context *ctx, tfm__tape *t, const tfm__record *r
         for (int o = 0; o < TFM__TAPE_OUT; o++)
             if (record->in[i].buffer && record->out[o].buffer && tfm__overlap(record->in[i], record->out[o]))
                 return tfm__op_error(ctx, record->op,
-                                     "the output lies on an input, whose gradient the tape needs: "
-                                     "give the output memory of its own");
+                                     "the output overlaps an input whose gradient the tape needs: "
+                                     "give the output separate memory");
     if (tfm__tape_grow(ctx, &t->records, &t->record_capacity, t->record_count, sizeof(tfm__record)) != TFM_OK)
         return tfm_context_status(ctx);
     tfm__record r = *record;
@@ -228,7 +226,7 @@ tfm_status tfm__tape_add(tfm_context *ctx, const tfm__record *record) {
     return tfm__tape_append(ctx, tfm__tape_of(ctx), record);
 }
 
-/* The part of a slot's gradient that belongs to x. */
+/* The view of a slot's gradient that belongs to x. */
 static tfm_tensor gradient_view(const tfm__grad_slot *s, tfm_tensor x) {
     tfm_tensor part = x;
     part.buffer = s->gradient.buffer;
@@ -274,7 +272,7 @@ tfm_tensor tfm__tape_watched_grad(tfm_context *ctx, const char *op, tfm_tensor x
     if (!i || tfm_context_status(ctx) != TFM_OK)
         return (tfm_tensor){0};
     if (!t->slots[i].watched) {
-        tfm__op_error(ctx, op, "%s is the result of an op: its gradient is made here only for what the tape watches",
+        tfm__op_error(ctx, op, "%s is the result of an op: the op computes gradients of watched tensors only",
                       TFM__SHAPE(x));
         return (tfm_tensor){0};
     }
@@ -304,7 +302,7 @@ tfm__tape *tfm__tape_push(tfm_context *ctx) {
         return NULL;
     }
     *outer = *t;
-    *t = (tfm__tape){.epoch = outer->epoch ^ UINT32_C(1) << 31}; /* far from those that the one laid aside will have */
+    *t = (tfm__tape){.epoch = outer->epoch ^ UINT32_C(1) << 31}; /* distinct from the epochs of the pushed tape */
     return outer;
 }
 

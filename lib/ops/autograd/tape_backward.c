@@ -1,8 +1,8 @@
-/* The way back over the tape: records from the last to the first, those of folded ops made once more when it comes to
- * them, and whoever waits for gradients told of them. */
+/* Backward pass of the tape: runs records from last to first, recomputes checkpointed ops, and calls the hooks of
+ * gradients that are ready. */
 #include "ops/autograd/tape_internal.h"
 
-/* After an op has gone backwards: what it kept, and the gradients of what it made, are not needed any more. */
+/* After an op's backward: frees what it saved and the gradients of its outputs. */
 static void release_record(tfm_context *ctx, tfm__tape *t, tfm__record *r) {
     for (int k = 0; k < TFM__TAPE_SAVED; k++) {
         tfm__tensor_unpin(ctx, r->saved[k]);
@@ -19,7 +19,7 @@ size_t tfm__tape_checkpoint_begin(tfm_context *ctx) {
     return tfm__tape_recording(ctx) ? tfm__tape_of(ctx)->record_count : 0;
 }
 
-/* Notes which parts of watched tensors a record reads that is about to be folded. */
+/* Notes the ranges of watched tensors that a record reads, before it is checkpointed. */
 static tfm_status note_checkpoint_inputs(tfm_context *ctx, tfm__tape *t, const tfm__record *r) {
     for (int i = 0; i < TFM__TAPE_IN; i++) {
         if (!r->in_slot[i] || !t->slots[r->in_slot[i]].watched)
@@ -40,12 +40,12 @@ tfm_status tfm__tape_checkpoint_end(tfm_context *ctx, size_t place, const tfm__r
     r.first_checkpoint_input = t->checkpoint_input_count;
     for (size_t i = place; i < t->record_count; i++) {
         if (t->records[i].gradients_done || t->records[i].recompute)
-            return tfm__op_error(ctx, r.op, "%s cannot be run again in the backward pass", t->records[i].op);
+            return tfm__op_error(ctx, r.op, "%s cannot be recomputed in the backward pass", t->records[i].op);
         if (note_checkpoint_inputs(ctx, t, &t->records[i]) != TFM_OK)
             return tfm_context_status(ctx);
     }
     r.checkpoint_input_count = t->checkpoint_input_count - r.first_checkpoint_input;
-    for (int k = 0; k < TFM__TAPE_SAVED; k++) /* before what the ops held goes, of which some may be the same */
+    for (int k = 0; k < TFM__TAPE_SAVED; k++) /* before the ops release their tensors, some of which may be the same */
         if (r.saved[k].buffer)
             tfm__tensor_pin(ctx, r.saved[k]);
     for (size_t i = place; i < t->record_count; i++)
@@ -53,7 +53,7 @@ tfm_status tfm__tape_checkpoint_end(tfm_context *ctx, size_t place, const tfm__r
     t->record_count = place;
     for (int o = 0; o < TFM__TAPE_OUT; o++)
         if (!tfm__grad_slot_find(t, r.out[o]))
-            r.out[o] = (tfm_tensor){0}; /* no gradient comes to it */
+            r.out[o] = (tfm_tensor){0}; /* no gradient flows to it */
     tfm__tape_append(ctx, t, &r);
     for (int k = 0; k < TFM__TAPE_SAVED; k++)
         tfm__tensor_unpin(ctx, r.saved[k]);
@@ -66,14 +66,14 @@ void tfm__tape_on_grad_ready(tfm_context *ctx, tfm_tensor x, size_t count, const
         tfm__tape_of(ctx)->hook = (tfm__grad_hook){x, count, parts, done, user};
 }
 
-/* Whether y has elements of that part of what is told about. */
+/* Whether y overlaps that range of the hooked tensor. */
 static bool in_range(const tfm__tape *t, tfm_tensor y, tfm__grad_range part) {
     const tfm_tensor x = t->hook.x;
     const size_t begin = x.offset + (size_t)part.at, end = begin + (size_t)part.count;
     return y.buffer == x.buffer && y.offset < end && begin < y.offset + tfm_tensor_count(y);
 }
 
-/* Whether an op adds to the gradient of that part when it goes backwards. */
+/* Whether the op's backward adds to the gradient of that range. */
 static bool touches(const tfm__tape *t, const tfm__record *r, tfm__grad_range part) {
     for (int i = 0; i < TFM__TAPE_IN; i++)
         if (r->in_slot[i] && in_range(t, r->in[i], part))
@@ -84,8 +84,8 @@ static bool touches(const tfm__tape *t, const tfm__record *r, tfm__grad_range pa
     return false;
 }
 
-/* The record after which each part is done: the first one that has to do with it, since the walk goes back. A part
- * without one is done before the walk. NULL without memory, and where nobody is to be told. */
+/* The record after whose backward each range is final: the first one that uses it, since the pass runs in reverse. An
+ * unused range is final before the pass. NULL without a hook or without memory. */
 static size_t *find_last_uses(tfm_context *ctx, const tfm__tape *t) {
     size_t *last = t->hook.count ? tfm__alloc(t->hook.count, sizeof(*last)) : NULL;
     if (t->hook.count && !last)
@@ -102,7 +102,7 @@ static void call_hooks(const tfm__tape *t, const size_t *last, size_t record) {
             t->hook.done(t->hook.user, k);
 }
 
-/* Has what was folded into record `at` written down once more, after it, and hands the gradients on. */
+/* Recomputes checkpoint record `at`, records its ops after it, and passes on the gradients. */
 static void recompute_checkpoint(tfm_context *ctx, tfm__tape *t, size_t at) {
     tfm__record r = t->records[at]; /* the array may move */
     tfm_tensor out[TFM__TAPE_OUT] = {0};
@@ -133,13 +133,13 @@ static void backward_from(tfm_context *ctx, tfm__tape *t, size_t begin, const si
         tfm_scope_open(ctx);
         if (reached && r->recompute) {
             recompute_checkpoint(ctx, t, i);
-            backward_from(ctx, t, i + 1, NULL); /* nobody is told of these: a part is done when record i is */
+            backward_from(ctx, t, i + 1, NULL); /* no hooks for recomputed ops: a range is final after record i */
         } else if (reached) {
             r->backward(ctx, r);
         } else if (r->gradients_done) {
             tfm__op_error(ctx, r->op,
-                          "its loss has no part in y, but its gradients are added already: walk back from the loss, or "
-                          "take one without");
+                          "its loss does not contribute to y, but its gradients are added already: start the "
+                          "backward pass at the loss, or use an op without");
         }
         tfm_scope_close(ctx, 0, NULL);
         release_record(ctx, t, &t->records[i]);
@@ -155,22 +155,21 @@ static void backward_all(tfm_context *ctx, tfm__tape *t) {
     free(last);
 }
 
-/* Whether the walk can begin at y, with dy. */
+/* Whether the backward pass can start at y, with dy. */
 static tfm_status check_root(tfm_context *ctx, const tfm__tape *t, tfm_tensor y, tfm_tensor dy) {
     const char *op = "backward";
     if (!t || !t->recording)
         return tfm__op_error(ctx, op,
                              "the tape is empty, as every backward pass leaves it: call tfm_tape_start and "
-                             "tfm_tape_watch, then run the ops that make y %s",
+                             "tfm_tape_watch, then run the ops that produce y %s",
                              TFM__SHAPE(y));
     if (t->slot_count == 0)
-        return tfm__op_error(ctx, op, "the tape watches nothing: call tfm_tape_watch before the ops that make y %s",
+        return tfm__op_error(ctx, op, "the tape watches nothing: call tfm_tape_watch before the ops that produce y %s",
                              TFM__SHAPE(y));
     if (tfm__grad_slot_watched(t, y))
-        return tfm__op_error(ctx, op, "y %s lies on a tensor that the tape watches: give what ops made of it",
-                             TFM__SHAPE(y));
+        return tfm__op_error(ctx, op, "y %s overlaps a watched tensor: give the result of an op", TFM__SHAPE(y));
     if (!tfm__tape_produced(t, y))
-        return tfm__op_error(ctx, op, "no recorded op made y %s of anything that the tape watches", TFM__SHAPE(y));
+        return tfm__op_error(ctx, op, "no recorded op produced y %s from a watched tensor", TFM__SHAPE(y));
     if (dy.buffer && tfm_tensor_count(dy) != tfm_tensor_count(y))
         return tfm__op_error(ctx, op, "dy is %s for y %s", TFM__SHAPE(dy), TFM__SHAPE(y));
     return TFM_OK;
@@ -184,7 +183,7 @@ tfm_status tfm_backward(tfm_context *ctx, tfm_tensor y, tfm_tensor dy) {
             t->recording = false;
         if (tfm_context_status(ctx) == TFM_OK) {
             tfm__grad_slot *s = &t->slots[tfm__grad_slot_find(t, y)];
-            tfm__grad_slot_extend(ctx, "backward", s, y); /* elements of y that no op made pass nothing on */
+            tfm__grad_slot_extend(ctx, "backward", s, y); /* elements of y that no op produced propagate nothing */
             const tfm__gradient to = tfm__grad_slot_gradient(ctx, s, y);
             t->root = dy.buffer ? (tfm_tensor){0} : y;
             if (dy.buffer)

@@ -1,4 +1,4 @@
-/* The door of every op: the context has not failed, and the inputs are what they claim to be. Shapes, and grids. */
+/* Argument checks of every op: context status, input validity, shapes. Launch grids. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,9 +88,9 @@ tfm_status tfm__op_no_overlap(tfm_context *ctx, const char *op, bool in_place, t
         const bool same =
             x.offset == out.offset && x.dtype == out.dtype && tfm_tensor_count(x) == tfm_tensor_count(out);
         if (x.buffer && tfm__overlap(out, x) && !(in_place && same))
-            return tfm__op_error(
-                ctx, op, "the output %s shares memory with an input or another output: give it memory of its own",
-                TFM__SHAPE(out));
+            return tfm__op_error(ctx, op,
+                                 "the output %s shares memory with an input or another output: give it separate memory",
+                                 TFM__SHAPE(out));
     }
     return tfm_context_status(ctx);
 }

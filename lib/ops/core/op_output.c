@@ -1,4 +1,4 @@
-/* The other half of every op's door: its output is made, or is what it must be and lies where it may. */
+/* Output checks of every op: creates the output, or checks the given one and that it does not overlap other tensors. */
 #include <string.h>
 #include "ops/autograd/tape.h"
 
@@ -17,7 +17,7 @@ tfm_status tfm__op_output(tfm_context *ctx, const char *op, tfm_tensor *out, tfm
         return tfm__op_error(ctx, op, "the output %s does not lie within its memory", TFM__SHAPE(*out));
     const char *held = tfm__tape_overwrites(ctx, *out);
     if (held)
-        return tfm__op_error(ctx, op, "the output %s lies on %s: give it memory of its own", TFM__SHAPE(*out), held);
+        return tfm__op_error(ctx, op, "the output %s overlaps %s: give it separate memory", TFM__SHAPE(*out), held);
     if (out->dtype != dtype || out->rank != rank || memcmp(out->dims, dims, (size_t)rank * sizeof(*dims)) != 0) {
         tfm_tensor want = {.dtype = dtype, .rank = rank};
         memcpy(want.dims, dims, (size_t)rank * sizeof(*dims));

@@ -1,11 +1,11 @@
-/* Tensors as values: views and parameters. Their sizes and memory are in lib/dev/memory/tensor_memory.c. */
+/* Tensors as values: views and parameters. Sizes and memory are in lib/dev/memory/tensor_memory.c. */
 #include <inttypes.h>
 #include <string.h>
 #include "ops/ops.h"
 
-/* Whether the dims multiply to `count`, which is sane, without a product that wraps. */
+/* Whether the dims multiply to `count`, without overflow. */
 static bool is_same_count(tfm_tensor view, size_t count) {
-    if (count == 0) { /* the product of the others must be sane too: tfm__tensor_fits asks for it */
+    if (count == 0) { /* the other dims must not overflow either: tfm__tensor_fits checks that */
         bool none = false;
         for (int i = 0; i < view.rank; i++)
             none |= view.dims[i] == 0;
@@ -22,7 +22,7 @@ static bool is_same_count(tfm_tensor view, size_t count) {
 tfm_status tfm_tensor_reshape(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int rank, const int64_t *dims) {
     tfm_tensor view = x;
     view.rank = rank;
-    if (dims && rank >= 1 && rank <= TFM_MAX_RANK) /* they may be those of *out */
+    if (dims && rank >= 1 && rank <= TFM_MAX_RANK) /* they may alias those of *out */
         memcpy(view.dims, dims, (size_t)rank * sizeof(*dims));
     if (tfm__tensor_begin(ctx, "tensor_reshape", out) != TFM_OK || TFM__NEEDS_ON(ctx, "tensor_reshape", dims) != TFM_OK)
         return tfm_context_status(ctx);

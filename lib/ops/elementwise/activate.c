@@ -1,4 +1,4 @@
-/* Activations on their own; GEMM has them in its epilogue. cl/elementwise/activate.cl, formulas in
+/* Activations as separate ops; GEMM applies them in its epilogue. cl/elementwise/activate.cl, formulas in
  * cl/common/prelude.cl. */
 #include "ops/selftest/selftest.h"
 #include "ops/autograd/tape.h"

@@ -1,4 +1,4 @@
-/* Addition, with dims that broadcast: cl/elementwise/add.cl. */
+/* Addition with broadcasting: cl/elementwise/add.cl. */
 #include "ops/selftest/selftest.h"
 #include "ops/layout/strided.h"
 #include "ops/reduce/sum.h"
@@ -10,7 +10,7 @@ static tfm_status launch_broadcast(tfm_context *ctx, const tfm__iter *iter, tfm_
                             TFM__ARGS(TFM__T(y), TFM__T(a), TFM__T(b)));
 }
 
-/* da = dy, db = dy, summed over what was repeated. */
+/* da = dy, db = dy, summed over the broadcast dims. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     const tfm_tensor dy = tfm__tape_grad_output(ctx, record, 0);
     for (int i = 0; i < 2; i++)

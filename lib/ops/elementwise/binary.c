@@ -1,16 +1,15 @@
-/* Functions of two numbers, with dims that broadcast: cl/elementwise/binary.cl. Addition is add.c, but for that of
- * integers. */
+/* Binary functions with broadcasting: cl/elementwise/binary.cl. add.c has addition, except of integers. */
 #include <math.h>
 #include <string.h>
 #include "ops/selftest/selftest.h"
 #include "ops/layout/strided.h"
 #include "ops/reduce/sum.h"
 
-/* As cl/elementwise/binary.cl counts them. */
+/* The numbering of cl/elementwise/binary.cl. */
 enum function { SUB, MUL, DIV, POW, MIN, MAX, ADD, EQUAL, LESS, LESS_EQUAL, AND, OR, XOR, FUNCTIONS };
 
 static const struct {
-    const char *name, *dtypes; /* those of both inputs: f F32, i I32, b U8 */
+    const char *name, *dtypes; /* dtypes of both inputs: f F32, i I32, b U8 */
 } OPS[FUNCTIONS] = {
     [SUB] = {"sub", "fi"},    [MUL] = {"mul", "fi"},
     [DIV] = {"div", "fi"},    [POW] = {"pow", "f"},
@@ -38,8 +37,9 @@ static const char *known_dtypes(const char *letters) {
                                         : "both F32, both I32 or both U8";
 }
 
-/* Of y's elements into dx: the gradient itself where nothing was repeated. A difference has slopes that read neither a
- * nor b, which the tape has not kept: the gradient, which has at least their elements, stands in for them. */
+/* Writes the gradient of y's elements to dx, which is the gradient of an input without broadcasting. The slopes of a
+ * difference read neither a nor b, which the tape has not saved: the gradient tensor, with at least as many elements,
+ * is passed for them. */
 static tfm_status launch_backward(tfm_context *ctx, tfm__gradient to, tfm_tensor dy, const tfm__record *record,
                                   int second) {
     const bool kept = record->ints[0] != SUB;
@@ -99,7 +99,7 @@ static tfm_status binary_op(tfm_context *ctx, enum function function, tfm_tensor
         tfm__kernel_get(ctx, "binary", "binary", "%s%s", defines(function, a.dtype), tfm__vec4_define(vec4)),
         tfm__vec4_grid(ctx, iter.kernel.n, vec4), (const int[]){0, 1, 2},
         TFM__ARGS(TFM__T_AS("y", *y), TFM__T(a), TFM__T(b), TFM__I(function)));
-    if (function >= EQUAL) /* steps, whose slope is 0 everywhere: they pass no gradient on */
+    if (function >= EQUAL) /* step functions: the slope is 0 everywhere, so no gradient */
         return tfm_context_status(ctx);
     const tfm_tensor none = {0};
     return tfm__tape_add(ctx, &(tfm__record){.op = op,
@@ -181,7 +181,7 @@ static double reference(int function, double a, double b) {
     }
 }
 
-/* (3, 1, 17) and (5, 1): a above 0 for powers, b away from 0 for quotients. */
+/* (3, 1, 17) and (5, 1): a > 0 for powers, b away from 0 for quotients. */
 static void check(tfm__check *c) {
     float *a, *b;
     tfm_tensor y = {0}, ta = RANDOM_FLOATS(a, 3, 1, 17), tb = RANDOM_FLOATS(b, 5, 1);
@@ -198,7 +198,7 @@ static void check(tfm__check *c) {
     tfm__check_compare(c, y, want);
 }
 
-/* What is true, as numbers: integers of which some are equal. */
+/* Comparisons on integers, some of them equal. */
 static void check_truth(tfm__check *c) {
     int32_t *a, *b;
     tfm_tensor less = {0}, ta = RANDOM_INTS(a, 5, 7, 33), tb = RANDOM_INTS(b, 5, 33);

@@ -45,7 +45,7 @@ tfm_status tfm__cast_saturating(tfm_context *ctx, tfm_tensor y, tfm_tensor x) {
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
 
-/* To a half and back: exactly the nearest, ties to even. */
+/* To fp16 and back: exactly the nearest value, ties to even. */
 static void check(tfm__check *c) {
     const tfm_dtype dtype = c->number == TFM_BF16 ? TFM_BF16 : TFM_F16;
     const int bits = dtype == TFM_BF16 ? 8 : 11, smallest = dtype == TFM_BF16 ? -133 : -24;

@@ -1,4 +1,4 @@
-/* Dropout: cl/elementwise/dropout.cl, and cl/common/prelude.cl for the numbers that it draws. */
+/* Dropout: cl/elementwise/dropout.cl; its random numbers: cl/common/prelude.cl. */
 #include <math.h>
 #include "ops/elementwise/dropout.h"
 #include "ops/selftest/selftest.h"
@@ -37,7 +37,7 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     return launch(ctx, tfm__tape_grad_input(ctx, record, 0), tfm__tape_grad_output(ctx, record, 0), record->data);
 }
 
-/* What is kept, by the same numbers. */
+/* Kept elements, from the same random numbers. */
 static tfm_status launch_mask(tfm_context *ctx, tfm_tensor *mask, tfm_tensor x, const tfm_dropout_options *dropout) {
     const int64_t rows = tfm__row_count(x), n = tfm__last_dim(x);
     return tfm__launch(ctx, tfm__kernel_get(ctx, "dropout", "dropout_mask", ""), tfm__row_grid(ctx, rows),

@@ -1,4 +1,4 @@
-/* Dropout for the ops that have it inside. */
+/* Dropout inside other ops. */
 #ifndef TFM_LIB_DROPOUT_H
 #define TFM_LIB_DROPOUT_H
 
@@ -7,11 +7,10 @@
 /* Refuses a rate outside [0, 1). `dropout` may be NULL. */
 tfm_status tfm__dropout_check(tfm_context *ctx, const char *op, const tfm_dropout_options *dropout);
 
-/* Whether anything is dropped. */
+/* Whether the rate is above 0. */
 bool tfm__dropout_enabled(const tfm_dropout_options *dropout);
 
-/* The chance of being dropped as a share of 2^32, and the factor of what is not. NULL and a rate of 0 drop
- * nothing. */
+/* The drop probability as a fraction of 2^32, and the scale of kept elements. NULL and a rate of 0 drop nothing. */
 int64_t tfm__dropout_threshold(const tfm_dropout_options *dropout);
 float tfm__dropout_scale(const tfm_dropout_options *dropout);
 

@@ -1,9 +1,9 @@
-/* Gated linear units, the product after the two matrices: cl/elementwise/glu.cl. */
+/* Gated linear units, after the two linear layers: cl/elementwise/glu.cl. */
 #include <math.h>
 #include "ops/selftest/selftest.h"
 #include "ops/autograd/tape.h"
 
-/* Takes the halves of x's rows, of dims `like`, apart; the width of one. */
+/* Splits x's rows, of dims `like`, into their halves; returns the width of one. */
 static int64_t split_gate(tfm_tensor *x, tfm_tensor *gate, tfm_tensor like, tfm_glu_layout layout) {
     const int64_t width = tfm__last_dim(like) / 2;
     *gate = *x;
@@ -38,7 +38,7 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
         split_gate(&dx.to, &dgate.to, x, (tfm_glu_layout)record->ints[1]);
         split_gate(&x, &gate, x, (tfm_glu_layout)record->ints[1]);
     }
-    /* Of one tensor that is both, one gradient after the other. */
+    /* Both gradients may be of one tensor: accumulate them one after the other. */
     if (record->saved[1].buffer && dx.to.buffer && dgate.to.buffer && tfm__overlap(dx.to, dgate.to)) {
         launch_backward(ctx, dx, (tfm__gradient){none, false}, dy, x, gate, pitch, activation);
         dx.to = none;

@@ -1,9 +1,9 @@
-/* Functions of one number, element by element: cl/elementwise/unary.cl. */
+/* Elementwise unary functions: cl/elementwise/unary.cl. */
 #include <math.h>
 #include "ops/selftest/selftest.h"
 #include "ops/autograd/tape.h"
 
-/* As cl/elementwise/unary.cl counts them. */
+/* The numbering of cl/elementwise/unary.cl. */
 enum function {
     NEG,
     ABS,
@@ -139,7 +139,7 @@ static void check(tfm__check *c) {
     float *x;
     tfm_tensor y = {0}, tx = RANDOM_FLOATS(x, 3, 111);
     double *want = EXPECTED(333);
-    /* Roots and logarithms of what is above 0, and no quotient beyond 20. */
+    /* Positive inputs for roots and logarithms; quotients up to 20. */
     const bool positive = c->number == SQRT || c->number == LOG || c->number == RECIPROCAL;
     for (int64_t i = 0; tfm__check_ready(c) && i < 333; i++) {
         x[i] = positive ? fabsf(x[i]) + 0.05f : 2 * x[i];

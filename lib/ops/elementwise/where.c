@@ -1,4 +1,4 @@
-/* A choice between two tensors, element by element: cl/elementwise/where.cl. */
+/* Elementwise selection between two tensors: cl/elementwise/where.cl. */
 #include "ops/selftest/selftest.h"
 #include "ops/layout/strided.h"
 
@@ -11,7 +11,7 @@ static tfm_status launch(tfm_context *ctx, const tfm__iter *iter, tfm_tensor y, 
                             TFM__ARGS(TFM__T(y), TFM__T(c), TFM__T(a), TFM__T(b)));
 }
 
-/* dy where the input was chosen, 0 elsewhere, and the sum of that over what was repeated. */
+/* dy where the input was selected, else 0, summed over the broadcast dims. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     const tfm_tensor dy = tfm__tape_grad_output(ctx, record, 0), choice = record->saved[0];
     tfm_tensor zero = {0};
@@ -54,7 +54,7 @@ tfm_status tfm_where(tfm_context *ctx, tfm_tensor *y, tfm_tensor condition, tfm_
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
 
-/* (3, 5, 1) chooses between (17) and (5, 17). */
+/* (3, 5, 1) selects between (17) and (5, 17). */
 static void check(tfm__check *c) {
     float *a, *b;
     tfm_tensor y = {0}, ta = RANDOM_FLOATS(a, 17), tb = RANDOM_FLOATS(b, 5, 17), condition = {0};

@@ -34,7 +34,7 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
                           record->floats[0]);
 }
 
-/* Checks all but the table's dtype, and makes y. */
+/* Checks everything except the table's dtype, and creates y. */
 static tfm_status begin(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_tensor ids, tfm_tensor positions,
                         int64_t first) {
     if (table.rank != 2)
@@ -52,7 +52,7 @@ static tfm_status begin(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_t
     return TFM__OP_NO_OVERLAP(ctx, OP, *y, table, ids, positions);
 }
 
-/* The last arguments of the kernels, which only those have that take a padding token. */
+/* Trailing arguments of the kernels with a padding token. */
 enum { PADDING_ARGS = 3 };
 #define PADDING_VALUES(padding)                                                                                        \
     TFM__I_AS("padding_id", (padding) ? (padding)->id : 0), TFM__I_AS("counted", (padding) && (padding)->counted),     \
@@ -101,7 +101,7 @@ static tfm_status embed(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_t
         begin(ctx, y, table, ids, positions, first) != TFM_OK)
         return tfm_context_status(ctx);
     if (table.dtype != TFM_F32 && TFM__TAPE_REQUIRES_GRAD(ctx, table, positions))
-        return tfm__op_error(ctx, OP, "a table of 16 bits has no backward pass: open the model as fp32 to train it");
+        return tfm__op_error(ctx, OP, "an F16 or BF16 table has no backward pass: open the model as fp32 to train it");
     const int64_t vocabulary = table.dims[0], width = table.dims[1], length = tfm__last_dim(ids);
     const int64_t n = (int64_t)tfm_tensor_count(*y);
     const tfm__arg args[] = {TFM__T_AS("y", *y),

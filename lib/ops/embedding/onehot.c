@@ -1,4 +1,4 @@
-/* Indices as rows of a unit matrix: cl/embedding/onehot.cl. */
+/* One-hot encoding of indices: cl/embedding/onehot.cl. */
 #include <inttypes.h>
 #include "ops/selftest/selftest.h"
 #include "ops/autograd/tape.h"
@@ -11,7 +11,7 @@ tfm_status tfm_onehot(tfm_context *ctx, tfm_tensor *y, tfm_tensor indices, int64
     const int rank = indices.rank + 1;
     if (rank > TFM_MAX_RANK || axis < -rank || axis >= rank || depth < 1 || depth > INT32_MAX)
         return tfm__op_error(ctx, op,
-                             "axis %d of depth %" PRId64 " beside the dims of %s: the result has at most %d dims, the "
+                             "axis %d of depth %" PRId64 " for indices %s: the result has at most %d dims, the "
                              "axis is one of them, and the depth from 1 to %d",
                              axis, depth, TFM__SHAPE(indices), TFM_MAX_RANK, INT32_MAX);
     axis = axis < 0 ? axis + rank : axis;
@@ -28,7 +28,7 @@ tfm_status tfm_onehot(tfm_context *ctx, tfm_tensor *y, tfm_tensor indices, int64
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
 
-/* Beside (5, 17): in the middle, or at the end. */
+/* Of (5, 17): the new axis in the middle, or at the end. */
 static void check(tfm__check *c) {
     const int64_t depth = 11, inner = c->number ? 1 : 17, outer = 85 / inner;
     int32_t *indices;

@@ -1,4 +1,4 @@
-/* Rotary position embedding and its tables: cl/embedding/rotary.cl. */
+/* Rotary position embedding (RoPE) and its tables: cl/embedding/rotary.cl. */
 #include <inttypes.h>
 #include <math.h>
 #include "ops/embedding/rotary.h"
@@ -46,23 +46,23 @@ static tfm_status check_tables(tfm_context *ctx, shape s, tfm_tensor cosines, tf
     return TFM_OK;
 }
 
-/* What a launch is made of, besides tensors. */
+/* Launch parameters except tensors. */
 typedef struct rope_params {
     shape s;
     int64_t first;
     bool heads_first, interleaved;
 } rope_params;
 
-/* Heads that are turned with others: of (B, T, H D) as they. */
+/* Heads of a second input (B, T, H D), rotated in the same launch. */
 typedef struct second_input {
     tfm_tensor y, x;
-    int64_t count; /* H; 0: there are none */
+    int64_t count; /* H; 0: no second input */
 } second_input;
 
-/* y = x turned by the angles of the tables, or back by them. */
+/* y = x rotated by the angles of the tables, or by the negative angles. */
 static tfm_status launch(tfm_context *ctx, const rope_params *t, bool inverse, tfm_tensor y, tfm_tensor x,
                          const second_input *m, tfm_tensor cosines, tfm_tensor sines, tfm_tensor positions) {
-    /* A work-item of a CPU-style device gets a row's worth of elements, for a head alone is small. */
+    /* On CPU-style devices a work-item takes about a row's worth of elements, since one head is little work. */
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const shape s = t->s;
     const int64_t vectors = s.B * s.T * s.H, by_size = (int64_t)tuning->chunk * tuning->group / s.D;
@@ -81,7 +81,7 @@ static tfm_status launch(tfm_context *ctx, const rope_params *t, bool inverse, t
 
 static const second_input NO_SECOND;
 
-/* dx = dy turned back: into its place, or within dy and then added. */
+/* dx = dy rotated back: written to dx, or in place in dy and then added. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     const tfm__gradient dx = tfm__tape_grad_input(ctx, record, 0);
     const tfm_tensor dy = tfm__tape_grad_output(ctx, record, 0), *saved = record->saved;
@@ -89,7 +89,7 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     return dx.add ? tfm__accumulate(ctx, dx, dy) : tfm_context_status(ctx);
 }
 
-/* Checks, and makes y, where it is not there to be kept in 16 bits. */
+/* Checks the arguments, and creates y unless it exists as fp16 or bf16. */
 static tfm_status begin(tfm_context *ctx, shape *s, tfm_tensor *y, tfm_tensor x, tfm_tensor cosines, tfm_tensor sines,
                         const tfm_rotary_options *options, int heads, bool kept) {
     const char *op = "rotary";
@@ -137,13 +137,13 @@ tfm_status tfm__rotary_pair(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int h
         TFM__OP_NO_OVERLAP(ctx, "rotary", *y, *y2, x2) != TFM_OK || TFM__OP_NO_OVERLAP(ctx, "rotary", *y2, x) != TFM_OK)
         return tfm_context_status(ctx);
     if (x.rank != 3 || x2.rank != 3 || s.B != more.B || s.T != more.T || s.D != more.D)
-        return tfm__op_error(ctx, "rotary", "%s and %s are turned together: both must be (B, T, H D), of one D",
+        return tfm__op_error(ctx, "rotary", "%s and %s are rotated in one launch: both must be (B, T, H D), of one D",
                              TFM__SHAPE(x), TFM__SHAPE(x2));
     const rope_params t = {s, options->first, false, options->interleaved};
     return launch(ctx, &t, false, *y, x, &(second_input){*y2, x2, more.H}, cosines, sines, options->positions);
 }
 
-/* On the host, in double precision: a float argument of sin() would be wrong by 1e-4 at position 2000. */
+/* On the host in double precision: the float argument of sin() would be off by 1e-4 at position 2000. */
 static tfm_status write_table(tfm_context *ctx, tfm_tensor table, double base, bool cosine) {
     const int64_t positions = table.dims[0], half = table.dims[1];
     float *host = tfm__alloc(tfm_tensor_count(table), sizeof(float));
@@ -183,7 +183,7 @@ tfm_status tfm_rotary_tables(tfm_context *ctx, tfm_tensor *cosines, tfm_tensor *
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
 
-/* Three heads of 70 columns, 66 of them turned, at positions from 2 on. */
+/* Three heads of 70 columns, 66 of them rotated, at positions from 2 on. */
 static void check(tfm__check *c) {
     const int64_t batch = 2, length = 5, heads = 3, width = 70, half = 33, first = 2;
     const bool interleaved = c->number != 0;

@@ -1,10 +1,10 @@
-/* The table of sinusoidal positions. Made on the host, in double precision and once per model: no kernel,
- * since a float argument of sin() would be wrong by 1e-4 at position 2000. */
+/* Sinusoidal position table. Computed on the host in double precision, once per model, without a kernel: the float
+ * argument of sin() would be off by 1e-4 at position 2000. */
 #include <inttypes.h>
 #include <math.h>
 #include "ops/selftest/selftest.h"
 
-/* A column has the sines or cosines of p times 10000^-power for each position p. */
+/* A column has sin or cos of p 10000^-power for each position p. */
 static void fill_column(float *column, int64_t positions, int64_t width, double power, bool cosine) {
     const double inv_freq = pow(10000.0, -power);
     for (int64_t p = 0; p < positions; p++) {
@@ -18,7 +18,7 @@ tfm_status tfm_sinusoid(tfm_context *ctx, tfm_tensor *table, int64_t positions, 
     if (TFM__NEEDS_ON(ctx, "sinusoid", table) != TFM_OK)
         return tfm_context_status(ctx);
     const char *op = "sinusoid";
-    /* A given table is checked as an input is; one to be made passes as an empty optional. */
+    /* Checks a given table as an input; an empty one is created later. */
     const tfm_tensor given = *table;
     if (TFM__OP_BEGIN(ctx, op, "F", given) != TFM_OK)
         return tfm_context_status(ctx);

@@ -1,11 +1,11 @@
-/* The largest entries of products, found by bytes and proven by floats: cl/gemm/argmax_int8.cl. */
+/* int8-screened argmax of a linear layer with exact fp32 verification: cl/gemm/argmax_int8.cl. */
 #include "ops/gemm/argmax_int8.h"
 #include <math.h>
 #include "ops/gemm/gemm_int8.h"
 #include "ops/gemm/quantize.h"
 #include "ops/selftest/selftest.h"
 
-/* Bytes of entries that are looked at together, so that they lie in a cache, and take little memory. */
+/* Bytes of approximate entries per chunk: small enough for a cache, and bounds the scratch memory. */
 enum { APPROX_BYTES = 8 << 20 };
 
 bool tfm__argmax_int8_supported(tfm_context *ctx, tfm_tensor weight) {
@@ -42,7 +42,7 @@ tfm_status tfm__int8_screen_update(tfm_context *ctx, tfm__int8_screen *screen, c
     return tfm_context_status(ctx);
 }
 
-/* Parts of a row's entries: so many that there is an item for each core, but no shorter than what pays for norms. */
+/* Slices of a row's entries: one for each core, but none too short to pay for the norms. */
 static int64_t parts_of(tfm_context *ctx, int64_t rows, int64_t n) {
     enum { SHORTEST = 2048 };
     const int64_t units = tfm_context_device(ctx)->compute_units, most = n / SHORTEST;
@@ -50,8 +50,8 @@ static int64_t parts_of(tfm_context *ctx, int64_t rows, int64_t n) {
     return parts > 1 ? parts : 1;
 }
 
-/* Entries first .. first + N - 1, of which approx is (R, N): of parts of them, or where `accumulate`, of them and those
- * that values and tokens are of. */
+/* Screens entries first .. first + N - 1, with their approximations approx (R, N). Computes the maximum of each slice,
+ * or, with `accumulate`, of the entries and the current values and tokens. */
 static void search_entries(tfm_context *ctx, tfm_tensor values, tfm_tensor tokens, tfm_tensor approx,
                            const tfm__argmax_int8_task *p, int64_t first, bool accumulate, int64_t parts) {
     const int64_t rows = approx.dims[0], n = approx.dims[1], length = tfm__ceil_div(tfm__ceil_div(n, parts), 64) * 64;
@@ -93,7 +93,7 @@ tfm_status tfm__argmax_int8_verify(tfm_context *ctx, tfm_tensor *values, tfm_ten
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-/* Rows first .. first + count - 1 of the screen's bytes as a weight of their own, as long as the screen's. */
+/* Rows first .. first + count - 1 of the screen's int8 matrix as a view with the screen's lifetime. */
 static tfm_param bytes_of(tfm_context *ctx, const tfm_param *all, int64_t first, int64_t count) {
     tfm_param some = *all;
     tfm_tensor_rows(ctx, &some.value, all->value, first, count);
@@ -106,7 +106,7 @@ tfm_status tfm__argmax_int8(tfm_context *ctx, tfm_tensor *values, tfm_tensor *to
     const int64_t rows = p->x.dims[0], vocabulary = p->weight->value.dims[0];
     const int64_t fit = APPROX_BYTES / 4 / (rows > 0 ? rows : 1) / 64 * 64, each = fit > 1024 ? fit : 1024;
     tfm_scope_open(ctx);
-    if (each >= vocabulary || rows < tfm_context_device(ctx)->compute_units) { /* parts of few rows are for all cores */
+    if (each >= vocabulary || rows < tfm_context_device(ctx)->compute_units) { /* few rows: all cores share a row */
         tfm_tensor approx = {0};
         tfm__argmax_int8_approximate(ctx, &approx, p);
         tfm__argmax_int8_verify(ctx, values, tokens, approx, p);
@@ -128,7 +128,7 @@ tfm_status tfm__argmax_int8(tfm_context *ctx, tfm_tensor *values, tfm_tensor *to
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
 
-/* Of random entries the value of the largest. */
+/* Random entries: the value of the largest. */
 static void check(tfm__check *c) {
     const int64_t rows = 3, n = c->number, k = 96;
     float *x, *w, *bias;
@@ -141,7 +141,7 @@ static void check(tfm__check *c) {
     if (!tfm__check_ready(c))
         return;
     if (!tfm__argmax_int8_supported(c->ctx, tw)) {
-        c->skip_reason = "products of bytes are not faster here";
+        c->skip_reason = "int8 GEMM is not faster here";
         return;
     }
     for (int64_t r = 0; r < rows; r++) {

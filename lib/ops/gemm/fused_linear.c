@@ -1,5 +1,5 @@
-/* Linear layers of one input, with the norm before them: as one launch of few rows where the device has the kernel,
- * else as grouped GEMM, else one by one. */
+/* Linear layers of one input with the preceding norm: one launch for few rows if the device has the kernel, else
+ * grouped GEMM, else one layer at a time. */
 #include "ops/gemm/fused_linear.h"
 #include <string.h>
 #include "ops/gemm/gemm_gpu_skinny.h"
@@ -34,7 +34,7 @@ static tfm_status run_unfused(tfm_context *ctx, const tfm__fused_input *in, int 
     return tfm_scope_close(ctx, (size_t)count + 2, kept);
 }
 
-/* The launch of all, checked as the ops that it stands for check; false where they are to run instead. */
+/* Plans the fused launch, with the argument checks of the ops it replaces; false: run those ops instead. */
 static bool plan(tfm_context *ctx, tfm__skinny_launch *l, const tfm__fused_input *in, int count,
                  const tfm__fused_output *out, tfm_activation activation) {
     const tfm_tensor *params[] = {&in->gamma, &in->beta, &in->residual, &in->x};
@@ -88,7 +88,7 @@ static bool plan(tfm_context *ctx, tfm__skinny_launch *l, const tfm__fused_input
     return !in->normed || tfm__skinny_fits_norm(ctx, l->m, l->k);
 }
 
-/* Makes the outputs of a launch for `count` layers, of which those of a gate have none, and enqueues it. */
+/* Creates the outputs of a launch for `count` layers (a gate layer has none) and enqueues it. */
 static tfm_status launch_fused(tfm_context *ctx, tfm__skinny_launch *l, const tfm__fused_input *in, int count,
                                const tfm__fused_output *out) {
     const char *op = "linear";
@@ -124,7 +124,7 @@ tfm_status tfm__fused_linear(tfm_context *ctx, const tfm__fused_input *in, int c
                              tfm_activation activation) {
     tfm__skinny_launch l;
     if (count > TFM__GEMM_MAX_GROUP)
-        return tfm__op_error(ctx, "linear", "%d layers of one input are asked for: %d are the most", count,
+        return tfm__op_error(ctx, "linear", "%d layers of one input: at most %d are supported", count,
                              TFM__GEMM_MAX_GROUP);
     if (!plan(ctx, &l, in, count, out, activation) || (!in->normed && count == 1))
         return run_unfused(ctx, in, count, out, activation);
@@ -147,5 +147,5 @@ tfm_status tfm__fused_linear_gated(tfm_context *ctx, const tfm__fused_input *in,
     tfm_scope_open(ctx);
     run_unfused(ctx, in, 2, (tfm__fused_output[]){up, gate}, TFM_NO_ACTIVATION);
     tfm_glu(ctx, y, values, gates, activation, TFM_GLU_GATE_FIRST);
-    return tfm_scope_close(ctx, 3, (tfm_tensor *[]){y, in->sum, in->norm}); /* NULL is none */
+    return tfm_scope_close(ctx, 3, (tfm_tensor *[]){y, in->sum, in->norm}); /* tfm_scope_close skips NULL */
 }

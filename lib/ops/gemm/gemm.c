@@ -1,12 +1,11 @@
-/* GEMM's front door: checks, and what the tape is told. */
+/* Entry points of GEMM: argument checks and tape records. */
 #include <inttypes.h>
 #include <string.h>
 #include "ops/gemm/gemm.h"
 #include "ops/gemm/quantize.h"
 #include "ops/autograd/tape.h"
 
-/* Where the tape records, it needs what an activation other than ReLU was made of: then that is an op of its
- * own. */
+/* The tape needs the pre-activation of any activation except ReLU, so that activation becomes a separate op. */
 static tfm_status multiply_on_tape(tfm_context *ctx, const char *op, const tfm__gemm_provider *provider,
                                    const tfm__gemm_task *task) {
     if (task->accumulate)
@@ -24,11 +23,11 @@ static tfm_status multiply_on_tape(tfm_context *ctx, const char *op, const tfm__
         tfm__gemm_dispatch(ctx, provider, &inner);
     tfm__gemm_record(ctx, op, &inner);
     tfm_activate(ctx, &y, inner.c, task->activation);
-    tfm_tensor_free(ctx, &inner.c); /* the tape has it */
+    tfm_tensor_free(ctx, &inner.c); /* the tape keeps it */
     return tfm_context_status(ctx);
 }
 
-/* The last checks, c, and the GEMM, once m, n, k and the inputs are in the task. `dims`: c's. */
+/* Checks the rest, creates c and runs the GEMM. m, n, k and the inputs are set in the task; `dims`: c's. */
 static tfm_status check_and_multiply(tfm_context *ctx, const char *op, const tfm__gemm_provider *provider,
                                      const char **why, tfm_tensor *c, tfm__gemm_task *task, int rank,
                                      const int64_t *dims) {
@@ -81,7 +80,7 @@ tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, 
     dims[a.rank - 2] = task.m;
     dims[a.rank - 1] = task.n;
     task.shared_b = b.rank == 2;
-    if (task.shared_b && !ta) { /* one b for all: the batch is but more rows */
+    if (task.shared_b && !ta) { /* b is shared: fold the batch into the rows */
         task.m *= task.batch;
         task.batch = 1;
     }
@@ -115,7 +114,7 @@ tfm_status tfm__gemm_param(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_pa
     return check_and_multiply(ctx, "gemm", NULL, NULL, c, &task, 2, (int64_t[]){task.m, task.n});
 }
 
-/* What an int8 weight needs besides what every weight does. */
+/* Extra checks of an int8 weight. */
 static tfm_status check_int8(tfm_context *ctx, tfm_tensor x, const tfm_param *weight, tfm_tensor bias) {
     const tfm_tensor w = weight->value, scales = weight->scales;
     if (TFM__OP_BEGIN(ctx, "linear", "fbfF", x, w, scales, bias) != TFM_OK)
@@ -141,10 +140,10 @@ static tfm_status linear_with(tfm_context *ctx, const tfm__gemm_provider *provid
         return tfm__op_error(ctx, "linear", "x %s does not fit a weight %s, which must be (N, K)", TFM__SHAPE(x),
                              TFM__SHAPE(w));
     if (w.dtype != TFM_F32 && TFM__TAPE_REQUIRES_GRAD(ctx, x, w, bias))
-        return tfm__op_error(
-            ctx, "linear",
-            w.dtype == TFM_I8 ? "a weight of bytes has no backward pass: open the model in floating point to train it"
-                              : "a weight of 16 bits has no backward pass: open the model as fp32 to train it");
+        return tfm__op_error(ctx, "linear",
+                             w.dtype == TFM_I8
+                                 ? "an int8 weight has no backward pass: open the model in floating point to train it"
+                                 : "an F16 or BF16 weight has no backward pass: open the model as fp32 to train it");
     tfm__gemm_task task = {
         .batch = 1,
         .m = tfm__row_count(x),
@@ -172,7 +171,7 @@ tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *
     return linear_with(ctx, NULL, NULL, y, x, weight, bias, activation);
 }
 
-/* ---- By name ---- */
+/* ---- Providers by name ---- */
 
 const char *tfm_gemm_provider(size_t index) {
     return index < TFM__GEMM_PROVIDERS ? tfm__gemm_providers[index]->name : NULL;

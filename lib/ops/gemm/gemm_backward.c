@@ -1,22 +1,22 @@
-/* GEMM backwards. With c (m, n) = f(alpha op(a) op(b) + bias) and dz = dc f'(c):
+/* Backward pass of GEMM. With c (m, n) = f(alpha op(a) op(b) + bias) and dz = dc f'(c):
  *
  *     d op(a) = alpha dz op(b)^T,   d op(b) = alpha op(a)^T dz,   dbias = dz summed over rows
  *
- * which are products again, written the other way round where a or b came transposed. */
+ * These are GEMMs again, with operands swapped where a or b was transposed. */
 #include <string.h>
 #include "ops/gemm/gemm.h"
 #include "ops/reduce/sum.h"
 
-/* What the record knows of the task. */
+/* The task, restored from the record. */
 typedef struct gemm_args {
     int64_t batch, m, n, k;
     bool transpose_a, transpose_b, shared_b;
     float alpha;
 } gemm_args;
 
-enum { A, B, BIAS }; /* of record->in; record->saved has a, b, and c if it went through ReLU */
+enum { A, B, BIAS }; /* of record->in; record->saved has a, b, and c after ReLU */
 
-/* x as (batch, rows, columns), or as one matrix. */
+/* x as (batch, rows, columns), or flattened to one matrix. */
 static tfm_tensor matrix(tfm_tensor x, int64_t batch, int64_t rows, int64_t columns) {
     const int64_t dims[] = {batch, rows, columns};
     x.rank = batch > 1 ? 3 : 2;
@@ -24,7 +24,7 @@ static tfm_tensor matrix(tfm_tensor x, int64_t batch, int64_t rows, int64_t colu
     return x;
 }
 
-/* to = or += alpha op(a) op(b), all of them as `matrix` makes them. */
+/* to = or += alpha op(a) op(b), each shaped by `matrix`. */
 static tfm_status accumulate_gemm(tfm_context *ctx, tfm__gradient to, tfm_tensor a, bool transpose_a, tfm_tensor b,
                                   bool transpose_b, float alpha) {
     const int64_t *a_last = a.dims + a.rank - 2, *b_last = b.dims + b.rank - 2;
@@ -40,7 +40,7 @@ static tfm_status accumulate_gemm(tfm_context *ctx, tfm__gradient to, tfm_tensor
                            .transpose_b = transpose_b,
                            .shared_b = b.rank == 2,
                            .alpha = alpha != 0 ? alpha : 1};
-    if (task.shared_b && !transpose_a) { /* one b for all: the batch is but more rows */
+    if (task.shared_b && !transpose_a) { /* b is shared: fold the batch into the rows */
         task.m *= task.batch;
         task.batch = 1;
     }
@@ -56,7 +56,7 @@ static tfm_status backward_a(tfm_context *ctx, const gemm_args *f, tfm__gradient
         return accumulate_gemm(ctx, da, dz, false, b, !f->transpose_b, f->alpha);
     if (!f->shared_b || f->batch == 1)
         return accumulate_gemm(ctx, da, b, f->transpose_b, dz, true, f->alpha);
-    for (int64_t i = 0; i < f->batch; i++) { /* op(b) dz^T, one b for all */
+    for (int64_t i = 0; i < f->batch; i++) { /* op(b) dz^T with b shared */
         tfm__gradient part = da;
         tfm_tensor rows = {0};
         tfm_tensor_rows(ctx, &part.to, da.to, i, 1);
@@ -72,7 +72,7 @@ static tfm_status backward_b(tfm_context *ctx, const gemm_args *f, tfm__gradient
     if (!db.to.buffer)
         return tfm_context_status(ctx);
     db.to = f->transpose_b ? matrix(db.to, batch, n, k) : matrix(db.to, batch, k, n);
-    if (f->batch > 1 && f->shared_b) { /* one b for all: its gradients add up */
+    if (f->batch > 1 && f->shared_b) { /* b is shared: sum its gradients over the batch */
         for (int64_t i = 0; i < f->batch; i++, db.add = true) {
             gemm_args one = *f;
             tfm_tensor a_part = {0}, dz_part = {0};
@@ -104,7 +104,7 @@ tfm_status tfm__gemm_gradients(tfm_context *ctx, tfm__gradient dw, tfm__gradient
                                  .a_sums = dbias};
     if (tfm_context_status(ctx) != TFM_OK) /* then dz may be empty */
         return tfm_context_status(ctx);
-    /* A bias that is part of its weight: one gradient after the other. */
+    /* The bias may be part of the weight's memory: one gradient after the other. */
     const bool apart = !dbias.to.buffer || !tfm__overlap(dw.to, dbias.to);
     const tfm__gemm_provider *provider = dw.to.buffer && apart ? tfm__gemm_select(ctx, &task) : NULL;
     if (provider && provider->sums_columns)
@@ -135,8 +135,8 @@ uint64_t tfm__gemm_layer_memory(tfm_context *ctx, int64_t rows, int64_t inputs, 
     layer_gemms(tasks, &weight, rows, inputs, outputs);
     uint64_t most = 0;
     for (int i = 0; i < LAYER_GEMMS; i++) {
-        /* What sums the gradient of the bias apart is given back first, but seldom as a block of the size wanted next.
-         */
+        /* The scratch memory of the bias gradient is freed first, but the freed block seldom has the size requested
+         * next. */
         const tfm__gemm_provider *provider = tfm__gemm_select(ctx, &tasks[i]);
         const bool apart = tasks[i].a_sums.to.rank > 0 && !(provider && provider->sums_columns);
         const uint64_t bytes = tfm__gemm_memory(ctx, &tasks[i]) + (apart ? tfm__sum_workspace(1, rows, outputs) : 0);

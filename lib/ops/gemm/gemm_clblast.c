@@ -1,7 +1,7 @@
 /* CLBlast as a provider: its GEMM, then our epilogue for bias and activation. CLBlast 1.5.3 is silently wrong on some
- * devices, so the first result of each class of tasks in a context is compared with the reference kernel's. After one
- * mismatch, or one failure unless TFM_GEMM asks for it, the context goes on without it. The verdicts are not stored:
- * another version of the library may be there the next time. This is the only file outside lib/dev that speaks OpenCL:
+ * devices, so the first result of each class of tasks in a context is compared with the reference kernel. After one
+ * mismatch, or one failure unless TFM_GEMM selects CLBlast, the context stops using it. Verdicts are not stored: the
+ * next run may load another version of the library. This is the only file outside lib/dev that calls OpenCL, because
  * CLBlast's interface does. */
 #include <inttypes.h>
 #include <math.h>
@@ -17,24 +17,24 @@
 
 static atomic_int users; /* contexts that have used CLBlast */
 
-/* Tasks that CLBlast may run with other kernels: transposes, a batch, a c to add to, copies of operands for which it
- * wants memory. And sizes: from one that differs by device on it may multiply in other ways, so each octave is compared
- * for itself. */
+/* Classes of tasks that CLBlast may run with different kernels: transposes, batch, accumulation, operand copies with
+ * their temporary memory, and sizes. CLBlast switches algorithms at a size that differs by device, so each octave of
+ * sizes is compared separately. */
 enum { KINDS = 1 << 5, OCTAVES = 64 };
 
 typedef struct state {
     unsigned char verdicts[KINDS][OCTAVES];
-    const char *why; /* why it is not used in this context any more, or NULL */
+    const char *why; /* why this context stopped using it, or NULL */
 } state;
 
-/* Their addresses are the keys under which a context keeps the state, and that it has used CLBlast. */
+/* Their addresses are the keys of the context's state, and of the mark that it has used CLBlast. */
 static char STATE, USED;
 
 static state *state_of(tfm_context *ctx) {
     return tfm__context_storage_get_or_create(ctx, &STATE, sizeof(state));
 }
 
-/* CLBlast's cache is one for the process, and holds programs of contexts that are gone. */
+/* CLBlast's cache is process-wide, and holds programs of released contexts. */
 static void release(void *data) {
     (void)data;
     if (atomic_fetch_sub(&users, 1) == 1)
@@ -48,7 +48,7 @@ static tfm_status use(tfm_context *ctx) {
     return tfm__context_storage_set(ctx, &USED, &USED, release);
 }
 
-/* Where `batch` matrices end, each padded to CLBlast's tiles. */
+/* End of `batch` matrices, each padded to CLBlast's tiles. */
 static double end_of(const tfm_tensor x, int64_t batch, int64_t rows, int64_t columns) {
     const int64_t tile = 128;
     return (double)x.offset +
@@ -56,9 +56,9 @@ static double end_of(const tfm_tensor x, int64_t batch, int64_t rows, int64_t co
 }
 
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
-    /* Its grids have the batch on z and an eighth of the rows that it copies on y, where some devices end at 65535. */
+    /* Its grids put the batch on z and an eighth of the copied rows on y; some devices limit both to 65535. */
     const int64_t batch = task->shared_b ? 1 : task->batch, most_batch = 65535, most_rows = 8 * 65535;
-    /* Its ints reach the last element; of the copies that it makes too, which lie one after the other. */
+    /* Whether its 32-bit indices reach the last element, also in the batch of padded copies. */
     const double end = end_of(task->a, task->batch, task->m, task->k) + end_of(task->b, batch, task->k, task->n) +
                        end_of(task->c, task->batch, task->m, task->n);
     if (tfm__context_build_restriction(ctx))
@@ -72,7 +72,7 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
 }
 
 static tfm_status failed(tfm_context *ctx, const tfm__gemm_task *task, CLBlastStatusCode code) {
-    /* Its codes above -1000 are OpenCL's, but for -4, which it calls want of memory for its copies. */
+    /* Codes above -1000 are OpenCL's, except -4, which CLBlast returns if memory for its copies is short. */
     const tfm_status status =
         code == CLBlastInsufficientMemoryTemp ? TFM_ERROR_MEMORY : tfm__cl_status(ctx, (cl_int)code);
     return tfm__fail(status, "gemm: CLBlast fails with %d at m %" PRId64 ", n %" PRId64 ", k %" PRId64 " on %s%s",
@@ -98,18 +98,18 @@ static operands operands_of(const tfm__gemm_task *task) {
     return o;
 }
 
-/* What CLBlast wants besides for matrix z of the batch, where it copies operands before it multiplies. */
+/* Temporary memory of CLBlast for matrix z of the batch, for operand copies. */
 static size_t temporary_bytes(tfm_context *ctx, const tfm__gemm_task *task, const operands *o, size_t z) {
     size_t bytes = 0;
     const CLBlastStatusCode code =
         CLBlastSGemmTempBufferSize(CLBlastLayoutRowMajor, o->transpose_a, o->transpose_b, o->m, o->n, o->k,
                                    task->a.offset + z * o->a_stride, o->a_ld, task->b.offset + z * o->b_stride, o->b_ld,
                                    task->c.offset + z * o->c_stride, o->n, &ctx->queue, &bytes);
-    return code == CLBlastSuccess ? bytes : 0; /* what is wrong the product says again */
+    return code == CLBlastSuccess ? bytes : 0; /* ignored: the GEMM call reports the same error */
 }
 
-/* One matrix of the batch, with the temporary memory from our pool instead of an allocation in each call. The queue is
- * in order, so the next matrix may have the same. */
+/* Runs one matrix of the batch with temporary memory from our pool, which avoids an allocation in each call. The queue
+ * is in order, so the next matrix can reuse it. */
 static CLBlastStatusCode one(tfm_context *ctx, const tfm__gemm_task *task, const operands *o, size_t z, size_t bytes,
                              cl_event *event) {
     const size_t a = task->a.offset + z * o->a_stride, b = task->b.offset + z * o->b_stride;
@@ -133,7 +133,7 @@ static CLBlastStatusCode batched(tfm_context *ctx, const tfm__gemm_task *task, c
                                       o->c_stride, (size_t)task->batch, &ctx->queue, event);
 }
 
-/* `bytes`: the temporary ones of the first matrix. */
+/* `bytes`: temporary memory of the first matrix. */
 static CLBlastStatusCode call_clblast(tfm_context *ctx, const tfm__gemm_task *task, size_t bytes) {
     const operands o = operands_of(task);
     cl_event event = NULL, *wanted = ctx->profile ? &event : NULL;
@@ -152,14 +152,14 @@ static CLBlastStatusCode call_clblast(tfm_context *ctx, const tfm__gemm_task *ta
     return code;
 }
 
-/* Of a batch it says the same, but then CLBlast has its own. */
+/* CLBlast reports the same for a batch, but allocates the memory itself. */
 static uint64_t copies_memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const operands o = operands_of(task);
     const size_t bytes = temporary_bytes(ctx, task, &o, 0);
     return bytes > 0 ? tfm__pool_block_bytes(bytes) : 0;
 }
 
-/* After a failure that is CLBlast's own the context stays as it is, with the sentence as the thread's. */
+/* A failure inside CLBlast leaves the context unchanged, with the message in the thread's error. */
 static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task, uint64_t bytes) {
     if (use(ctx) != TFM_OK)
         return ctx->status;
@@ -176,8 +176,8 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task, uint64_t byt
 
 /* ---- Validation ---- */
 
-/* The lower right corner of the batch's last matrix: where padding and strides go wrong. As a task with a c
- * of its own, without epilogue. */
+/* The lower right corner of the batch's last matrix, where padding and strides go wrong, as a task with a separate c
+ * and no epilogue. */
 static tfm__gemm_task corner(const tfm__gemm_task *task, int64_t rows) {
     tfm__gemm_task part = *task;
     const int64_t z = task->batch - 1, skipped = task->m - rows;
@@ -191,7 +191,7 @@ static tfm__gemm_task corner(const tfm__gemm_task *task, int64_t rows) {
     return part;
 }
 
-/* The rows of c, or of a tensor like it, that `corner` computes. */
+/* The rows of c, or of a tensor like it, that `corner` covers. */
 static tfm_tensor last_rows(tfm_tensor c, const tfm__gemm_task *task, int64_t rows) {
     c.offset += (size_t)((task->batch * task->m - rows) * task->n);
     c.rank = 2;
@@ -200,7 +200,7 @@ static tfm_tensor last_rows(tfm_tensor c, const tfm__gemm_task *task, int64_t ro
     return c;
 }
 
-/* Zeros, and what is not finite in both, say nothing. */
+/* Zeros, and entries that are non-finite in both, prove nothing. */
 static tfm__verdict compare_numbers(const float *x, const float *y, size_t count) {
     double difference = 0, norm = 0;
     for (size_t i = 0; i < count; i++) {
@@ -215,25 +215,24 @@ static tfm__verdict compare_numbers(const float *x, const float *y, size_t count
     return difference > 1e-6 * norm ? TFM__WRONG : norm > 0 ? TFM__VALID : TFM__UNTESTED;
 }
 
-/* The last rows of c that are compared: a transposed a cannot be cut by rows without a stride of its own. */
+/* Number of compared last rows of c: a transposed a has no row stride parameter, so it is compared whole. */
 static int64_t compared_rows(const tfm__gemm_task *task) {
     return task->transpose_a || task->m < 64 ? task->m : 64;
 }
 
-/* Bytes that a comparison takes from the pool. */
+/* Temporary pool memory of a comparison, in bytes. */
 static uint64_t comparison_memory(const tfm__gemm_task *task) {
     const uint64_t c = sizeof(float) * (uint64_t)(task->batch * task->m * task->n);
     return (task->accumulate ? tfm__pool_block_bytes(c) : 0) +
            tfm__pool_block_bytes(sizeof(float) * (uint64_t)(compared_rows(task) * task->n));
 }
 
-/* Compares `result`, the task's c as the provider left it, with the plain kernel. `before`: what c was, where the task
- * adds to it. */
+/* Compares `result`, the provider's c, with the reference kernel. `before`: the previous c, if the task accumulates. */
 static tfm__verdict compare_corner(tfm_context *ctx, const tfm__gemm_task *task, tfm_tensor before) {
     const int64_t rows = compared_rows(task);
     tfm__gemm_task part = corner(task, rows);
     const tfm_tensor result = last_rows(task->c, task, rows);
-    tfm__verdict v = TFM__UNTESTED; /* as when memory is out */
+    tfm__verdict v = TFM__UNTESTED; /* for example out of memory */
     size_t count = tfm_tensor_count(result);
     float *x = tfm__alloc(count, sizeof(*x)), *y = tfm__alloc(count, sizeof(*y));
     part.c = (tfm_tensor){0};
@@ -251,16 +250,16 @@ static tfm__verdict compare_corner(tfm_context *ctx, const tfm__gemm_task *task,
 
 enum { WHAT = 512 };
 
-/* A first GEMM of its class. */
+/* The first GEMM of its class. */
 typedef struct first {
     const tfm__gemm_task *task;
     uint64_t bytes;
-    tfm_status *status; /* CLBlast's */
-    char *what;         /* [WHAT]: its sizes, and what CLBlast says after a failure, for the log */
+    tfm_status *status; /* CLBlast's status */
+    char *what;         /* [WHAT]: sizes, or CLBlast's error, for the log */
 } first;
 
-/* Runs it without the epilogue and compares it with the reference kernel's. One that adds to c works on a copy until
- * then, so that another provider may still begin anew. */
+/* Runs CLBlast without the epilogue and compares the result with the reference kernel. An accumulating task runs on a
+ * copy of c, so that another provider can still start from the original. */
 static tfm__verdict compare(tfm_context *ctx, const void *form) {
     const first *f = form;
     const tfm__gemm_task *task = f->task;
@@ -268,7 +267,8 @@ static tfm__verdict compare(tfm_context *ctx, const void *form) {
     trial.bias = (tfm_tensor){0};
     trial.activation = TFM_NO_ACTIVATION;
     if (task->accumulate) {
-        /* Where c begins its block, so does the copy: CLBlast may take the one as it is, and copy the other. */
+        /* The copy starts at a block's begin only if c does: CLBlast may use an aligned operand in place and copy
+         * another. */
         const int64_t lead = task->c.offset > 0 ? 64 : 0, count = (int64_t)tfm_tensor_count(task->c),
                       room = lead + count;
         tfm_tensor block = {0};
@@ -317,12 +317,12 @@ static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
         return tfm_context_status(ctx);
     if (*known == TFM__VALID) {
         status = run(ctx, task, bytes);
-        if (status != TFM_OK && ctx->status == TFM_OK && task->accumulate) /* c is added to in part */
+        if (status != TFM_OK && ctx->status == TFM_OK && task->accumulate) /* c is partly updated */
             tfm__context_fail(ctx, status, "%s: set TFM_GEMM=builtin%s", tfm_error_message(),
                               status == TFM_ERROR_MEMORY ? " or use a smaller batch" : "");
         if (status != TFM_OK && ctx->status == TFM_OK) {
             s->why = describe(TFM__NOT_BUILT);
-            tfm__log(TFM_LOG_WARNING, "%s: %s (%s): going on without it, as TFM_GEMM=builtin does", ctx->info.name,
+            tfm__log(TFM_LOG_WARNING, "%s: %s (%s): continuing without it, as TFM_GEMM=builtin does", ctx->info.name,
                      s->why, tfm_error_message());
         }
         return status;

@@ -1,32 +1,32 @@
-/* Products where the processor multiplies numbers of bf16: cl/gemm/gemm_cpu_bf16.cl, and cl/gemm/gemm_cpu_amx.cl where
- * it multiplies tiles of them. They are for weights that are stored so, and for any others where the context's tuning
- * says that products may round to bf16, as in training. What they read is rounded to bf16, as matrix engines round it
- * (gemm_mma.c), so few rows, which are bound by reading the weight, stay with `cpu-skinny`, which rounds nothing. */
+/* bf16 GEMM by processor instructions: dot products in cl/gemm/gemm_cpu_bf16.cl, AMX tiles in cl/gemm/gemm_cpu_amx.cl.
+ * For bf16 weights, and for others if the context's tuning allows rounding to bf16, as in training. Inputs are rounded
+ * to bf16, as for matrix cores (gemm_mma.c). Few rows are bound by reading the weight, so they stay with `cpu-skinny`,
+ * which rounds nothing. */
 #include <math.h>
 #include "ops/gemm/gemm.h"
 #include "ops/gemm/kernel_validation.h"
 
-/* Rows of a block of cl/gemm/gemm_cpu_amx.cl, and of an item there: as many as make reading a panel little, and few
- * enough to stay in the second cache beside the panels. */
+/* Rows of a block of cl/gemm/gemm_cpu_amx.cl, and of an item: enough to amortise reading a panel, few enough to stay in
+ * L2 together with the panels. */
 enum { BLOCK = 32, MIN_ROWS = 64, MAX_ROWS = 256 };
 
-/* By which instruction: for vectors or for tiles. */
+/* Instruction: vector dot products or AMX tiles. */
 typedef enum form { AVX512_BF16, AMX, FORMS } form;
 
 typedef struct state {
     unsigned char verdicts[FORMS]; /* of the instructions on this device */
-    /* Those that were asked for: a name and its defines take longer to look up than to launch. */
+    /* Kernels looked up so far: looking up a name and its defines takes longer than a launch. */
     tfm__kernel *round, *products[FORMS][TFM_ACTIVATIONS], *products_at[TFM_ACTIVATIONS];
 } state;
 
-/* Its address is the key under which a context keeps it. */
+/* Its address is the key of the context's state. */
 static char SLOT;
 
 static state *state_of(tfm_context *ctx) {
     return tfm__context_storage_get_or_create(ctx, &SLOT, sizeof(state));
 }
 
-/* The better form of those that the processor has and that were not seen to fail. */
+/* The better of the processor's instructions without a failed validation. */
 static form form_of(tfm_context *ctx) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const state *s = state_of(ctx);
@@ -52,16 +52,16 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
         return why;
     const form which = form_of(ctx);
     if (which == AVX512_BF16 && !(tuning->avx512_bf16 && tuning->width == 16) && !tuning->mma_emulated)
-        return "the processor has no dot products of bf16";
+        return "the processor has no bf16 dot products";
     if (tfm__gemm_input_dtype(ctx, task) != TFM_BF16)
-        return "it is for weights of bf16, or where products may round to that";
+        return "it is for bf16 weights, or GEMMs that may round to bf16";
     if (task->m <= tuning->gemm_mr_tail || task->batch > 1)
         return "it is for one matrix of more than 8 rows, or 4 where the device has fewer registers";
     const state *s = state_of(ctx);
     return s ? describe((tfm__verdict)s->verdicts[which]) : NULL;
 }
 
-/* `known`, once it is. None and ReLU share a program. `rounded_a`: tiles find a rounded. */
+/* Cached in `known`. No activation and ReLU share a program. `rounded_a`: a is already bf16 for the AMX kernel. */
 static tfm__kernel *find(tfm_context *ctx, tfm__kernel **known, form which, const char *name, tfm_activation activation,
                          bool rounded_a) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
@@ -103,8 +103,8 @@ static void launch_vectors(tfm_context *ctx, state *s, const tfm__gemm_task *tas
         TFM__GRID_2D((size_t)row_tiles, (size_t)tfm__ceil_div(panels, group), 1, 1), TFM__ARGS(GEMM_ARGS(rounded)));
 }
 
-/* As many blocks of rows as there are cores, or a multiple of that; where there are too few rows, cores share them, and
- * each of them rounds what it reads. */
+/* A multiple of the number of cores as blocks of rows. With too few rows, cores share a block, and each rounds its
+ * inputs. */
 static void launch_amx(tfm_context *ctx, state *s, const tfm__gemm_task *task, tfm_tensor packed) {
     const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1;
     const int64_t panels = tfm__ceil_div(task->n, tfm__gemm_panel_width(ctx));
@@ -133,12 +133,11 @@ static tfm_status launch(tfm_context *ctx, const tfm__gemm_task *task) {
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-/* ---- Validation of the instruction
- * ----------------------------------------------------------------------------------- */
+/* ---- Validation of the instruction ----------------------------------------------------------------------------- */
 
 enum { VALIDATION_M = 21, VALIDATION_N = 45, VALIDATION_K = 37 };
 
-/* Numbers that bf16 has, so that both kernels multiply the same, and whose sums are exact. */
+/* Values exact in bf16 with exact sums, so that both kernels must agree. */
 static void fill_validation(float *a, uint16_t *b) {
     for (int i = 0; i < VALIDATION_M * VALIDATION_K; i++)
         a[i] = (float)(i * 7 % 31 - 15);
@@ -179,7 +178,7 @@ static tfm__verdict compare(tfm_context *ctx, const void *none) {
     return right ? TFM__VALID : TFM__WRONG;
 }
 
-/* An emulation, which only tests run, is no instruction. */
+/* Emulations, used only by tests, do not count as an instruction. */
 static tfm__verdict validate(tfm_context *ctx, state *s, form which) {
     const bool emulated = tfm__context_tuning(ctx)->mma_emulated;
     return tfm__validate(ctx, &s->verdicts[which],
@@ -187,7 +186,7 @@ static tfm__verdict validate(tfm_context *ctx, state *s, form which) {
                                                        : which == AMX ? "gemm_cpu_amx"
                                                                       : "gemm_cpu_bf16",
                                             .what = which == AMX ? "AMX tiles" : "vectors",
-                                            .without = "them, which takes longer",
+                                            .without = "them, which is slower",
                                             .describe = describe,
                                             .compare = compare});
 }
@@ -206,7 +205,7 @@ static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const state *s = state_of(ctx);
     const uint64_t trial =
         s && s->verdicts[form_of(ctx)] == TFM__UNTESTED ? 6 * tfm__pool_block_bytes(sizeof(float) * 64 * 64) : 0;
-    /* Tiles that turn out to be wrong leave it to dots, which take memory for what they round. */
+    /* If the AMX validation fails, the dot-product kernel runs, which needs memory for rounded operands. */
     const bool tiles = form_of(ctx) == AMX && s && s->verdicts[AMX] == TFM__VALID;
     const uint64_t own = tiles && !task->transpose_a ? 0 : tfm__gemm_bf16_memory(task);
     return own + tfm__gemm_pack_memory(ctx, task, TFM_BF16) + trial;

@@ -1,13 +1,11 @@
-/* Operands of floats that are rounded to bf16 for a processor's own products of such numbers:
- * cl/gemm/gemm_cpu_bf16_pack.cl. */
+/* Packs fp32 operands as bf16 for the processor's bf16 instructions: cl/gemm/gemm_cpu_bf16_pack.cl. */
 #include "ops/gemm/gemm.h"
 
-enum { BLOCK = 512 }; /* rows of a that an item turns, a multiple of PAIRED_DEPTH of gemm_cpu_pack.cl */
+enum { BLOCK = 512 }; /* rows of a that an item transposes, a multiple of PAIRED_DEPTH of gemm_cpu_pack.cl */
 
 enum { PACK_B, PACK_AT, KERNELS };
 
-/* Its address is the key under which a context keeps the kernels: a name and its defines take longer to look up than to
- * launch. */
+/* Its address is the key of the context's kernels: looking up a name and its defines takes longer than a launch. */
 static char SLOT;
 
 static tfm__kernel *kernel_of(tfm_context *ctx, int which) {

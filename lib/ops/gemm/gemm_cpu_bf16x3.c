@@ -1,21 +1,21 @@
-/* Products of floats by a processor's tiles of bf16 (AMX): each float becomes three numbers of bf16, which together are
- * it, and of the nine products of a pair the six are added that a float's bits reach: cl/gemm/gemm_cpu_bf16x3.cl. So
- * nothing is rounded but sums, as with instructions for floats. */
+/* fp32 GEMM on a processor's AMX bf16 tiles: each float is split exactly into three bf16 numbers, and six of the nine
+ * partial products, those within fp32 precision, are added: cl/gemm/gemm_cpu_bf16x3.cl. So only sums are rounded, as
+ * with fp32 instructions. */
 #include <math.h>
 #include "ops/gemm/gemm.h"
 #include "ops/gemm/kernel_validation.h"
 
-/* Of the kernel: the shares of a float, rows of a block, panels that an item goes over together, steps of 32 along K of
- * a piece of them, and the words of all of that. */
+/* As in the kernel: bf16 parts of a float, rows of a block, panels that an item processes together, steps of 32 along K
+ * in one chunk, and words of that chunk. */
 enum { SHARES = 3, BLOCK = 32, PANELS = 8, STEPS = 16, SCRATCH = PANELS * SHARES * STEPS * 16 * 32 };
 
 typedef struct state {
     unsigned char verdict; /* of the instruction on this device */
-    /* Those that were asked for: a name and its defines take longer to look up than to launch. */
-    tfm__kernel *products[2][TFM_ACTIVATIONS]; /* of a as it is, and of one that is transposed */
+    /* Kernels looked up so far: looking up a name and its defines takes longer than a launch. */
+    tfm__kernel *products[2][TFM_ACTIVATIONS]; /* a as given, and a transposed */
 } state;
 
-/* Its address is the key under which a context keeps it. */
+/* Its address is the key of the context's state. */
 static char SLOT;
 
 static state *state_of(tfm_context *ctx) {
@@ -37,16 +37,16 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
         return why;
     if (!tuning->amx_bf16 || tuning->width != 16 || tuning->gemm_nr_vectors != 2 ||
         !(tuning->mma_emulated || tfm__amx_allowed()))
-        return "the processor does not multiply tiles of bf16";
+        return "the processor has no bf16 AMX tiles";
     if (task->b.dtype != TFM_F32 || tfm__gemm_input_dtype(ctx, task) != TFM_F32)
-        return "it is for floats that are not to be rounded";
+        return "it is for fp32 that may not be rounded";
     if (task->batch > 1)
         return "it is for one matrix";
     const state *s = state_of(ctx);
     return s ? describe((tfm__verdict)s->verdict) : NULL;
 }
 
-/* None and ReLU share a program. */
+/* No activation and ReLU share a program. */
 static tfm__kernel *kernel_of(tfm_context *ctx, state *s, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const tfm_activation activation = task->activation == TFM_RELU ? TFM_NO_ACTIVATION : task->activation;
@@ -58,13 +58,13 @@ static tfm__kernel *kernel_of(tfm_context *ctx, state *s, const tfm__gemm_task *
     return *known;
 }
 
-/* How c is dealt out: items of so many rows by so many panels. */
+/* Work distribution of c: rows and panels of an item. */
 typedef struct partition {
     int64_t rows, group, row_items, panel_items;
 } partition;
 
-/* An item for each core, in the shape that takes least. An item splits a's rows anew for each PANELS panels, or more of
- * a shorter K, and a number takes as long to split as to multiply by so many. */
+/* One item for each core, in the shape of least cost. An item splits a's rows again for each PANELS panels (more for a
+ * shorter K); splitting a number costs as much as multiplying it by that many. */
 static partition partition_of(const tfm_context *ctx, const tfm__gemm_task *task) {
     enum { SPLITTING = 50 };
     const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1;
@@ -115,14 +115,13 @@ static tfm_status launch(tfm_context *ctx, const tfm__gemm_task *task) {
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-/* ---- Validation of the instruction
- * ----------------------------------------------------------------------------------- */
+/* ---- Validation of the instruction ----------------------------------------------------------------------------- */
 
-/* Whole blocks and parts of them, two pieces of K, and a bias. */
+/* Whole and partial blocks, two chunks of K, and a bias. */
 static const tfm__gemm_task VALIDATION_TASK = {.batch = 1, .m = 70, .n = 77, .k = 600, .shared_b = true, .alpha = 1};
 
-/* Numbers of all 24 bits, of either sign, of a half to 1. Rounding of sums, which are of some 14, makes elements wrong
- * by 1.5e-5 at most; without one of the smallest products many are wrong by more than 5e-5. */
+/* Random numbers with all 24 bits and either sign, of 0.5 to 1 in size. Rounding of sums, which are about 14, gives
+ * errors of at most 1.5e-5; without one of the smallest partial products many errors exceed 5e-5. */
 static void fill_validation(float *x, int count, uint32_t seed) {
     for (int i = 0; i < count; i++) {
         seed = seed * 1664525u + 1013904223u;
@@ -165,13 +164,13 @@ static tfm__verdict compare(tfm_context *ctx, const void *none) {
     return right ? TFM__VALID : TFM__WRONG;
 }
 
-/* An emulation, which only tests run, is no instruction. */
+/* Emulations, used only by tests, do not count as an instruction. */
 static tfm__verdict validate(tfm_context *ctx, state *s) {
     return tfm__validate(
         ctx, &s->verdict,
         &(tfm__validation){.program = tfm__context_tuning(ctx)->mma_emulated ? NULL : "gemm_cpu_bf16x3",
                            .what = "AMX tiles",
-                           .without = "them, which takes longer",
+                           .without = "them, which is slower",
                            .describe = describe,
                            .compare = compare});
 }
@@ -196,7 +195,7 @@ static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const uint64_t own = scratch_memory(ctx, task);
     if (!s || s->verdict != TFM__UNTESTED)
         return own;
-    /* Before validation: what that takes, and then perhaps what `cpu-packed` does. */
+    /* Before validation: its memory, and that of a `cpu-packed` fallback. */
     const uint64_t packed = tfm__gemm_cpu_packed.memory(ctx, task);
     const uint64_t trial = tfm__pool_block_bytes(sizeof(float) * (uint64_t)(VALIDATION_TASK.m * VALIDATION_TASK.k)) +
                            tfm__pool_block_bytes(sizeof(float) * (uint64_t)(VALIDATION_TASK.k * VALIDATION_TASK.n)) +

@@ -1,11 +1,10 @@
-/* Panels of b, and what runs on them: cl/gemm/gemm_cpu_packed.cl. Tile sizes come from the device's tuning
- * (lib/dev/tuning/device_profiles.c).
- */
+/* Packed panels of b and the kernels that read them: cl/gemm/gemm_cpu_packed.cl. Tile sizes come from the device's
+ * tuning (lib/dev/tuning/device_profiles.c). */
 #include <math.h>
 #include <string.h>
 #include "ops/gemm/gemm.h"
 
-enum { PIECE_BYTES = 4 << 20 }; /* of a weight that are packed at a time where it lies in a file */
+enum { PIECE_BYTES = 4 << 20 }; /* bytes of a memory-mapped weight packed at a time */
 
 int64_t tfm__gemm_panel_depth(tfm_dtype dtype, int64_t k) {
     const int64_t paired = 32; /* PAIRED_DEPTH of gemm_cpu_pack.cl */
@@ -19,12 +18,12 @@ const char *tfm__gemm_packed_declines(tfm_context *ctx, const tfm__gemm_task *ta
                                                                   : "it is for devices that vectorise one work-item";
 }
 
-/* The kernels that were looked up: a name and its defines take longer to look up than to launch. */
+/* Kernels looked up so far: looking up a name and its defines takes longer than a launch. */
 typedef struct panel_kernels {
     tfm__kernel *all[TFM__PANEL_KERNELS][TFM_ACTIVATIONS][TFM_BF16 + 1];
 } panel_kernels;
 
-/* Its address is the key under which a context keeps them. */
+/* Its address is the key of the context's kernels. */
 static char SLOT;
 
 /* No activation and ReLU share a program: see `min_value` in the kernel. */
@@ -63,8 +62,8 @@ static tfm_status pack(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task
                                  TFM__I(b_batch), TFM__I(b_row), TFM__I(b_column)));
 }
 
-/* The same of a weight that lies in a file: piece by piece, so that of the pages that are read few are in memory at a
- * time. From then on the panels are read. */
+/* The same for a memory-mapped weight: in chunks, so that few of its pages are resident at a time. Afterwards only the
+ * panels are read. */
 static tfm_status pack_from_file(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task *task) {
     const int64_t width = packed.dims[3], depth = packed.dims[2], panels = packed.dims[1];
     const int64_t line = depth * width * (int64_t)tfm_dtype_size(task->b.dtype), step = 1 + PIECE_BYTES / line;

@@ -1,4 +1,4 @@
-/* The packed micro-kernel: cl/gemm/gemm_cpu_packed.cl. */
+/* The packed CPU micro-kernel: cl/gemm/gemm_cpu_packed.cl. */
 #include "ops/gemm/gemm.h"
 
 static tfm_status multiply_grouped(tfm_context *ctx, const tfm__gemm_task *tasks, int count) {

@@ -1,5 +1,4 @@
-/* GEMM of few rows, as decoding has: bound by reading b, which it takes from the same panels as gemm_cpu_packed.
- */
+/* CPU GEMM of few rows, as in decode: bound by reading b, from the same panels as gemm_cpu_packed. */
 #include "ops/gemm/gemm.h"
 
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
@@ -11,7 +10,7 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     return why;
 }
 
-/* A weight's panels serve many products. Others would be packed to be read once. */
+/* Only a weight's panels are reused; packing another b would not pay. */
 static bool is_unpacked(const tfm__gemm_task *task) {
     return !task->weight && !task->transpose_b;
 }

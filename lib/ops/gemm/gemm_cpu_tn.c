@@ -3,8 +3,8 @@
 #include "ops/gemm/gemm.h"
 #include "ops/reduce/sum.h"
 
-/* Rows of a that one item sums. A small c has few strips: then K comes in parts, so that there is work for
- * many cores. A function of shapes alone, as is the order in which the parts are added. */
+/* Rows of a that one item sums. A small c has few strips, so K is split to give many cores work. Depends on shapes
+ * alone, as does the order of the final sums. */
 static int64_t chunk_of(const tfm__tuning *tuning, const tfm__gemm_task *task, int64_t strips) {
     const int64_t steps = tuning->gemm_tn_min_k, most = tfm__ceil_div(task->k, steps);
     int64_t split_k = tfm__ceil_div(tuning->gemm_tn_items, strips * task->batch);
@@ -13,20 +13,20 @@ static int64_t chunk_of(const tfm__tuning *tuning, const tfm__gemm_task *task, i
     return tfm__ceil_div(most, split_k < most ? split_k : most) * steps;
 }
 
-/* Where the kernel writes: c itself, or a sum for each part. */
+/* Destination of the kernel: c, or one partial sum for each split. */
 typedef struct target {
     tfm_tensor c, a_sums;
     tfm__gemm_addend addend;
     bool add_sums;
 } target;
 
-/* b as the kernel finds it. */
+/* b in the layout of the kernel. */
 typedef struct panels {
     tfm_tensor b;
     int64_t count, batch, panel, line;
 } panels;
 
-/* Few strips read b once or twice: there packing it would cost more than it gains. */
+/* Few strips read b once or twice: packing would not pay. */
 static bool packs_b(tfm_context *ctx, const tfm__gemm_task *task, int64_t strips) {
     return strips > tfm__context_tuning(ctx)->gemm_tn_unpacked_strips || task->n % tfm__gemm_panel_width(ctx) != 0 ||
            task->transpose_b;
@@ -49,7 +49,7 @@ static panels panels_of(tfm_context *ctx, const tfm__gemm_task *task, int64_t st
 static void launch(tfm_context *ctx, const tfm__gemm_task *task, const target *to, int64_t strips, int64_t chunk,
                    int64_t split_k) {
     const panels p = panels_of(ctx, task, strips);
-    /* Where there are fewer items than that, several share a strip, and each makes some panels of it. */
+    /* With fewer items, several share a strip, and each packs some of its panels. */
     const int64_t few = tfm__context_tuning(ctx)->gemm_tn_shared_strips, items = strips * task->batch * split_k;
     const int64_t group = items < few ? tfm__gemm_even_group(p.count, tfm__ceil_div(p.count * items, few)) : p.count;
     const tfm__grid grid =
@@ -85,7 +85,7 @@ tfm_status tfm__gemm_cpu_tn(tfm_context *ctx, const tfm__gemm_task *task) {
     const int64_t strips = strips_of(tuning, task), chunk = chunk_of(tuning, task, strips),
                   split_k = tfm__ceil_div(task->k, chunk), batch = task->batch;
     target to = {task->c, task->a_sums.to, tfm__gemm_addend_of(task), task->a_sums.add};
-    if (task->activation > TFM_RELU) { /* sums go through c, and must not be activated on the way */
+    if (task->activation > TFM_RELU) { /* the splits are summed first: no activation in the kernel */
         tfm__gemm_task inner = *task;
         tfm_tensor c = task->c;
         inner.activation = TFM_NO_ACTIVATION;

@@ -1,9 +1,9 @@
-/* Which provider multiplies, as TFM_GEMM says, by the table of `tfm tune`, or in the order of the device's tuning; and
- * the loop that asks the next one where a provider turns out to decline.
+/* Chooses the GEMM provider: by TFM_GEMM, by the table of `tfm tune`, or in the order of the device's tuning. The call
+ * loop tries the next provider if one declines.
  *
- * The rows of the table: "gemm nt 6 9 9" is a times b transposed, of 64 to 127 rows, and 512 to 1023 columns and inner
- * numbers; its setting is a provider, and perhaps what that is told. "gemm f16 nt 6 9 9" is of a b that is stored as
- * F16, as weights are, and "gemm as bf16 nt 6 9 9" of floats that the GEMM may round to BF16, as training may. */
+ * Table rows: "gemm nt 6 9 9" is a times b transposed, with 64 to 127 rows and 512 to 1023 columns and inner dimension;
+ * its value is a provider, optionally with a setting. "gemm f16 nt 6 9 9" is for a b stored as F16, as weights are, and
+ * "gemm as bf16 nt 6 9 9" for fp32 operands that the GEMM may round to BF16, as training may. */
 #include <stdio.h>
 #include <string.h>
 #include "ops/gemm/gemm.h"
@@ -19,32 +19,32 @@ const tfm__gemm_provider *tfm__gemm_find_provider(const char *name) {
     return NULL;
 }
 
-/* A row of the device's table as GEMM reads it. */
+/* A parsed row of the device's table. */
 typedef struct tuning_entry {
-    uint32_t class; /* of tasks: what they read, transposes, and the powers of two that m, n and k lie between */
+    uint32_t class; /* of tasks: input dtype, transposes, and log2 (rounded down) of m, n and k */
     const tfm__gemm_provider *provider;
     tfm__gemm_setting setting;
 } tuning_entry;
 
-/* TFM_GEMM. */
+/* Values of TFM_GEMM. */
 typedef enum mode { AUTO, CLBLAST, BUILTIN } mode;
 
-/* What a context keeps. */
+/* A context's state. */
 typedef struct state {
     mode mode;
     struct {
         const tfm__gemm_provider *provider;
         int64_t min_rows, min_macs;
-    } order[TFM__GEMM_PREFERENCES]; /* the tuning's, which has names */
+    } order[TFM__GEMM_PREFERENCES]; /* resolved from the tuning's names */
     size_t order_count;
     tuning_entry *rows; /* [row_count] */
     size_t row_count;
 } state;
 
-/* Its address is the key under which a context keeps the state. */
+/* Its address is the key of the context's state. */
 static char SLOT;
 
-/* ---- Rows of the table ---- */
+/* ---- Table rows ---- */
 
 static uint32_t floor_log2(int64_t x) {
     uint32_t o = 0;
@@ -55,7 +55,7 @@ static uint32_t floor_log2(int64_t x) {
 
 enum { SIZE_BITS = 6, SIZE_MASK = (1 << SIZE_BITS) - 1 };
 
-/* What GEMMs read, as names say it. Classes have their places. */
+/* Input dtypes of GEMMs as named in rows. Each has an index. */
 static const struct {
     const char *name;
     tfm_dtype stored, inputs;
@@ -70,7 +70,7 @@ static uint32_t class_from(size_t kind, uint32_t m, uint32_t n, uint32_t k, bool
            (uint32_t)transpose_a << 1 | (uint32_t)transpose_b;
 }
 
-/* Of TFM__COUNT(KINDS): none. */
+/* TFM__COUNT(KINDS): none. */
 static size_t kind_of(tfm_dtype stored, tfm_dtype inputs) {
     size_t kind = 0;
     while (kind < TFM__COUNT(KINDS) && (KINDS[kind].stored != stored || KINDS[kind].inputs != inputs))
@@ -78,8 +78,8 @@ static size_t kind_of(tfm_dtype stored, tfm_dtype inputs) {
     return kind;
 }
 
-/* 0 for what no rows are for: batches of products with a b each, and what has nothing to add up. The row of products
- * that round nothing is for all kinds of b. */
+/* 0 for tasks without rows: batches with several b, and empty sums. GEMMs without rounding share one row for all kinds
+ * of b. */
 static uint32_t class_of(const tfm__gemm_task *task, tfm_dtype inputs) {
     const size_t kind = inputs == TFM_F32 ? 0 : kind_of(task->b.dtype, inputs);
     return task->batch != 1 || task->m < 1 || task->n < 1 || task->k < 1 || kind == TFM__COUNT(KINDS)
@@ -97,16 +97,16 @@ bool tfm__gemm_tuning_key(char name[TFM__TUNING_TEXT_MAX], const tfm__gemm_task 
     return true;
 }
 
-/* The kind that comes after "gemm " in a name, whose sizes are after that. */
+/* The kind after "gemm " in a name; the sizes follow it. */
 static const char *read_kind(size_t *kind, const char *text) {
-    *kind = 0; /* the one without a name */
+    *kind = 0; /* the kind without a name */
     for (size_t i = 1; i < TFM__COUNT(KINDS); i++)
         if (strncmp(text, KINDS[i].name, strlen(KINDS[i].name)) == 0)
             *kind = i;
     return text + strlen(KINDS[*kind].name);
 }
 
-/* False for a row that is not about products, or that means nothing to this version. */
+/* False for a row that is not about GEMM, or is invalid in this version. */
 static bool read_row(tfm_context *ctx, tuning_entry *out, const tfm__tuning_entry *row) {
     static const char ABOUT[] = "gemm ";
     unsigned m, n, k;
@@ -131,7 +131,7 @@ static int by_class(const void *x, const void *y) {
     return (a > b) - (a < b);
 }
 
-/* Reads the context's rows, in place of those that were there. */
+/* Reads the context's rows again, replacing the old ones. */
 static tfm_status read_rows(tfm_context *ctx, state *s) {
     size_t count;
     const tfm__tuning_entry *rows = tfm__tuning_db_entries(ctx, &count);
@@ -147,7 +147,7 @@ static tfm_status read_rows(tfm_context *ctx, state *s) {
     return TFM_OK;
 }
 
-/* ---- What a context keeps ---- */
+/* ---- State of a context ---- */
 
 static tfm_status find_order(tfm_context *ctx, state *s) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
@@ -170,7 +170,7 @@ static void state_free(void *data) {
     free(s);
 }
 
-/* Made at first use. NULL after a failure, such as a tuning that names a provider that there is not. */
+/* Created at first use. NULL after a failure, such as an unknown provider name in the tuning. */
 static state *state_of(tfm_context *ctx) {
     state *s = tfm__context_storage_get(ctx, &SLOT);
     if (s || tfm_context_status(ctx) != TFM_OK)
@@ -203,7 +203,7 @@ void tfm__gemm_reload_tuning(tfm_context *ctx) {
         read_rows(ctx, s);
 }
 
-/* The row that the task falls under, or NULL. */
+/* The row of the task, or NULL. */
 static const tuning_entry *find_row(const state *s, const tfm__gemm_task *task, tfm_dtype inputs) {
     const tuning_entry wanted = {.class = s->row_count > 0 ? class_of(task, inputs) : 0};
     return wanted.class ? bsearch(&wanted, s->rows, s->row_count, sizeof(wanted), by_class) : NULL;
@@ -214,12 +214,12 @@ tfm__gemm_setting tfm__gemm_setting_of(tfm_context *ctx, const tfm__gemm_provide
     const state *s = state_of(ctx);
     const tfm_dtype inputs = tfm__gemm_input_dtype(ctx, task);
     const tuning_entry *row = s ? find_row(s, task, inputs) : NULL;
-    if (s && (!row || row->provider != provider) && inputs != TFM_F32) /* as tfm__gemm_select goes on */
+    if (s && (!row || row->provider != provider) && inputs != TFM_F32) /* as in tfm__gemm_select */
         row = find_row(s, task, TFM_F32);
     return row && row->provider == provider ? row->setting : (tfm__gemm_setting){0};
 }
 
-/* The task as the provider is given it: with the setting of the row that is in force for it, if there is one. */
+/* The task with the setting of its row in force, if any. */
 static const tfm__gemm_task *with_setting(tfm__gemm_task *own, tfm_context *ctx, const state *s,
                                           const tfm__gemm_provider *provider, const tfm__gemm_task *task) {
     if (!s || s->row_count == 0)
@@ -231,7 +231,7 @@ static const tfm__gemm_task *with_setting(tfm__gemm_task *own, tfm_context *ctx,
 
 /* ---- The choice ---- */
 
-/* Why the provider does not take the task, or NULL. */
+/* Why the provider declines the task, or NULL. */
 static const char *decline_reason(tfm_context *ctx, const state *s, const tfm__gemm_provider *provider,
                                   const tfm__gemm_task *task) {
     tfm__gemm_task own;
@@ -244,7 +244,7 @@ const char *tfm__gemm_declines(tfm_context *ctx, const tfm__gemm_provider *provi
     return decline_reason(ctx, state_of(ctx), provider, task);
 }
 
-/* The first of the tuning's order that takes the task, or NULL. */
+/* The first provider of the tuning's order that accepts the task, or NULL. */
 static const tfm__gemm_provider *first_in_order(tfm_context *ctx, const state *s, const tfm__gemm_task *task) {
     const double pairs = (double)task->m * (double)task->n * (double)task->k;
     for (size_t i = 0; i < s->order_count; i++) {
@@ -278,7 +278,7 @@ const tfm__gemm_provider *tfm__gemm_select(tfm_context *ctx, const tfm__gemm_tas
         return row->provider;
     const tfm__gemm_provider *first = first_in_order(ctx, s, task);
     if (inputs != TFM_F32 && !rounds(first)) {
-        /* Then what was tried with products that round nothing is as good for this one. */
+        /* Then the validation of GEMMs without rounding covers this one. */
         row = find_row(s, task, TFM_F32);
         if (row_applies(ctx, s, row, task))
             return row->provider;
@@ -287,18 +287,18 @@ const tfm__gemm_provider *tfm__gemm_select(tfm_context *ctx, const tfm__gemm_tas
 }
 
 const char *tfm__gemm_half_declines(tfm_context *ctx, tfm_dtype inputs) {
-    const int64_t many = 4096; /* rows and columns; whoever takes few of them elsewhere is no matter */
+    const int64_t many = 4096; /* rows and columns; providers that take only a few of them do not matter */
     const tfm__gemm_task task = {.batch = 1, .m = many, .n = many, .k = many, .shared_b = true, .alpha = 1};
     const state *s = state_of(ctx);
     const tfm_dtype before = tfm__context_set_gemm_input_dtype(ctx, inputs);
     const char *why = NULL;
-    /* By the device's rule: where the table of `tfm tune` has others, it has the engine elsewhere. */
+    /* By the device's heuristic: a `tfm tune` table may prefer other providers, but uses matrix cores elsewhere. */
     const bool asked = s && s->mode == CLBLAST && !decline_reason(ctx, s, &tfm__gemm_clblast, &task);
     if (s && (asked || !rounds(first_in_order(ctx, s, &task)))) {
         const tfm__gemm_provider *own =
             tfm__context_tuning(ctx)->class == TFM__CLASS_CPU ? &tfm__gemm_cpu_bf16 : &tfm__gemm_gpu_mma;
         why = asked ? "the environment variable TFM_GEMM asks for CLBlast" : tfm__gemm_declines(ctx, own, &task);
-        why = why ? why : "this kind of device uses none for products";
+        why = why ? why : "this kind of device uses none for GEMM";
     }
     tfm__context_set_gemm_input_dtype(ctx, before);
     return why;
@@ -306,7 +306,7 @@ const char *tfm__gemm_half_declines(tfm_context *ctx, tfm_dtype inputs) {
 
 /* ---- The call ---- */
 
-/* A failure that is not the context's is CLBlast's: who has asked for it by TFM_GEMM is told. */
+/* A failure that leaves the context good is CLBlast's; it is reported if TFM_GEMM selects CLBlast. */
 static void fail_requested(tfm_context *ctx, const state *s, tfm_status status) {
     if (s->mode == CLBLAST && status != TFM__GEMM_DECLINED)
         tfm__context_fail(ctx, status, "%s: set TFM_GEMM=builtin%s", tfm_error_message(),
@@ -314,7 +314,7 @@ static void fail_requested(tfm_context *ctx, const state *s, tfm_status status) 
 }
 
 tfm_status tfm__gemm_dispatch(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task) {
-    state *s = tfm_context_status(ctx) == TFM_OK ? state_of(ctx) : NULL; /* after a failure a may be empty */
+    state *s = tfm_context_status(ctx) == TFM_OK ? state_of(ctx) : NULL; /* a may be empty after a failure */
     tfm__gemm_task own;
     if (s && !provider)
         provider = tfm__gemm_select(ctx, task);
@@ -327,8 +327,8 @@ tfm_status tfm__gemm_dispatch(tfm_context *ctx, const tfm__gemm_provider *provid
             return status;
         fail_requested(ctx, s, status);
         if (provider->external && tfm_context_status(ctx) == TFM_OK)
-            tfm__error_restore(saved_message);  /* the failure is dealt with */
-        provider = tfm__gemm_select(ctx, task); /* the one that was called declines by now */
+            tfm__error_restore(saved_message);  /* the failure is handled */
+        provider = tfm__gemm_select(ctx, task); /* the failed provider declines from now on */
     }
     return tfm_context_status(ctx);
 }

@@ -1,18 +1,18 @@
-/* GEMM of few rows on GPU-style devices, as decoding has: cl/gemm/gemm_gpu_skinny.cl. */
+/* GEMM of few rows on GPU-style devices, as in decode: cl/gemm/gemm_gpu_skinny.cl. */
 #include "ops/gemm/gemm_gpu_skinny.h"
 #include <stdio.h>
 
 enum { LANES = 32, TEAMS = 4, ITEMS = LANES * TEAMS, MAX_ROWS = 8 };
-enum { LARGE = 16 << 20 }; /* bytes of a weight that most caches do not hold until the next rows come */
+enum { LARGE = 16 << 20 }; /* a weight of more bytes is likely evicted from caches between groups of rows */
 
-/* Bytes of local memory of a group of so many rows. */
+/* Local memory in bytes of a group of so many rows. */
 static size_t local_bytes(int rows, int64_t width, bool normed) {
     const size_t sums = (size_t)rows * 4 * (ITEMS + 1), norm = normed ? (size_t)rows * (size_t)width + ITEMS : 0;
     return sizeof(float) * (sums > norm ? sums : norm);
 }
 
-/* Rows of a group: as many as there are, and as fit half of local memory, so that two groups share a core. 0: not even
- * one does. */
+/* Rows of a group: all, or as many as fit half of local memory, so that two groups share a core. 0: not even one fits.
+ */
 static int rows_of(tfm_context *ctx, int64_t m, int64_t k, bool normed) {
     int rows = MAX_ROWS;
     while (rows > 1 && rows / 2 >= m)
@@ -22,8 +22,8 @@ static int rows_of(tfm_context *ctx, int64_t m, int64_t k, bool normed) {
     return rows;
 }
 
-/* Teams that share their columns: a group more or two for each compute unit that would have none, as long as each item
- * of a team has four numbers of a line to read. They meet in local memory, so it takes no launch more. */
+/* Sliced K: teams of a group share its columns and reduce in local memory, without another launch. Splits until each
+ * compute unit has a group or two, as long as each item of a team reads at least four numbers of a row. */
 static int sliced_k_of(tfm_context *ctx, int64_t groups, int64_t k) {
     const int64_t units = tfm_context_device(ctx)->compute_units;
     int sliced_k = 1;
@@ -44,7 +44,7 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const tfm__limits *limits = tfm__context_limits(ctx);
     if (tuning->class != TFM__CLASS_GPU)
-        return "the device vectorises what one work-item says";
+        return "the device vectorises single work-items";
     if (task->m > tuning->gemm_skinny_rows)
         return "it is for few rows";
     if (task->m > MAX_ROWS && task->k * task->n * (int64_t)tfm_dtype_size(task->b.dtype) > LARGE)

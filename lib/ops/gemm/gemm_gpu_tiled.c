@@ -1,12 +1,12 @@
-/* Register tiles for devices that run work-items side by side: cl/gemm/gemm_gpu_tiled.cl. */
+/* Register-tiled GEMM for GPU-style devices: cl/gemm/gemm_gpu_tiled.cl. */
 #include <inttypes.h>
 #include <stdio.h>
 #include "ops/gemm/gemm_splitk.h"
 
-/* Largest first; `speed` and `full_tiles` as they were measured on an H100. */
+/* Largest first; `speed` and `full_tiles` measured on an H100. */
 static const struct tile {
-    tfm__gemm_macro_tile macro_tile; /* m and n are those of a work-group */
-    int k;                           /* half as much where operands are read a float at a time */
+    tfm__gemm_macro_tile macro_tile; /* m and n of a work-group */
+    int k;                           /* half as much if operands are read one float at a time */
     int item_m, item_n;
 } TILES[] = {
     {{128, 128, 1, 1.15, false, false}, 16, 8, 8},  /* 256 items */
@@ -17,12 +17,12 @@ static const struct tile {
     {{8, 64, 0.28, 2.3, false, false}, 32, 2, 4},   /* 64 */
 };
 
-/* A product as it is run. */
+/* A planned launch. */
 typedef struct plan {
     const struct tile *tile; /* NULL: none fits the device */
-    int unit;                /* floats that are read at once: 4 or 1 */
-    bool quads;              /* and four are written at once */
-    bool index64;            /* elements after 2^31 */
+    int unit;                /* floats per load: 4 or 1 */
+    bool quads;              /* and stores of four */
+    bool index64;            /* elements beyond 2^31 */
     tfm__gemm_splitk splitk;
 } plan;
 
@@ -30,8 +30,7 @@ static size_t items_of(const struct tile *tile) {
     return (size_t)(tile->macro_tile.m / tile->item_m * (tile->macro_tile.n / tile->item_n));
 }
 
-/* Whether an item sums up, or reads ahead, more floats than the device's registers hold, unless it is asked for more of
- * those. */
+/* Whether an item needs more registers for sums and prefetched floats than the device has by default. */
 static bool wants_registers(tfm_context *ctx, const struct tile *tile) {
     const int most = tfm__context_tuning(ctx)->gemm_register_floats;
     const int ahead = tile->k * (tile->macro_tile.m + tile->macro_tile.n) / (int)items_of(tile);
@@ -47,7 +46,7 @@ static bool fits(tfm_context *ctx, const struct tile *tile) {
     return items <= limits->max_group && items <= limits->max_items[0] && bytes <= limits->local_bytes;
 }
 
-/* What tests ask for; else what the tuning row has, unless that tile cannot be taken. */
+/* The tile that tests request; else the tuning row's, unless that tile is not usable. */
 static tfm__gemm_setting setting_of(tfm_context *ctx, const tfm__gemm_task *task, unsigned refused) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     if (tuning->gemm_tile > 0 || tuning->gemm_split_k > 0)
@@ -56,7 +55,7 @@ static tfm__gemm_setting setting_of(tfm_context *ctx, const tfm__gemm_task *task
     return s.tile > 0 && (refused >> (s.tile - 1) & 1 || !fits(ctx, &TILES[s.tile - 1])) ? own : s;
 }
 
-/* `refused`: a bit for each tile that is not to be taken. */
+/* `refused`: bit mask of tiles to skip. */
 static plan plan_of(tfm_context *ctx, const tfm__gemm_task *task, unsigned refused) {
     const tfm__gemm_setting asked = setting_of(ctx, task, refused);
     plan best = {.unit = tfm__gemm_loads_vec4(task) ? 4 : 1};
@@ -74,7 +73,7 @@ static plan plan_of(tfm_context *ctx, const tfm__gemm_task *task, unsigned refus
 
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     if (tfm__context_tuning(ctx)->class != TFM__CLASS_GPU)
-        return "the device vectorises what one work-item says";
+        return "the device vectorises single work-items";
     const plan p = plan_of(ctx, task, 0);
     if (!p.tile)
         return "the device's work-groups or local memory are too small for its tiles";
@@ -98,7 +97,7 @@ static tfm__kernel *kernel_of(tfm_context *ctx, const plan *p, const tfm__gemm_t
         wants_registers(ctx, tile) ? tfm__context_tuning(ctx)->large_grf_option : "");
 }
 
-/* The best tile whose kernel the driver takes in groups of so many items. */
+/* The best tile whose kernel the driver accepts with its group size. */
 static tfm__kernel *choose(tfm_context *ctx, plan *p, const tfm__gemm_task *task) {
     for (unsigned refused = 0;; refused |= 1U << (p->tile - TILES)) {
         *p = plan_of(ctx, task, refused);
@@ -115,10 +114,10 @@ static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
                   : tfm__gemm_reference.multiply(ctx, task);
 }
 
-/* ---- What else could be run: "64x64x16/4" is a tile and the parts of the inner dimension ---- */
+/* ---- Candidate settings: "64x64x16/4" is a tile and the number of K splits ---- */
 
 static bool candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t index, char setting[TFM__TUNING_TEXT_MAX]) {
-    static const int64_t SPLITS[] = {0, 1, 2, 4, 8, 16}; /* the first is by the rule */
+    static const int64_t SPLITS[] = {0, 1, 2, 4, 8, 16}; /* the first is the heuristic's */
     const struct tile *tile = &TILES[index / TFM__COUNT(SPLITS)];
     const int64_t asked = SPLITS[index % TFM__COUNT(SPLITS)];
     if (index >= TFM__COUNT(TILES) * TFM__COUNT(SPLITS))
@@ -126,7 +125,7 @@ static bool candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t index
     setting[0] = 0;
     const int64_t by_rule = tfm__gemm_splitk_of(ctx, task, tile->macro_tile, 0).split_k,
                   split_k = tfm__gemm_splitk_of(ctx, task, tile->macro_tile, asked).split_k;
-    /* Parts that come to what was tried already are not tried again. */
+    /* Split counts that round to an earlier candidate are skipped. */
     if (!fits(ctx, tile) || (asked > 0 && (split_k != asked || asked == by_rule)))
         return true;
     const int used =

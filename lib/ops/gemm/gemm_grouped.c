@@ -1,9 +1,9 @@
-/* Grouped GEMM: several linear layers of one input in one launch, by the provider that each of them would have. */
+/* Grouped GEMM: several linear layers of one input in one launch, by the provider chosen for each of them. */
 #include <string.h>
 #include "ops/gemm/gemm.h"
 #include "ops/gemm/fused_linear.h"
 
-/* The layer as a product; false where it is none of those that are joined. */
+/* The layer as a GEMM task; false if it cannot be grouped. */
 static bool plan(tfm_context *ctx, tfm__gemm_task *task, tfm_tensor x, const tfm__fused_output *out,
                  tfm_activation activation) {
     const tfm_tensor w = out->weight->value, bias = out->bias;
@@ -48,7 +48,7 @@ bool tfm__linear_grouped(tfm_context *ctx, tfm_tensor x, int count, const tfm__f
         if (TFM__OP_BEGIN(ctx, "linear", "fhF", x, tasks[i].b, tasks[i].bias) != TFM_OK ||
             tfm__op_output(ctx, "linear", out[i].y, TFM_F32, x.rank, dims) != TFM_OK ||
             TFM__OP_NO_OVERLAP(ctx, "linear", *out[i].y, x, tasks[i].b, tasks[i].bias) != TFM_OK)
-            return true; /* the context says what is wrong */
+            return true; /* the context has the error */
         tasks[i].c = *out[i].y;
     }
     provider->multiply_grouped(ctx, tasks, count);

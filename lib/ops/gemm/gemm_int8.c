@@ -1,18 +1,16 @@
-/* The provider of int8 weights: kernels of CPU-style devices here, cl/gemm/gemm_int8.cl; of GPU-style ones in
- * gemm_int8_gpu.c. */
+/* Provider of int8 weights: kernels of CPU-style devices, cl/gemm/gemm_int8.cl; GPU-style devices: gemm_int8_gpu.c. */
 #include <math.h>
 #include <stdio.h>
 #include "ops/gemm/gemm_int8.h"
 #include "ops/gemm/kernel_validation.h"
 
-/* As in the kernels: the most rows, and the longest, that an item makes whole numbers for itself. */
+/* As in the kernels: limits of rows and of row length for which an item quantizes the activations itself. */
 enum { MAX_ROWS = 8, MAX_DEPTH = 4096, TILE = 32 };
 
-/* Rows from which on it pays to widen weights for them. */
+/* Least rows for which dequantizing the weights pays. */
 enum { MIN_ROWS_PACKED = 12 };
 
-/* Its address is the key under which a context keeps the verdicts about the kernels of CPU-style devices: by vectors,
- * and by tiles. */
+/* Its address is the key of the context's verdicts on the CPU kernels: vector and AMX. */
 static char SLOT;
 typedef struct state {
     unsigned char verdicts[2];
@@ -28,14 +26,14 @@ static state *state_of(tfm_context *ctx) {
     return tfm__context_storage_get_or_create(ctx, &SLOT, sizeof(state));
 }
 
-/* Whether many rows are multiplied by the processor's own instruction for tiles. */
+/* Whether many rows use the processor's AMX tiles. */
 static bool has_amx(tfm_context *ctx) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const state *s = state_of(ctx);
     return tuning->amx_int8 && tuning->width == 16 && s && s->verdicts[1] <= TFM__VALID && tfm__amx_allowed();
 }
 
-/* Of so many rows as whole numbers, which CPU-style devices may keep in 16 bits, and of which tiles read blocks. */
+/* Quantized activations of so many rows: on CPU-style devices possibly as 16-bit numbers; AMX reads them in blocks. */
 static int64_t row_bytes(tfm_context *ctx, int64_t m, int64_t k) {
     return has_amx(ctx) ? tfm__ceil_div(m, TILE) * TILE * tfm__int8_padded(k)
                         : m * tfm__int8_padded(k) * (is_cpu(ctx) ? 2 : 1);
@@ -43,14 +41,14 @@ static int64_t row_bytes(tfm_context *ctx, int64_t m, int64_t k) {
 
 /* ---- CPU-style devices ---- */
 
-/* None and ReLU share a program. */
+/* No activation and ReLU share a program. */
 static tfm__kernel *cpu_kernel(tfm_context *ctx, const char *name, tfm_activation activation) {
     return tfm__kernel_get(ctx, "gemm_int8", name, "-DMAX_ROWS=%d -DMAX_DEPTH=%d -DTFM_ACTIVATION=%d%s", MAX_ROWS,
                            MAX_DEPTH, activation == TFM_RELU ? TFM_NO_ACTIVATION : activation,
                            has_amx(ctx) ? " -DTILES=1" : "");
 }
 
-/* The sums of the weight's rows, kept where other weights keep their packed copy. */
+/* Row sums of the weight, cached in place of a packed copy. */
 static tfm_status find_row_sums(tfm_context *ctx, tfm_param *weight) {
     const int64_t n = weight->value.dims[0];
     if (weight->packed_version == weight->version + 1 && tfm__tensor_alive(ctx, weight->packed))
@@ -73,7 +71,7 @@ static tfm_status find_row_sums(tfm_context *ctx, tfm_param *weight) {
         TFM__I_AS("n", (t)->n), TFM__I_AS("k", (t)->k), TFM__I_AS("has_bias", (t)->bias.buffer != NULL),               \
         TFM__F_AS("min_value", (t)->activation == TFM_RELU ? 0.0f : -INFINITY)
 
-/* Columns of an item: enough that making its own whole numbers is little beside them, and some items for each core. */
+/* Columns of an item: enough to amortise quantizing the activations, with some items for each core. */
 static int64_t few_columns(int64_t n) {
     const int64_t columns = tfm__ceil_div(n, 64);
     return columns <= 64 ? 64 : tfm__ceil_div(columns, 4) * 4;
@@ -86,15 +84,15 @@ static tfm_status launch_skinny(tfm_context *ctx, const task *t) {
                        TFM__ARGS(TFM__T_AS("c", t->c), TFM__T_AS("x", t->a), GEMM_ARGS(t), TFM__I(columns)));
 }
 
-/* Rows that make it pay to turn a weight once, in memory of its own, where tiles are multiplied, and the largest weight
- * of which that is done: a vocabulary's is turned by those who read it. */
-enum { MIN_ROWS_AMX = 384, MAX_PANEL_BYTES = 8 << 20, PIECE = 512 }; /* numbers of a piece, and columns, too */
+/* From so many rows, packing a weight once for AMX pays, up to so many bytes; the readers of a larger weight (a
+ * vocabulary) repack it themselves. */
+enum { MIN_ROWS_AMX = 384, MAX_PANEL_BYTES = 8 << 20, PIECE = 512 }; /* elements of a K chunk, and of columns */
 
 static tfm_status launch_packed(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor row_scales) {
-    /* Columns and tiles are as in the kernel: a tile has 6 or 8 rows, or 32 where the processor multiplies tiles
-     * itself. Many rows make the turning of columns little. With several pieces along K an item has as many as it can
-     * keep sums of; with one piece it has as many as lie in the second cache, `block` numbers, but fewer where that
-     * would leave a core less than ITEMS items. Where vectors are narrower, numbers may take two bytes. */
+    /* Strips and tiles are as in the kernel: tiles of 6 or 8 rows, or of 32 with AMX. Many rows amortise packing the
+     * columns. With several K chunks, an item has as many rows as it has accumulators; with one chunk, as many as fit
+     * L2 (`block` bytes), but fewer if a core had less than ITEMS items. With narrower vectors, activations may take
+     * two bytes. */
     enum { BLOCK = 144 << 10, NARROW_BLOCK = 64 << 10, MAX_ROWS_OF_PIECE = 384, ITEMS = 8 };
     const int64_t block = tfm__context_tuning(ctx)->width == 16 ? BLOCK : NARROW_BLOCK;
     const bool own = has_amx(ctx);
@@ -118,12 +116,12 @@ static bool uses_amx_panels(tfm_context *ctx, const task *t) {
     return has_amx(ctx) && t->m >= (t->k > PIECE ? 4 * MIN_ROWS_AMX : MIN_ROWS_AMX) &&
            4 * panel_ints(t) <= MAX_PANEL_BYTES;
 }
-/* Whether each row of x is read once, and can be made whole numbers there. */
+/* Whether each row of x is read once, so that the kernel can quantize it in place. */
 static bool reads_once(tfm_context *ctx, const task *t) {
     return uses_amx_panels(ctx, t) && t->k <= PIECE && t->n <= PIECE;
 }
 
-/* As many groups of rows as there are cores, or a multiple of that, each of which fits the second cache. */
+/* A multiple of the number of cores as groups of rows, each of which fits L2. */
 static void launch_amx(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor row_scales) {
     const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1, most = 256;
     const int64_t strips = tfm__ceil_div(t->n, TILE), count = panel_ints(t);
@@ -145,7 +143,7 @@ static void launch_amx(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor
 
 static tfm_status launch_gemm(tfm_context *ctx, const task *t) {
     const int64_t columns = 64, least_items = tfm__context_tuning(ctx)->gemm_panel_group_min_items, k = t->k;
-    int64_t rows = 96, few = tfm__ceil_div(t->m, 64); /* of an item that makes whole numbers */
+    int64_t rows = 96, few = tfm__ceil_div(t->m, 64); /* of an item that quantizes activations */
     while (rows > 12 && tfm__ceil_div(t->m, rows) * tfm__ceil_div(t->n, columns) < least_items)
         rows /= 2;
     tfm_tensor a = {0}, row_scales = {0};
@@ -183,10 +181,10 @@ static tfm_status launch_cpu(tfm_context *ctx, const task *t) {
 
 /* ---- Validation ---- */
 
-/* Of the validation: rows for each kernel, and sizes that fill no vector. */
+/* Shapes of the validation: rows for each kernel, and sizes that are no multiple of a vector. */
 enum { VALIDATION_SKINNY = 4, VALIDATION_M = 10, VALIDATION_PACKED = 27, VALIDATION_N = 51, VALIDATION_K = 613 };
 
-/* Numbers up to the ends of what bytes hold, whose products would saturate 16 bits. */
+/* Values up to the limits of int8, whose products would saturate 16-bit sums. */
 static void fill_validation(float *x, int8_t *q, float *scales) {
     for (int i = 0; i < VALIDATION_PACKED * VALIDATION_K; i++)
         x[i] = i % 5 == 0 ? -1.0f : i % 7 < 4 ? 1.0f : (float)(i % 255 - 127) / 127;
@@ -196,7 +194,7 @@ static void fill_validation(float *x, int8_t *q, float *scales) {
         scales[i] = 0.01f * (float)(i + 1);
 }
 
-/* Runs t by both, and compares: sums are whole, so they differ by the rounding of what scales them at most. */
+/* Runs both kernels and compares: sums are integers, so only the rounding of their scaling may differ. */
 static bool agree(tfm_context *ctx, task *t) {
     float want[VALIDATION_PACKED * VALIDATION_N], got[VALIDATION_PACKED * VALIDATION_N];
     const int64_t count = t->m * t->n;
@@ -254,12 +252,12 @@ static tfm__verdict validate(tfm_context *ctx, state *s, bool tiles) {
     return tfm__validate(ctx, &s->verdicts[tiles],
                          &(tfm__validation){.program = "gemm_int8",
                                             .what = what,
-                                            .without = "them, which takes longer where a model's weights are int8",
+                                            .without = "them, which is slower for int8 weights",
                                             .describe = describe,
                                             .compare = compare});
 }
 
-/* Whether the kernels of CPU-style devices are valid here: by tiles, or else by vectors. */
+/* Whether the kernels of CPU-style devices are valid here: AMX, else vectors. */
 static bool valid_on_cpu(tfm_context *ctx) {
     state *s = state_of(ctx);
     if (s && has_amx(ctx) && validate(ctx, s, true) == TFM__VALID)
@@ -268,7 +266,7 @@ static bool valid_on_cpu(tfm_context *ctx) {
 }
 
 bool tfm__int8_is_fast(tfm_context *ctx) {
-    enum { MIN_WIDTH = 8 }; /* narrower vectors have no instruction for bytes that is known of here */
+    enum { MIN_WIDTH = 8 }; /* no known int8 instruction for narrower vectors */
     return is_cpu(ctx) && tfm__context_tuning(ctx)->width >= MIN_WIDTH && tfm_context_status(ctx) == TFM_OK &&
            valid_on_cpu(ctx);
 }

@@ -1,11 +1,10 @@
-/* Linear layers whose weights are bytes, where work-items run side by side: few rows by
- * cl/gemm/gemm_int8_gpu_skinny.cl, others by the tiles of cl/gemm/gemm_int8_gpu_tile.cl.
+/* Linear layers with int8 weights on GPU-style devices: few rows by cl/gemm/gemm_int8_gpu_skinny.cl, others by the
+ * tiles of cl/gemm/gemm_int8_gpu_tile.cl.
  *
- * Both multiply four bytes at once by the device's instruction for that. As of matrix engines (gemm_mma.c), what it
- * does is known from its maker's documents, and for most devices nobody has run it here. So each form of a kernel that
- * has it is tried before it is used: once for a device, its driver and the kernel's text, on a small product that must
- * be the plain kernel's to the bit, since sums are of whole numbers. A form that fails is used without the
- * instruction, in plain OpenCL C. */
+ * Both use the device's four-way int8 dot product (DP4A). As with matrix cores (gemm_mma.c), the instruction is known
+ * from vendor documents and is untested here on most devices. So each kernel form that uses it is validated before its
+ * first use, once per device, driver and kernel text: a small GEMM must equal the reference kernel to the bit, since
+ * the sums are integers. A form that fails is used without the instruction, in plain OpenCL C. */
 #include <math.h>
 #include <stdio.h>
 #include "ops/gemm/gemm_int8.h"
@@ -14,50 +13,49 @@
 /* As in the kernels. */
 enum { ITEMS = 128, LANES = 32, COLUMNS = 16, MAX_SLICED_K = 4, MAX_ROWS = 8, STEP = 32 };
 
-/* Rows of a group that an item has registers for where it takes bytes apart, to read or to multiply them: those of
- * local memory, and those that were made before. */
+/* Limit of rows of a group if the item takes registers to unpack bytes: quantized in local memory, and quantized
+ * beforehand. */
 enum { UNPACKED_ROWS = 4, UNPACKED_ROWS_QUANTIZED = 2 };
 
-/* Of a group of few rows: bytes of one that most weights' rows have, and of all that it makes whole numbers of, at
- * most. Its sums take as much. */
+/* Limits of a group of few rows in bytes: K of most weights, and all rows that it quantizes. The sums take as much. */
 enum { USUAL_DEPTH = 2048, OWN_BYTES = 16384 };
 
-/* Bytes of a weight that most caches do not hold until the next rows come; and bytes of x that all groups together may
- * read to make its whole numbers again, rather than by a launch before. A guess. */
+/* A weight of more bytes is likely evicted from caches between groups of rows. Limit in bytes of x that all groups
+ * together may read to quantize it again, instead of an extra launch. Both are estimates. */
 enum { LARGE = 16 << 20, MAX_REQUANTIZE_BYTES = 4 << 20 };
 
-/* Largest first. What an item of it does in a time beside one of the largest: fewer sums of an item take more reading
- * of local memory for each. A guess. */
+/* Largest first. `speed`: an item's throughput relative to one of the largest tile; fewer sums per item read local
+ * memory more often. Estimates. */
 enum { TILES = 3 };
 static const struct tile {
     int size;
     double speed;
 } TILE[TILES] = {{128, 1}, {64, 0.75}, {32, 0.4}};
 
-/* A kernel and its defines, but for the activation. */
+/* A kernel and its defines, except the activation. */
 typedef struct form {
-    const struct tile *tile;   /* NULL: it is for few rows */
-    int rows, depth, sliced_k; /* of few rows */
-    int unit;                  /* bytes that are read at once: 16 or 1 */
-    bool quads;                /* of a tile */
+    const struct tile *tile;   /* NULL: the few-row kernel */
+    int rows, depth, sliced_k; /* of the few-row kernel */
+    int unit;                  /* bytes per load: 16 or 1 */
+    bool quads;                /* of the tiled kernel */
 } form;
 
 enum { DEPTHS = 3, ROW_KINDS = 4, SLICE_KINDS = 3, FORMS = 4 * TILES + 2 * DEPTHS * ROW_KINDS * SLICE_KINDS };
 
 typedef struct state {
     unsigned char verdicts[TFM__DP4A_COUNT][FORMS];
-    unsigned refused; /* tiles whose kernel the driver does not take in groups of so many items */
-    bool waited;      /* for another program, in vain */
+    unsigned refused; /* tiles whose kernel the driver rejects with its group size */
+    bool waited;      /* for another program's validation, in vain */
 } state;
 
-/* Its address is the key under which a context keeps what was tried. */
+/* Its address is the key of the context's state. */
 static char SLOT;
 
 static state *state_of(tfm_context *ctx) {
     return tfm__context_storage_get_or_create(ctx, &SLOT, sizeof(state));
 }
 
-/* ---- The form ---------------------------------------------------------------------------------------------------- */
+/* ---- Kernel forms ------------------------------------------------------------------------------------------------ */
 
 static bool fits(tfm_context *ctx, size_t items, size_t local_ints) {
     const tfm__limits *limits = tfm__context_limits(ctx);
@@ -69,19 +67,18 @@ static size_t items_of(const form *f) {
     return f->tile ? 2 * (size_t)f->tile->size : ITEMS;
 }
 
-/* Both operands of two steps; and the groups that round the rows before. */
+/* Local memory for both operands of two steps, and for the kernel that quantizes the rows before. */
 static bool tile_fits(tfm_context *ctx, const struct tile *tile) {
     return fits(ctx, ITEMS, ITEMS) && fits(ctx, 2 * (size_t)tile->size, (size_t)(2 * 2 * STEP / 4 * (tile->size + 4)));
 }
 
-/* The sums, or else the rows that the group makes; and what it makes them with. */
+/* Local memory for the sums, or for the quantized rows, plus the reduction. */
 static bool rows_fit(tfm_context *ctx, int rows) {
     const int sums = rows * 4 * (ITEMS + 1), own = OWN_BYTES / 4;
     return fits(ctx, ITEMS, (size_t)(sums > own ? sums : own) + ITEMS + MAX_ROWS);
 }
 
-/* Whole tiles, one after another on each of the device's cores. The largest has too few registers for bytes that are
- * taken apart. */
+/* Tile cost: whole tiles on each core in sequence. The largest tile has too few registers to unpack bytes. */
 static const struct tile *best_tile(tfm_context *ctx, const tfm__gemm_task *t, tfm__dp4a dp4a, unsigned refused) {
     const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1;
     const int asked = tfm__context_tuning(ctx)->gemm_tile;
@@ -102,8 +99,8 @@ static const struct tile *best_tile(tfm_context *ctx, const tfm__gemm_task *t, t
     return best;
 }
 
-/* Teams that share their columns, as those of gemm_gpu_skinny.c do: for a group more or two for each compute unit that
- * would have none, as long as each item has bytes to read. */
+/* Sliced K, as in gemm_gpu_skinny.c: teams share columns until each compute unit has a group or two, as long as each
+ * item has bytes to read. */
 static int sliced_k_of(tfm_context *ctx, const tfm__gemm_task *t, int rows) {
     const int64_t units = tfm_context_device(ctx)->compute_units;
     const int64_t groups = tfm__ceil_div(t->n, COLUMNS) * tfm__ceil_div(t->m, rows);
@@ -113,7 +110,7 @@ static int sliced_k_of(tfm_context *ctx, const tfm__gemm_task *t, int rows) {
     return sliced_k;
 }
 
-/* False where the device has no room for any. */
+/* False if no form fits the device. */
 static bool find_form(tfm_context *ctx, form *f, const tfm__gemm_task *t, tfm__dp4a dp4a, unsigned refused) {
     const int64_t few = tfm__context_tuning(ctx)->gemm_skinny_rows;
     const tfm_tensor q = t->weight->value;
@@ -150,7 +147,7 @@ static unsigned char *verdict_of(tfm_context *ctx, const form *f, tfm__dp4a dp4a
     return s ? &s->verdicts[dp4a][place] : NULL;
 }
 
-/* ---- The launches ------------------------------------------------------------------------------------------------ */
+/* ---- Launches ---------------------------------------------------------------------------------------------------- */
 
 static const char *program_of(const form *f) {
     return f->tile ? "gemm_int8_gpu_tile" : "gemm_int8_gpu_skinny";
@@ -205,23 +202,22 @@ static tfm_status launch_form(tfm_context *ctx, const tfm__gemm_task *t, const f
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-/* ---- The trial --------------------------------------------------------------------------------------------------- */
+/* ---- Validation -------------------------------------------------------------------------------------------------- */
 
 static const char *describe(tfm__verdict v) {
     static const char *const WHY[TFM__VERDICTS] = {
-        [TFM__WRONG] = "the result of the device's dot products of bytes was wrong when they were tried",
-        [TFM__NOT_BUILT] = "the driver does not build the kernel with the device's dot products of bytes",
-        [TFM__CRASHED] = "the program ended each time that the device's dot products of bytes were tried: "
-                         "`tfm tune --reset` forgets that",
+        [TFM__WRONG] = "the validation of the device's int8 dot products found a wrong result",
+        [TFM__NOT_BUILT] = "the driver does not build the kernel with the device's int8 dot products",
+        [TFM__CRASHED] = "the program ended in each validation of the device's int8 dot products: "
+                         "`tfm tune --reset` clears the verdict",
         [TFM__BUSY] =
-            "another program was still trying what it tries once on this device, so the device's dot products of "
-            "bytes were not tried",
+            "another program was still validating kernels on this device, so its int8 dot products are not used",
     };
     return WHY[v];
 }
 
-/* Whole numbers up to both ends, the first of a row at one: so that each row's step is 1, and each number what it is,
- * whatever a division rounds to. */
+/* Integers over the whole int8 range, with an extreme value first in each row: so the scale is 1 and quantization is
+ * exact, however a division rounds. */
 static void fill(float *x, int8_t *q, float *scales, const tfm__gemm_task *t) {
     uint64_t random = 17;
     for (int64_t i = 0; i < (t->m + t->n) * t->k; i++) {
@@ -236,14 +232,14 @@ static void fill(float *x, int8_t *q, float *scales, const tfm__gemm_task *t) {
         scales[i] = 1.0f + 0.01f * (float)i;
 }
 
-/* Runs t by both, into poison: whether each element is the same. */
+/* Runs both kernels into poisoned outputs; whether all elements are equal. */
 static bool agree(tfm_context *ctx, tfm__gemm_task *t, const form *f, tfm__dp4a dp4a) {
     const size_t count = (size_t)(t->m * t->n);
     const float poison = NAN;
     float *got = tfm__alloc(2 * count, sizeof(*got)), *want = got ? got + count : NULL;
     bool same = false;
     if (!got)
-        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "linear: out of host memory for the trial of dot products");
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "linear: out of host memory to validate the dot products");
     tfm__tensor_fill(ctx, t->c, &poison);
     if (got && launch_form(ctx, t, f, dp4a, t->activation) == TFM_OK && tfm_tensor_read(ctx, got, t->c) == TFM_OK &&
         tfm__int8_reference(ctx, t) == TFM_OK && tfm_tensor_read(ctx, want, t->c) == TFM_OK) {
@@ -255,8 +251,8 @@ static bool agree(tfm_context *ctx, tfm__gemm_task *t, const form *f, tfm__dp4a 
     return same;
 }
 
-/* More than one tile or block of rows and columns, none of them whole, and several steps along K: of few rows more than
- * all teams that share columns read at once, where a group's own rows may be so long. */
+/* More than one tile or block of rows and columns, none of them whole, and several steps along K. For few rows, K
+ * exceeds what all teams read at once, if a group may quantize rows that long. */
 static bool compare(tfm_context *ctx, const form *f, tfm__dp4a dp4a) {
     const int odd = f->quads || f->unit == 16 ? 4 : 5;
     const int64_t line = (f->tile ? 1 : f->sliced_k) * LANES * 16 + (f->unit == 16 ? 16 : 11);
@@ -272,7 +268,7 @@ static bool compare(tfm_context *ctx, const form *f, tfm__dp4a dp4a) {
     tfm_tensor_new(ctx, &weight.value, TFM_I8, 2, (int64_t[]){t.n, t.k});
     tfm_tensor_new(ctx, &weight.scales, TFM_F32, 1, &t.n);
     if (!x || !scales || !q) {
-        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "linear: out of host memory for the trial of dot products");
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "linear: out of host memory to validate the dot products");
     } else {
         fill(x, q, scales, &t);
         tfm_tensor_write(ctx, t.a, x);
@@ -285,7 +281,7 @@ static bool compare(tfm_context *ctx, const form *f, tfm__dp4a dp4a) {
     return tfm_context_status(ctx) == TFM_OK && agree(ctx, &t, f, dp4a);
 }
 
-/* A form and its instruction, as a trial has them. */
+/* A kernel form and its instruction under validation. */
 typedef struct validation_form {
     const form *form;
     tfm__dp4a dp4a;
@@ -296,7 +292,7 @@ static tfm__verdict compare_form(tfm_context *ctx, const void *of) {
     return compare(ctx, d->form, d->dp4a) ? TFM__VALID : TFM__WRONG;
 }
 
-/* What is known of the form, by now. */
+/* The current verdict on the form. */
 static tfm__verdict validate(tfm_context *ctx, const form *f, tfm__dp4a dp4a) {
     unsigned char *known = verdict_of(ctx, f, dp4a);
     char what[96];
@@ -318,14 +314,14 @@ static tfm__verdict validate(tfm_context *ctx, const form *f, tfm__dp4a dp4a) {
                                             .describe = describe,
                                             .compare = compare_form,
                                             .form = &d,
-                                            .optional = true, /* as AMD's devices of some sets do */
+                                            .optional = true, /* some AMD devices have only part of the instructions */
                                             .waited = &state_of(ctx)->waited});
 }
 
-/* ---- The product ------------------------------------------------------------------------------------------------- */
+/* ---- GEMM -------------------------------------------------------------------------------------------------------- */
 
-/* The form and its instruction; false where there is no form, or the context has failed. Tiles in larger groups than
- * the driver takes are passed over. */
+/* Chooses the form and its instruction; false if none fits, or the context has failed. Skips tiles whose group size the
+ * driver rejects. */
 static bool choose(tfm_context *ctx, form *f, tfm__dp4a *dp4a, const tfm__gemm_task *t) {
     state *s = state_of(ctx);
     *dp4a = tfm__context_tuning(ctx)->dp4a;
@@ -334,7 +330,7 @@ static bool choose(tfm_context *ctx, form *f, tfm__dp4a *dp4a, const tfm__gemm_t
         tfm__kernel *kernel = kernel_of(ctx, f, *dp4a, t->activation);
         if (!kernel && (*dp4a == TFM__DP4A_NONE || tfm_context_status(ctx) != TFM_ERROR_BUILD))
             return false;
-        if (!kernel) /* the trial builds it once more, and keeps what comes of that */
+        if (!kernel) /* validation builds the kernel again and stores the result */
             tfm__context_recover(ctx, depth);
         if (kernel && f->tile && tfm__kernel_max_workgroup(ctx, kernel) < items_of(f))
             s->refused |= 1U << (f->tile - TILE);
@@ -361,9 +357,9 @@ const char *tfm__int8_dp4a_declines(tfm_context *ctx, const tfm__gemm_task *task
     const state *s = state_of(ctx);
     form f;
     if (!tuning->int8_gpu || !s || !find_form(ctx, &f, task, tuning->dp4a, s->refused))
-        return "the device multiplies bytes in another way";
+        return "the device uses another int8 instruction";
     if (tuning->dp4a == TFM__DP4A_NONE)
-        return "the device has no dot products of bytes that this version knows";
+        return "the device has no int8 dot products that this version supports";
     const unsigned char *known = verdict_of(ctx, &f, tuning->dp4a);
     return known ? describe((tfm__verdict)*known) : NULL;
 }

@@ -1,4 +1,4 @@
-/* The reference kernel of int8 weights, which runs on every device: cl/gemm/gemm_int8.cl. */
+/* Reference kernel of int8 weights, for every device: cl/gemm/gemm_int8.cl. */
 #include "ops/gemm/gemm_int8.h"
 
 static tfm__kernel *kernel_of(tfm_context *ctx, const char *name, tfm_activation activation) {

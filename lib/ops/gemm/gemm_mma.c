@@ -1,10 +1,9 @@
-/* Matrix engines: cl/gemm/gemm_mma.cl, where a product may round to 16 bits what it reads: those of weights that are
- * kept in 16 bits, to the same ones, and any others where the context's tuning says so.
+/* Matrix cores (MMA): cl/gemm/gemm_mma.cl. Accepts GEMMs whose inputs may be rounded to 16 bits: weights stored as fp16
+ * or bf16, and any others if the context's tuning allows it.
  *
- * What an engine does is known from its maker's documents, and from compilers, but for most devices nobody has run it
- * here. So each form of its kernel is tried before it is used: once for a device, its driver and the kernel's text, on
- * a small product whose result is compared with the plain kernel's on the same rounded numbers. A form that fails is
- * not used, and the next provider computes. */
+ * The instructions are known from vendor documents and compilers, and are untested here on most devices. So each kernel
+ * form is validated before its first use, once per device, driver and kernel text: a small GEMM is compared with the
+ * reference kernel on the same rounded inputs. A form that fails is not used, and the next provider computes. */
 #include "ops/gemm/gemm_mma.h"
 
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
@@ -21,8 +20,8 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     return v ? tfm__mma_describe((tfm__verdict)*v) : NULL;
 }
 
-/* The kernel of this product, which has an activation and indices that the one that was tried had not. NULL where the
- * driver does not build it for groups of so many, which is remembered, or where the context has failed. */
+/* The kernel of this GEMM, which may differ from the validated one in activation and index width. NULL if the driver
+ * does not build it for this group size, which is remembered, or after a failure. */
 static tfm__kernel *built(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_plan *p) {
     const int depth = tfm__scope_depth(ctx);
     tfm__kernel *kernel = tfm__mma_kernel(ctx, task, p);
@@ -34,7 +33,7 @@ static tfm__kernel *built(tfm_context *ctx, const tfm__gemm_task *task, const tf
     if (tfm_context_status(ctx) != TFM_OK || !known)
         return NULL;
     *known = TFM__NOT_BUILT;
-    tfm__log(TFM_LOG_WARNING, "%s: %s: going on without it", tfm_context_device(ctx)->name,
+    tfm__log(TFM_LOG_WARNING, "%s: %s: continuing without it", tfm_context_device(ctx)->name,
              tfm__mma_describe(TFM__NOT_BUILT));
     return NULL;
 }
@@ -47,7 +46,7 @@ static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
     return kernel ? tfm__mma_launch(ctx, task, &p, kernel) : TFM__GEMM_DECLINED;
 }
 
-/* A trial has a few matrices of a tile's size. */
+/* Validation takes a few matrices of a tile's size. */
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__mma_plan p = tfm__mma_plan_of(ctx, task);
     const unsigned char *known = tfm__mma_verdict_on(ctx, task, &p);

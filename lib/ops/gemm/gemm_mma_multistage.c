@@ -1,9 +1,9 @@
-/* Products of operands in 16 bits by rings of tiles: the host's part of cl/gemm/gemm_mma_multistage.cl. */
+/* Multistage (software-pipelined) GEMM of 16-bit operands: host side of cl/gemm/gemm_mma_multistage.cl. */
 #include "ops/gemm/gemm_mma_multistage.h"
 
 enum {
     CHUNK = 8,  /* numbers that are copied at once, and that an item rounds */
-    GROUP = 128 /* items that round; devices with these engines have such groups */
+    GROUP = 128 /* items that round; devices with these matrix cores support such groups */
 };
 
 static int64_t whole(int64_t line) {
@@ -27,7 +27,7 @@ bool tfm__gemm_multistage_index64(tfm_context *ctx, const tfm__gemm_task *task, 
     return tfm__gemm_splitk_index64(ctx, &padded, splitk);
 }
 
-/* An operand of floats, as lines that lie one after the other. */
+/* An fp32 operand as contiguous rows. */
 typedef struct lines {
     int64_t count, length;
 } lines;
@@ -63,14 +63,14 @@ tfm__kernel *tfm__gemm_multistage_kernel(tfm_context *ctx, const tfm__gemm_task 
                            tuning->mma_emulated ? "" : " -DTFM_HAS_MMA");
 }
 
-/* `operand` becomes its copy in 16 bits, of the scope that is open. */
+/* Replaces `operand` by its 16-bit copy in the open scope. */
 static void convert_operand(tfm_context *ctx, tfm_tensor *operand, const tfm__gemm_task *task,
                             const tfm__gemm_multistage *multistage, lines l) {
     const tfm_tensor from = *operand;
     tfm_tensor rounded = {0};
     tfm__kernel *kernel = tfm__gemm_multistage_kernel(ctx, task, multistage, "gemm_mma_round");
     tfm_tensor_new(ctx, &rounded, multistage->inputs, 2, (int64_t[]){l.count, whole(l.length)});
-    if (l.length % CHUNK == 0) /* as one line, where nothing lies between them */
+    if (l.length % CHUNK == 0) /* as one row if contiguous */
         l = (lines){1, l.count * l.length};
     const size_t groups = (size_t)tfm__ceil_div(l.count * tfm__ceil_div(l.length, CHUNK), GROUP);
     tfm__launch(ctx, kernel, TFM__GRID_1D(groups * GROUP, GROUP),

@@ -1,13 +1,12 @@
-/* Matrix cores: their tiles, which of them a GEMM takes, and the launch of cl/gemm/gemm_mma.cl or
- * cl/gemm/gemm_mma_multistage.cl. */
+/* Matrix cores: tiles, tile choice, and the launch of cl/gemm/gemm_mma.cl or cl/gemm/gemm_mma_multistage.cl. */
 #include "ops/gemm/gemm_mma.h"
 
 enum { LINE = TILE_K / 2 + 4 };
 
-/* Largest first; `speed` and `full_tiles` as in gemm_gpu_tiled.c. Those of MMA were measured on an H100: a tile of 128
- * x 128, which fits its core once, took longer than two of half of it. Those of AMD's engines are guesses, which `tfm
- * tune --precision` tries on the device. A wave has wave_m x wave_n of a tile. After them, for MMA alone, the tiles of
- * cl/gemm/gemm_mma_multistage.cl, measured there too: two of the largest fill a core, which has registers for no more,
+/* Largest first; `speed` and `full_tiles` as in gemm_gpu_tiled.c. MMA was measured on an H100: a tile of 128 x 128,
+ * which fits its core once, took longer than two of half of it. The numbers for AMD are estimates; `tfm tune
+ * --precision` tries the tiles on the device. A subgroup computes wave_m x wave_n of a tile. The last tiles, for MMA
+ * alone, are those of cl/gemm/gemm_mma_multistage.cl, measured there too: two of the largest fill a core's registers,
  * and one alone takes three quarters of their time. */
 static const tfm__mma_tile MMA_TILES[TILES + MULTISTAGE_TILES] = {
     {{128, 64, 2, 1.9, false, true}, 64, 32},   {{64, 64, 1.8, 2.9, false, true}, 32, 32},
@@ -23,8 +22,8 @@ static const tfm__mma_tile MFMA_TILES[TILES] = {{{128, 128, 2, 1.2, false, false
                                                 {{32, 32, 0.6, 4, false, false}, 16, 32},
                                                 {{16, 64, 0.6, 4, false, false}, 16, 64}};
 
-/* Intel's are guesses, too: the largest waves that its compiler keeps in registers, of which a lane is asked to have
- * 256. With the usual 128 it has the sums of waves half as large in memory. */
+/* Intel's numbers are estimates, too: the largest subgroup tiles that its compiler keeps in registers, with 256
+ * registers a lane. With the default of 128 it spills the sums of tiles half as large. */
 #define DPAS_OPTION " -cl-intel-256-GRF-per-thread"
 static const tfm__mma_tile DPAS_TILES[TILES] = {{{128, 64, 2, 2, false, false}, 16, 16},
                                                 {{64, 64, 1.6, 2.5, false, false}, 16, 16},
@@ -44,7 +43,7 @@ static const tfm__mma_kind MMA_KINDS[TFM__MMA_COUNT] = {
     [TFM__MMA_DPAS_16] = {16, 16, true, DPAS_16_TILES, TILES, DPAS_OPTION},
 };
 
-/* Its address is the key under which a context keeps what was tried. */
+/* Its address is the key of the context's state. */
 static char SLOT;
 
 tfm__mma_state *tfm__mma_state_of(tfm_context *ctx) {
@@ -60,7 +59,7 @@ size_t tfm__mma_items(tfm_context *ctx, const tfm__mma_tile *tile) {
                     tfm__mma_kind_of(ctx)->lanes);
 }
 
-/* Bytes of local memory that the emulation takes besides; a ring's has a place for each item. */
+/* Extra local memory in bytes of the emulation; multistage takes a slot for each item. */
 static size_t emulation_of(tfm_context *ctx, const tfm__mma_tile *tile) {
     const size_t words = (size_t)tfm__mma_kind_of(ctx)->words + (tile->macro_tile.converts ? 1 : 0);
     return tfm__context_tuning(ctx)->mma_emulated ? sizeof(uint32_t) * tfm__mma_items(ctx, tile) * words : 0;
@@ -126,7 +125,7 @@ bool tfm__mma_setting_usable(tfm_context *ctx, const tfm__gemm_task *task, const
     return !known || *known <= TFM__VALID;
 }
 
-/* What tests ask for; else what the tuning row has. */
+/* The tile that tests request; else the tuning row's. */
 static tfm__gemm_setting setting_of(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     if (tuning->gemm_tile > 0 || tuning->gemm_split_k > 0)
@@ -135,7 +134,7 @@ static tfm__gemm_setting setting_of(tfm_context *ctx, const tfm__gemm_task *task
     return tfm__mma_setting_usable(ctx, task, &s) ? s : own;
 }
 
-/* What follows from the tile of a plan and how it is cut. */
+/* Fields that follow from a plan's tile and split-K. */
 static void complete(tfm_context *ctx, const tfm__gemm_task *task, tfm__mma_plan *p, int stages) {
     p->unit = unit_of(task, p->tile);
     p->stages = tfm__mma_stages(ctx, p->tile, stages);
@@ -169,13 +168,11 @@ tfm__mma_plan tfm__mma_plan_of(tfm_context *ctx, const tfm__gemm_task *task) {
 
 const char *tfm__mma_describe(tfm__verdict v) {
     static const char *const WHY[TFM__VERDICTS] = {
-        [TFM__WRONG] = "the result of the device's matrix engine was wrong when it was tried",
-        [TFM__NOT_BUILT] = "the driver does not build the kernel for the device's matrix engine",
-        [TFM__CRASHED] = "the program ended each time that the device's matrix engine was tried: `tfm tune --reset` "
-                         "forgets that",
-        [TFM__BUSY] =
-            "another program was still trying what it tries once on this device, so the device's matrix engine was "
-            "not tried",
+        [TFM__WRONG] = "the validation of the device's matrix cores found a wrong result",
+        [TFM__NOT_BUILT] = "the driver does not build the kernel for the device's matrix cores",
+        [TFM__CRASHED] = "the program ended in each validation of the device's matrix cores: `tfm tune --reset` "
+                         "clears the verdict",
+        [TFM__BUSY] = "another program was still validating kernels on this device, so its matrix cores are not used",
     };
     return WHY[v];
 }
@@ -186,11 +183,11 @@ const char *tfm__mma_declines(tfm_context *ctx, const tfm__gemm_task *task) {
         return "the device vectorises what one work-item says";
     const tfm_dtype inputs = tfm__gemm_input_dtype(ctx, task);
     if (inputs == TFM_F32)
-        return "the product reads numbers of 32 bits";
+        return "the GEMM reads fp32";
     if (tuning->mma == TFM__MMA_NONE)
-        return "the device has no matrix engine that this version knows";
+        return "the device has no matrix cores that this version supports";
     if (inputs == TFM_BF16 && !tfm__mma_kind_of(ctx)->bf16)
-        return "the device's matrix engine has no bf16";
+        return "the device's matrix cores have no bf16";
     return NULL;
 }
 

@@ -1,9 +1,8 @@
-/* The selftest of matrix engines' tiles, one by one: whichever a product takes, its kernel has been tried by then, and
- * compared with double precision. */
+/* Selftest of each matrix-core tile: its kernel is validated by then, and compared with double precision here. */
 #include <math.h>
 #include "ops/gemm/gemm_mma.h"
 
-/* To 16 bits and back, the nearest with ties to even; of numbers that are no subnormals there. */
+/* Rounds to 16 bits and back, to nearest even; not for subnormals of that format. */
 double tfm__mma_rounded(double x, tfm_dtype dtype) {
     int exponent;
     const double fraction = frexp(x, &exponent);
@@ -11,7 +10,7 @@ double tfm__mma_rounded(double x, tfm_dtype dtype) {
     return ldexp(rint(ldexp(fraction, bits)), exponent - bits);
 }
 
-/* The numbers that the engine reads of an operand, by lines of the inner dimension. */
+/* The rounded values of an operand, row by row along K. */
 static double *lines_of(tfm__check *c, const float *host, int64_t count, int64_t k, bool lies_so) {
     double *out = EXPECTED(count * k);
     for (int64_t i = 0; out && i < count * k; i++)
@@ -19,8 +18,8 @@ static double *lines_of(tfm__check *c, const float *host, int64_t count, int64_t
     return out;
 }
 
-/* More than one tile each way, and none of them whole; and twice round a ring. `number` is that of the product, by
- * which transposes, parts of the inner dimension, and b in 16 bits take turns. */
+/* More than one tile each way, none of them whole, and two rounds of the stages. `number` selects transposes, split-K
+ * and 16-bit b in turn. */
 static void check_tile(tfm__check *c, const tfm__mma_tile *tile, int stages, int number) {
     const bool stored = (number / 2 + (c->number == TFM_BF16)) % 2, ring = tile->macro_tile.converts;
     const int64_t odd = stored && ring ? 8 : number % 3 ? 5 : 4;
@@ -53,7 +52,7 @@ static void check_tile(tfm__check *c, const tfm__mma_tile *tile, int stages, int
     tfm__check_compare(c, task.c, want);
 }
 
-/* Of one product a time: a check has room for the blocks of few. */
+/* One GEMM at a time: a check has room for few tensors. */
 static void check_in_scope(tfm__check *c, const tfm__mma_tile *tile, int stages, int number) {
     const size_t blocks = c->allocation_count;
     tfm_scope_open(c->ctx);
@@ -63,8 +62,8 @@ static void check_in_scope(tfm__check *c, const tfm__mma_tile *tile, int stages,
         free(c->allocations[--c->allocation_count]);
 }
 
-/* Those for which the device has room: of rings each depth. One that is not built, or cannot be tried now, does not
- * keep the others from it, and is told at the end; one that is wrong does, for all of them are of one instruction. */
+/* Checks each tile that fits the device; multistage ones at each depth. A tile that does not build, or cannot be
+ * validated now, is reported at the end; a wrong one stops the check, because all use the same instruction. */
 static void check_all(tfm__check *c, bool rings) {
     const tfm_dtype before = tfm__context_set_gemm_input_dtype(c->ctx, (tfm_dtype)c->number);
     const tfm__mma_kind *kind = tfm__mma_kind_of(c->ctx);
@@ -86,7 +85,7 @@ static void check_all(tfm__check *c, bool rings) {
     c->skip_reason = c->skip_reason ? c->skip_reason : first;
     if (!c->skip_reason && ran == 0)
         c->skip_reason = rings && kind->count <= TILES
-                             ? "the device's matrix engine has no rings of tiles"
+                             ? "the device's matrix cores have no multistage tiles"
                              : "the device's work-groups or local memory are too small for its tiles";
     tfm__context_set_gemm_input_dtype(c->ctx, before);
 }

@@ -1,14 +1,13 @@
-/* What else a matrix engine could run than by its rule, for the table of `tfm tune`: tiles, rings, and parts of the
- * inner dimension. */
+/* Candidate settings of matrix cores for `tfm tune`: tiles, stages and split-K. */
 #include <stdio.h>
 #include <string.h>
 #include "ops/gemm/gemm_mma.h"
 
-/* "64x64x32/4" is a tile and the parts of the inner dimension, and "multistage 64x64x32-3/4" one of a ring of three.
- * Rings of fewer tiles than there is room for leave it to more of them on a core. */
+/* "64x64x32/4" is a tile and the K splits, "multistage 64x64x32-3/4" the same with three stages. Fewer stages than fit
+ * leave room for more tiles on a core. */
 bool tfm__mma_candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t index,
                         char setting[TFM__TUNING_TEXT_MAX]) {
-    static const int64_t SPLITS[] = {0, 1, 2, 4, 8, 16}; /* the first is by the rule */
+    static const int64_t SPLITS[] = {0, 1, 2, 4, 8, 16}; /* the first is the heuristic's */
     const size_t each = TFM__COUNT(SPLITS) * DEPTHS;
     const tfm__mma_kind *kind = tfm__mma_kind_of(ctx);
     if (tfm__mma_declines(ctx, task) || index >= (size_t)kind->count * each)
@@ -17,10 +16,10 @@ bool tfm__mma_candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t ind
     const int64_t asked = SPLITS[index % TFM__COUNT(SPLITS)],
                   split_k = tfm__gemm_splitk_of(ctx, task, tile->macro_tile, asked).split_k,
                   by_rule = tfm__gemm_splitk_of(ctx, task, tile->macro_tile, 0).split_k;
-    const int depth = (int)(index % each / TFM__COUNT(SPLITS)); /* 0: by the rule */
+    const int depth = (int)(index % each / TFM__COUNT(SPLITS)); /* 0: by the heuristic */
     const int stages = depth > 0 ? MIN_STAGES + depth - 1 : 0;
     setting[0] = 0;
-    /* What comes to the same as another candidate is not tried again, and depths of a ring are in few parts only. */
+    /* Candidates equal to an earlier one are skipped, and stage depths are combined with few splits only. */
     if (!tfm__mma_usable(ctx, task, tile, stages) || (asked > 0 && (split_k != asked || asked == by_rule)) ||
         (stages > 0 && (asked > 1 || stages >= tfm__mma_stages(ctx, tile, 0))))
         return true;
@@ -33,7 +32,7 @@ bool tfm__mma_candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t ind
     return true;
 }
 
-/* The number after `mark`, if that is what comes next; false for what is none. */
+/* The number after `mark`, if `mark` comes next; else false. */
 static bool read_number(const char **text, char mark, int *number) {
     int end = 0;
     if (**text != mark)

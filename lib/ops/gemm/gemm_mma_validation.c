@@ -1,17 +1,17 @@
-/* Whether a matrix engine does what it should: each form of its kernel is tried once on a device, before its first use.
- */
+/* Validation of matrix-core kernels: each form once per device, before its first use. */
 #include <math.h>
 #include <stdio.h>
 #include "ops/gemm/gemm_mma.h"
 
-/* Random numbers of [-1, 1), the same at each trial: (rows, columns), as they are, in 16 bits, and what those are. */
+/* Random numbers in [-1, 1), the same in every run: (rows, columns), as fp32, rounded to 16 bits, and the rounded
+ * values. */
 static void fill(tfm_context *ctx, tfm_tensor *raw, tfm_tensor *narrow, tfm_tensor *rounded, tfm_dtype inputs,
                  int64_t rows, int64_t columns) {
     const size_t count = (size_t)(rows * columns);
     float *host = tfm__alloc(count, sizeof(*host));
     uint64_t random = 17;
     if (!host) {
-        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory for the trial of a matrix engine");
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory to validate the matrix cores");
         return;
     }
     for (size_t i = 0; i < count; i++) {
@@ -25,13 +25,13 @@ static void fill(tfm_context *ctx, tfm_tensor *raw, tfm_tensor *narrow, tfm_tens
     free(host);
 }
 
-/* Whether c is what `want` is, but for the order of its sums. */
+/* Whether c equals `want`, up to the order of its sums. */
 static bool agree(tfm_context *ctx, tfm_tensor c, tfm_tensor want) {
     const size_t count = tfm_tensor_count(c);
     float *x = tfm__alloc(count, sizeof(*x)), *y = tfm__alloc(count, sizeof(*y));
     double worst = 0, squares = 0;
     if (!x || !y)
-        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory for the trial of a matrix engine");
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory to validate the matrix cores");
     else if (tfm_tensor_read(ctx, x, c) == TFM_OK && tfm_tensor_read(ctx, y, want) == TFM_OK)
         for (size_t i = 0; i < count; i++) {
             const double error = fabs((double)x[i] - (double)y[i]);
@@ -43,8 +43,8 @@ static bool agree(tfm_context *ctx, tfm_tensor c, tfm_tensor want) {
     return squares > 0 && worst < 1e-4 * sqrt(squares / (double)count);
 }
 
-/* A product of the plan's kernel beside the plain one: more than one tile each way, and none of them whole; and twice
- * round a ring, which takes stored numbers by eights. */
+/* A GEMM by the plan's kernel and by the reference kernel: more than one tile each way, none of them whole, and two
+ * rounds of the stages, which load stored numbers in groups of eight. */
 static bool compare(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_plan *p) {
     const bool ring = p->tile->macro_tile.converts;
     const int64_t odd = ring && task->b.dtype != TFM_F32 ? 8
@@ -75,7 +75,7 @@ static bool compare(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma
     return agree(ctx, c, want);
 }
 
-/* A form of the kernel, as a trial has it. */
+/* A kernel form under validation. */
 typedef struct form {
     const tfm__gemm_task *task;
     const tfm__mma_plan *plan;

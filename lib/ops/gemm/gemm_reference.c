@@ -1,9 +1,9 @@
-/* The plain kernel: cl/gemm/gemm_reference.cl. It takes everything, everywhere. */
+/* The reference kernel, for every task and device: cl/gemm/gemm_reference.cl. */
 #include "ops/gemm/gemm.h"
 
-/* Tiles by the work-group that the device allows, largest first; of two that fit, one for few rows. */
+/* Largest first, by the work-group that the device supports; the first one is for few rows. */
 static const struct tile {
-    int64_t most_rows; /* of the task; 0: any */
+    int64_t most_rows; /* limit of the task's rows; 0: any */
     int m, n, k;       /* of a work-group */
     int item_m, item_n;
 } TILES[] = {

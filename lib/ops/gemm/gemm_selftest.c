@@ -1,18 +1,18 @@
-/* The selftest of matrix multiplication, by each provider. */
+/* Selftest of GEMM, by each provider. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "ops/gemm/gemm_mma.h"
 #include "ops/gemm/gemm_int8.h"
 
-/* The provider is what the form begins with. */
+/* The form's first word is the provider. */
 static const tfm__gemm_provider *provider_of(const tfm__check *c) {
     char name[32];
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(c->form, ","), c->form);
     return tfm__gemm_find_provider(name);
 }
 
-/* c = relu(a b^T + bias), so that both copies of b and the epilogue are met. */
+/* c = relu(a b^T + bias), to cover both copies of b and the epilogue. */
 static void gemm_shape(tfm__check *c, const char **declined, int64_t m, int64_t n, int64_t k) {
     float *a, *b, *bias;
     tfm_tensor y = {0}, ta = RANDOM_FLOATS(a, m, k), tb = RANDOM_FLOATS(b, n, k);
@@ -46,8 +46,7 @@ static void check(tfm__check *c) {
     check_shapes(c, TFM__COUNT(shapes), shapes);
 }
 
-/* What so many work-groups share as a device has compute units, a column or a part of the inner dimension each: two
- * ways for few rows, and tiles. */
+/* Split work: a column or K split for each compute unit, in two forms for few rows, and in tiles. */
 static void check_shared(tfm__check *c) {
     static const int64_t shapes[][3] = {{1, 16, 1040}, {3, 5, 2100}, {37, 65, 2100}};
     check_shapes(c, TFM__COUNT(shapes), shapes);
@@ -64,7 +63,7 @@ static void mma_shape(tfm__check *c, int64_t m, int64_t n, int64_t k, bool trans
     if (!tfm__check_ready(c) ||
         tfm__gemm_with(c->ctx, &tfm__gemm_gpu_mma, &c->skip_reason, &y, ta, tb, &options) != TFM_OK || c->skip_reason)
         return;
-    /* Its first run was its trial: what it declines now is why another provider has made the product. */
+    /* The first run was its validation: if it declines now, another provider computed the result. */
     const tfm__gemm_task task = {.batch = 1,
                                  .m = m,
                                  .n = n,
@@ -85,7 +84,7 @@ static void mma_shape(tfm__check *c, int64_t m, int64_t n, int64_t k, bool trans
         tfm__check_compare(c, y, want);
 }
 
-/* Whatever the context's products may round to: each mix of transposes, and what is read by fours. */
+/* For the input dtype of the check's number: all transposes, and vector loads of four. */
 static void check_mma(tfm__check *c) {
     const tfm_dtype before = tfm__context_set_gemm_input_dtype(c->ctx, (tfm_dtype)c->number);
     for (int t = 0; t < 4 && !c->skip_reason && tfm__check_ready(c); t++)
@@ -95,8 +94,8 @@ static void check_mma(tfm__check *c) {
     tfm__context_set_gemm_input_dtype(c->ctx, before);
 }
 
-/* CLBlast multiplies in another way from a size on that its tables give each device, 1984^3 at most: where it is what
- * the library takes, the last rows of such a product. */
+/* CLBlast switches algorithms at a size that its tables give for each device, 1984^3 at most. If the library chooses
+ * CLBlast at that size, compare the last rows. */
 static void check_large(tfm__check *c) {
     const int64_t size = 2048, rows = 2, first = size - rows;
     const tfm__gemm_provider *clblast = tfm__gemm_find_provider("clblast");
@@ -117,7 +116,7 @@ static void check_large(tfm__check *c) {
                 want[i * size + j] += (double)a[(first + i) * size + p] * (double)b[p * size + j];
     tfm_tensor_rows(c->ctx, &last, y, first, rows);
     tfm__check_compare(c, last, want);
-    c->skip_reason = tfm__gemm_declines(c->ctx, clblast, &task); /* then another provider has made it right */
+    c->skip_reason = tfm__gemm_declines(c->ctx, clblast, &task); /* then another provider has computed it correctly */
 }
 
 static void check_linear(tfm__check *c) {
@@ -138,7 +137,7 @@ static void check_linear(tfm__check *c) {
     tfm_param_free(c->ctx, &weight);
 }
 
-/* A weight of 16 bits, of numbers that these have, and an x of such, which no engine rounds: few rows and many. */
+/* A 16-bit weight and an x, both with values exact in 16 bits, so matrix cores round nothing: few rows and many. */
 static void stored_rows(tfm__check *c, int64_t rows) {
     const int64_t k = 132, n = 65;
     float *x, *w;
@@ -159,7 +158,7 @@ static void stored_rows(tfm__check *c, int64_t rows) {
     tfm_cast(c->ctx, &weight.value, tw, (tfm_dtype)c->number);
     tfm_linear(c->ctx, &y, tx, &weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
     tfm__check_compare(c, y, want);
-    tfm_tensor_free(c->ctx, &weight.packed); /* the scope has the value */
+    tfm_tensor_free(c->ctx, &weight.packed); /* the scope owns the value */
 }
 
 static void check_stored(tfm__check *c) {
@@ -192,7 +191,7 @@ const tfm__check_entry tfm__selftest_gemm[] = {
 
 /* ---- Int8 weights ---- */
 
-/* Rows of x whose largest number is 127 are whole numbers as they are, so the result is exact but for its scale. */
+/* Rows of x with a largest value of 127 quantize exactly, so only the scaling of the result rounds. */
 static void check_int8_rows(tfm__check *c, int64_t m, int64_t k, bool by_dots) {
     const int64_t n = 37;
     float *x, *w, *bias;
@@ -233,7 +232,7 @@ static void check_int8_shared(tfm__check *c) {
     check_int8_rows(c, 3, 2096, false);
 }
 
-/* Whether the device's dot products are used, too: few rows, and a tile. */
+/* Whether the device's dot products are used: few rows, and a tile. */
 static void check_dp4a(tfm__check *c) {
     check_int8_rows(c, 3, 165, true);
     if (!c->skip_reason && tfm__check_ready(c))

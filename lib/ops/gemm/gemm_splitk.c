@@ -1,4 +1,4 @@
-/* Products in tiles: how they are cut, and the launch. */
+/* Tiled GEMM: split-K choice and launch. */
 #include "ops/gemm/gemm_splitk.h"
 #include <math.h>
 
@@ -20,41 +20,40 @@ static tfm__gemm_splitk splitk_into(const tfm__gemm_task *task, tfm__gemm_macro_
     return splitk;
 }
 
-/* Of the costs below, in products of a core: a launch that adds up parts; what the host takes to launch anything; what
- * a launch that narrows takes of the device; a float that each core reads or writes, and one that it reads to write it
- * in 16 bits. */
+/* Costs below, in multiply-adds of a core: the reduction launch; the host's time for any launch; device time of a
+ * conversion launch; a float that a core reads or writes; and one that it converts to 16 bits. */
 static const double LAUNCH = 1e6, HOST = 1.25e6, CONVERT_LAUNCH = 0.3e6, MOVED = 62, CONVERT_ELEMENT = 51;
 
-/* Launches of their own that make operands narrow. */
+/* Separate launches that convert operands to 16 bits. */
 static int conversion_launches(const tfm__gemm_task *task, const tfm__gemm_macro_tile *macro_tile) {
     return !macro_tile->converts ? 0 : task->b.dtype == TFM_F32 ? 2 : 1;
 }
 
-/* What they take, as an H100 took. */
+/* Their cost, as measured on an H100. */
 static double conversion_cost(tfm_context *ctx, const tfm__gemm_task *task, int launches) {
     const double a = (double)(task->batch * task->m * task->k);
     const double b = launches > 1 ? (double)((task->shared_b ? 1 : task->batch) * task->k * task->n) : 0;
     return launches * CONVERT_LAUNCH + (launches > 0 ? CONVERT_ELEMENT * (a + b) / (double)cores_of(ctx) : 0);
 }
 
-/* As many tiles as a core could make in the time that it takes for `each`. */
+/* Tiles that a core could compute in the time that it takes for `each`. */
 static double filled(const tfm__gemm_macro_tile *macro_tile, double each) {
     if (macro_tile->gradual_fill)
         return sqrt(each * each + macro_tile->full_tiles * macro_tile->full_tiles);
     return each > macro_tile->full_tiles ? each : macro_tile->full_tiles;
 }
 
-/* What the busiest core makes, and the sum over parts, which is a launch more, and reads as slowly as it is short; at
- * least what the host takes to launch all of it. The numbers are those of an H100. By floats: of 14 shapes of 64 to
- * 4096 rows, each by 6 tiles in 1, 2 and 4 parts, what costs least here is within an eighth of the fastest for 10;
- * small products may take 1.4 times as long as they could. By matrix engines: tests/bench/results/h100.md. */
+/* Cost of the busiest core plus the split-K reduction (another launch, bound by memory), at least the host's launch
+ * time. The constants are an H100's. fp32, 14 shapes of 64 to 4096 rows, each by 6 tiles and 1, 2 and 4 splits: the
+ * cheapest by this model is within an eighth of the fastest for 10; small GEMMs may take 1.4 times the best time.
+ * Matrix cores: tests/bench/results/h100.md. */
 static double cost_of(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_splitk *splitk) {
     const int64_t cores = cores_of(ctx);
     const int narrow = conversion_launches(task, &splitk->macro_tile),
               launches = 1 + narrow + (splitk->split_k > 1 ? 1 : 0);
     const double each = (double)tfm__ceil_div(splitk->tiles_m * splitk->tiles_n * task->batch * splitk->split_k, cores);
     const double depth =
-        (double)(splitk->chunk < task->k ? splitk->chunk : task->k) + 32; /* and a group begins and ends */
+        (double)(splitk->chunk < task->k ? splitk->chunk : task->k) + 32; /* start and end of a group */
     const double made = filled(&splitk->macro_tile, each) * splitk->macro_tile.m * splitk->macro_tile.n * depth /
                         splitk->macro_tile.speed;
     const double moved = (double)(splitk->split_k + 1) * (double)(task->batch * task->m * task->n);
@@ -63,8 +62,8 @@ static double cost_of(tfm_context *ctx, const tfm__gemm_task *task, const tfm__g
     return device > launches * HOST ? device : launches * HOST;
 }
 
-/* Few tiles leave cores idle, so the inner dimension may be cut too: into chunks that are long enough to be worth the
- * sum over them, whose results are no more than two groups of the largest tile a core write. */
+/* Few tiles leave cores idle, so K may be split too, into chunks long enough to pay for the reduction. The splits of a
+ * core write no more than two groups of the largest tile. */
 tfm__gemm_splitk tfm__gemm_splitk_of(tfm_context *ctx, const tfm__gemm_task *task, tfm__gemm_macro_tile macro_tile,
                                      int64_t asked) {
     static const int64_t SPLITS[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
@@ -84,19 +83,19 @@ tfm__gemm_splitk tfm__gemm_splitk_of(tfm_context *ctx, const tfm__gemm_task *tas
     return best;
 }
 
-/* What was found last for the products whose keys fall to this place. */
+/* The cached plan of the GEMMs whose keys hash to this entry. */
 typedef struct cache_entry {
     const void *tiles;
     int64_t m, n, k, batch, asked;
     unsigned usable;
-    tfm_dtype stored; /* of b */
+    tfm_dtype stored; /* dtype of b */
     int place;
     tfm__gemm_splitk splitk;
 } cache_entry;
 
 enum { CACHE_ENTRIES = 256 };
 
-/* Its address is the key under which a context keeps them. */
+/* Its address is the key of the context's cache. */
 static char SLOT;
 
 int tfm__gemm_splitk_best(tfm_context *ctx, tfm__gemm_splitk *out, const tfm__gemm_task *task, const void *tiles,
@@ -130,7 +129,7 @@ int tfm__gemm_splitk_best(tfm_context *ctx, tfm__gemm_splitk *out, const tfm__ge
     return f->place;
 }
 
-/* Groups of 4 floats of the operands begin at multiples of 4: buffers do. */
+/* Buffers are aligned, so groups of 4 floats at multiples of 4 are. */
 bool tfm__gemm_loads_vec4(const tfm__gemm_task *task) {
     const int64_t a_line = task->transpose_a ? task->m : task->k, b_line = task->transpose_b ? task->k : task->n;
     return (a_line | b_line) % 4 == 0 && (task->a.offset | task->b.offset) % 4 == 0;
@@ -148,7 +147,7 @@ bool tfm__gemm_splitk_index64(tfm_context *ctx, const tfm__gemm_task *task, cons
 
 const char *tfm__gemm_splitk_declines(const tfm__gemm_task *task, const tfm__gemm_splitk *splitk) {
     if (task->k < 1)
-        return "there is nothing to add up";
+        return "the inner dimension is 0";
     return splitk->tiles_m * splitk->tiles_n > INT32_MAX / 256 ||
                    task->batch * splitk->split_k * splitk->tiles_m * splitk->tiles_n > INT32_MAX / 256
                ? "there are more tiles than a grid has groups"
@@ -161,7 +160,7 @@ uint64_t tfm__gemm_splitk_memory(const tfm__gemm_task *task, const tfm__gemm_spl
                : 0;
 }
 
-/* c = activation(alpha times the sum of all parts + addend). */
+/* c = activation(alpha times the sum of all splits + addend). */
 static tfm_status reduce_splits(tfm_context *ctx, int64_t split_k, const tfm__gemm_task *task, tfm_tensor sums) {
     const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
     const int64_t count = task->batch * task->m * task->n;

@@ -1,4 +1,4 @@
-/* Trying who could multiply, and how: every provider that does not decline, with each setting that it knows. */
+/* Tuning of GEMM: tries each provider that accepts the task, with each of its settings. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@ typedef struct gemm_case {
     tfm__gemm_task task;
     char row[TFM__TUNING_TEXT_MAX];
     const tfm__gemm_provider *provider; /* in force */
-    tfm_dtype stored, inputs;           /* of b; of what the product may round to */
+    tfm_dtype stored, inputs;           /* of b; dtype that inputs may round to */
     tfm_tensor x, y;                    /* (n, 1), (m, 1) */
     float *want;                        /* [m]: a (b x) */
 } gemm_case;
@@ -36,21 +36,21 @@ static tfm_tensor matrix(tfm_tensor x, int64_t rows, int64_t columns) {
     return x;
 }
 
-/* y = a x by the plain kernel, for one column x. */
+/* y = a x by the reference kernel, for one column x. */
 static void times_column(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor x, bool transposed) {
     tfm__gemm_with(ctx, &tfm__gemm_reference, NULL, y, a, x, &(tfm_gemm_options){.transpose_a = transposed});
 }
 
-/* Whether this is the provider of the candidate, which may decline by now: the rule has whom it likes. */
+/* Whether the candidate's provider ran, since it may decline by now; the heuristic may pick any provider. */
 static bool names(const tfm__candidate *candidate, const tfm__gemm_provider *provider) {
     const size_t length = strcspn(candidate->setting, " ");
     return length == 0 ||
            (strlen(provider->name) == length && strncmp(candidate->setting, provider->name, length) == 0);
 }
 
-/* Freivalds' check: c x is a (b x) for a random x, which looks at all of c and costs as much as reading it
- * ("Probabilistic machines can use less running time", 1977). A wrong number in a row of c, or sums in less than fp32,
- * move the row's by far more than rounding does. */
+/* Freivalds' check: c x is a (b x) for a random x; covers all of c at the cost of reading it ("Probabilistic machines
+ * can use less running time", 1977). A wrong number in a row of c, or sums of less than fp32 precision, change the
+ * row's value far more than rounding does. */
 static bool right(void *self, const tfm__candidate *candidate) {
     gemm_case *p = self;
     const tfm__gemm_task *task = &p->task;
@@ -74,8 +74,7 @@ static bool right(void *self, const tfm__candidate *candidate) {
     return same;
 }
 
-/* Numbers that rounding to what the product may round to leaves as they are: then Freivalds' check says as much of what
- * rounds as of what does not. */
+/* Values that are exact in the rounding dtype, so Freivalds' check is as strict for providers that round. */
 static tfm_tensor operand(gemm_case *p, const int64_t dims[2], uint64_t seed) {
     tfm_tensor x = tfm__tune_random(p->ctx, 2, dims, seed), narrow = {0}, wide = {0};
     if (p->inputs == TFM_F32)
@@ -85,7 +84,7 @@ static tfm_tensor operand(gemm_case *p, const int64_t dims[2], uint64_t seed) {
     return wide;
 }
 
-/* Operands, and what their product is to be. */
+/* Operands, and the reference result. */
 static bool set_up(gemm_case *p, const int64_t sizes[3], bool transpose_a, bool transpose_b) {
     tfm_context *ctx = p->ctx;
     const int64_t m = sizes[0], n = sizes[1], k = sizes[2];
@@ -117,9 +116,9 @@ static bool set_up(gemm_case *p, const int64_t sizes[3], bool transpose_a, bool 
                    : tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message()) == TFM_OK;
 }
 
-/* The first is what runs by the rule, whose own setting is among the others as well: it never wins against itself. Who
- * is it has run by then: an engine is tried at its first product, and left aside where it fails. Settings are asked for
- * one by one, since a provider whose rule takes what fails here may be right with another. */
+/* The first candidate is the heuristic's choice, whose setting is among the others too: it never wins against itself.
+ * It has run by then, because matrix cores are validated at their first GEMM and skipped if that fails. Settings are
+ * tried one by one, since a provider with a failing heuristic choice may be right with another. */
 static void add_candidates(tfm__tuner *c, gemm_case *p) {
     char setting[TFM__TUNING_TEXT_MAX], row[TFM__TUNING_TEXT_MAX];
     tfm__tuner_add(c, "%s", "");
@@ -127,13 +126,13 @@ static void add_candidates(tfm__tuner *c, gemm_case *p) {
     multiply(p);
     use(p, "");
     const tfm__gemm_provider *by_rule = p->provider;
-    /* A rival must make up for the launches that it costs besides the product. */
+    /* A candidate must pay for its launches besides the GEMM. */
     c->min_speedup = by_rule && by_rule->fuses_norm ? 1.3 : TFM__TUNE_MIN_SPEEDUP;
     for (size_t i = 0; i < TFM__GEMM_PROVIDERS; i++) {
         const tfm__gemm_provider *provider = tfm__gemm_providers[i];
         if (!provider->candidate && provider != by_rule && !tfm__gemm_declines(p->ctx, provider, &p->task)) {
             use(p, provider->name);
-            if (p->provider == provider) /* else TFM_GEMM leaves it out */
+            if (p->provider == provider) /* else TFM_GEMM excludes it */
                 tfm__tuner_add(c, "%s", provider->name);
         }
         for (size_t k = 0; provider->candidate && provider->candidate(p->ctx, &p->task, k, setting); k++) {
@@ -164,7 +163,7 @@ static tfm_status tune_case(gemm_case *p, tfm_tune_record *out, const int64_t si
         if (c->runner_up < c->count)
             snprintf(out->runner_up, sizeof(out->runner_up), "%s",
                      c->runner_up > 0 ? c->candidates[c->runner_up].setting : out->baseline);
-        if (tfm_context_status(ctx) != TFM_OK) { /* the row that was there stays */
+        if (tfm_context_status(ctx) != TFM_OK) { /* the previous row stays */
             tfm__tuning_db_set(ctx, p->row, before[0] ? before : NULL);
             tfm__gemm_reload_tuning(ctx);
         }
@@ -176,7 +175,7 @@ static tfm_status tune_case(gemm_case *p, tfm_tune_record *out, const int64_t si
     return tfm_context_status(ctx);
 }
 
-/* Of a b that is stored so, and floats that may be rounded so. */
+/* For a b stored in this dtype, and for fp32 that may be rounded to it. */
 static tfm_status tune(tfm_context *ctx, const char *call, tfm_tune_record *out, const int64_t sizes[3],
                        bool transpose_a, bool transpose_b, tfm_dtype stored, tfm_dtype rounded) {
     tfm_status status = tfm__tune_begin(ctx, call, out);

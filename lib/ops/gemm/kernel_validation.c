@@ -6,7 +6,7 @@
 #include "dev/device/context_internal.h"
 #include "ops/autograd/tape.h"
 
-/* Seconds to wait for another program's validation, in which kernels are compiled. */
+/* Seconds to wait for another program's validation, which compiles kernels. */
 enum { PATIENCE = 20 };
 
 /* ---- Stored verdicts ---- */
@@ -25,7 +25,7 @@ static char *key_of(tfm_context *ctx, const char *program, const char *what) {
 
 static bool verdict_load(tfm_context *ctx, int *verdict, const char *program, const char *what) {
     size_t bytes = 0;
-    char *key = ctx->exports ? NULL : key_of(ctx, program, what); /* the programs of a validation are wanted, too */
+    char *key = ctx->exports ? NULL : key_of(ctx, program, what); /* also the programs of a validation */
     unsigned char *stored = key ? tfm__cache_get(key, &bytes) : NULL;
     const bool known = stored && bytes == 1;
     if (known)
@@ -52,12 +52,12 @@ tfm_status tfm__validation_forget(tfm_context *ctx) {
     free(end);
     return all ? TFM_OK
                : tfm__fail(TFM_ERROR_IO,
-                           "the verdicts about kernels on %s cannot be removed: see to the access of the files in the "
-                           "cache folder",
+                           "cannot remove the kernel verdicts of %s: check the permissions of the files in the cache "
+                           "folder",
                            ctx->info.name);
 }
 
-/* Validations of this thread. They nest: one may launch a kernel that is itself still to be validated. */
+/* Validations of this thread. They nest: one may launch a kernel that needs validation too. */
 static _Thread_local int nesting;
 
 static bool lock_validations(int *lock, double seconds) {
@@ -76,7 +76,7 @@ static void unlock_validations(int lock) {
 /* ---- The validation ---- */
 
 static void log_verdict(tfm_context *ctx, const tfm__validation *v, tfm__verdict verdict, tfm_log_level level) {
-    tfm__log(level, "%s: %s (%s): going on without %s", tfm_context_device(ctx)->name, v->describe(verdict), v->what,
+    tfm__log(level, "%s: %s (%s): continuing without %s", tfm_context_device(ctx)->name, v->describe(verdict), v->what,
              v->without);
 }
 
@@ -114,8 +114,8 @@ static tfm__verdict compare_and_store(tfm_context *ctx, const tfm__validation *v
     return verdict;
 }
 
-/* With the lock, unless a verdict is stored by now. A driver may end the program, and gets one more chance: the first
- * time it may have been the user. */
+/* With the lock held, unless a verdict is stored by now. A driver may crash the program; it gets one more chance,
+ * because the user may have ended the first run. */
 static tfm__verdict compare_marked(tfm_context *ctx, const tfm__validation *v) {
     const tfm__verdict last = stored(ctx, v);
     if (last != TFM__UNTESTED && last != TFM__CRASHED_ONCE)
@@ -124,7 +124,7 @@ static tfm__verdict compare_marked(tfm_context *ctx, const tfm__validation *v) {
     return compare_and_store(ctx, v);
 }
 
-/* What is stored may be the mark of another program that validates, which is waited for. */
+/* The stored verdict may be the mark of another program that is validating: wait for it. */
 static tfm__verdict validate(tfm_context *ctx, const tfm__validation *v) {
     int lock;
     if (!v->program)

@@ -1,9 +1,9 @@
-/* Weights as bytes: how they become that. */
+/* Quantization of weights to int8. */
 #include "ops/gemm/quantize.h"
 #include <math.h>
 #include <string.h>
 
-/* The bits of |x|: as whole numbers they are in the order of the numbers, and what is not finite comes after all. */
+/* The bits of |x|: as integers they order like the numbers, with non-finite ones last. */
 static int32_t magnitude(float x) {
     int32_t bits;
     memcpy(&bits, &x, sizeof(bits));
@@ -17,7 +17,7 @@ bool tfm__quantize_row(int8_t *out, float *scale, const float *in, size_t count)
     float most;
     memcpy(&most, &largest, sizeof(most));
     const bool counts = largest < 0x7f800000 && most > 1e-30f;
-    const float inverse = counts ? 127 / most : 0, rounder = 12582912.0f; /* + 1.5 2^23 rounds */
+    const float inverse = counts ? 127 / most : 0, rounder = 12582912.0f; /* + 1.5 2^23 rounds to an integer */
     *scale = counts ? most / 127 : 0;
     for (size_t i = 0; i < count; i++) {
         float x = (counts ? in[i] : 0) * inverse + rounder;
@@ -28,7 +28,7 @@ bool tfm__quantize_row(int8_t *out, float *scale, const float *in, size_t count)
     return largest < 0x7f800000;
 }
 
-/* The host's copies of a parameter on its way. */
+/* Host copies of a parameter during quantization. */
 typedef struct copies {
     float *floats, *scales;
     int8_t *bytes;

@@ -1,8 +1,8 @@
-/* Tensors one after the other: each is one strided copy, cl/layout/strided.cl. */
+/* Concatenation: one strided copy for each input, cl/layout/strided.cl. */
 #include "ops/selftest/selftest.h"
 #include "ops/layout/strided.h"
 
-/* Checks the inputs against the first and adds up their sizes along the axis. */
+/* Checks that the inputs match the first, and sums their sizes along the axis. */
 static tfm_status sum_axis(tfm_context *ctx, int64_t *total, size_t count, const tfm_tensor *inputs, int axis) {
     *total = 0;
     for (size_t k = 0; k < count; k++) {
@@ -19,14 +19,14 @@ static tfm_status sum_axis(tfm_context *ctx, int64_t *total, size_t count, const
     return TFM_OK;
 }
 
-/* (rows, run), and the columns of (rows, width) where it lies: strides of the first, then of the second. */
+/* The iteration of (rows, run) and of the same columns in (rows, width): strides of the first, then of the second. */
 static tfm__iter iter_make(int64_t rows, int64_t run, int64_t width, bool apart) {
     const int64_t part[2] = {run, 1}, whole[2] = {width, 1};
     return tfm__iter_make(2, (int64_t[]){rows, run}, 2,
                           (const int64_t *const[]){apart ? part : whole, apart ? whole : part});
 }
 
-/* Each input has a record of its own, with its columns' rows, run and width, and the column where they begin. */
+/* One record for each input: rows, run and width of its columns, and its first column. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     const tfm__iter iter = iter_make(record->ints[0], record->ints[1], record->ints[2], true);
     tfm_tensor dy = tfm__tape_grad_output(ctx, record, 0);
@@ -39,7 +39,7 @@ tfm_status tfm_concat(tfm_context *ctx, tfm_tensor *y, size_t count, const tfm_t
         return tfm_context_status(ctx);
     const char *op = "concat";
     if (count == 0)
-        return tfm__op_error(ctx, op, "there is nothing to put together: give at least one input");
+        return tfm__op_error(ctx, op, "no inputs: give at least one");
     for (size_t k = 0; k < count; k++)
         if (TFM__OP_BEGIN(ctx, op, "0*", inputs[k]) != TFM_OK)
             return tfm_context_status(ctx);

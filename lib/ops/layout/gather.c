@@ -1,4 +1,4 @@
-/* Rows, or slices of any dimension, by index: cl/layout/gather.cl. */
+/* Gathers rows, or slices of any dimension, by index: cl/layout/gather.cl. */
 #include <string.h>
 #include "ops/selftest/selftest.h"
 #include "ops/reduce/sum.h"
@@ -81,7 +81,7 @@ static void check(tfm__check *c) {
     float *x;
     int32_t *indices;
     tfm_tensor y = {0}, tx = RANDOM_FLOATS(x, rows, width),
-               ti = RANDOM_INTS(indices, (int)rows + 2, n); /* two lie outside */
+               ti = RANDOM_INTS(indices, (int)rows + 2, n); /* two are out of range */
     double *want = EXPECTED(n * width);
     for (int64_t i = 0; tfm__check_ready(c) && i < n * width; i++)
         want[i] = indices[i / width] < rows ? (double)x[indices[i / width] * width + i % width] : 0;

@@ -1,4 +1,4 @@
-/* Elements by index along a dimension: cl/layout/gather_elements.cl. */
+/* Gathers elements by index along a dimension: cl/layout/gather_elements.cl. */
 #include "ops/selftest/selftest.h"
 #include "ops/layout/strided.h"
 
@@ -13,7 +13,7 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     tfm__dense_strides(to_strides, to.to.rank, to.to.dims);
     for (int i = 0; i < all.rank; i++)
         dims[i] = i == axis ? 1 : all.dims[i];
-    const int64_t chunk = tfm__context_tuning(ctx)->chunk, busy = 256; /* work-items before one takes several lines */
+    const int64_t chunk = tfm__context_tuning(ctx)->chunk, busy = 256; /* work-items, then several rows each */
     const int64_t count = record->ints[1], step = to_strides[axis], taken = all.dims[axis],
                   from_step = from_strides[axis];
     const tfm__iter iter = tfm__iter_make(all.rank, dims, 2, (const int64_t *const[]){from_strides, to_strides});

@@ -1,8 +1,8 @@
-/* Dimensions in another order: a strided copy, cl/layout/strided.cl. */
+/* Permutes dimensions: a strided copy, cl/layout/strided.cl. */
 #include "ops/selftest/selftest.h"
 #include "ops/layout/strided.h"
 
-/* y[..., i_axes[0], ...] = or += x[i_0, i_1, ...]: y is as x with its dims in that order. */
+/* y[..., i_axes[0], ...] = or += x[i_0, i_1, ...]: y has x's dims in that order. */
 static tfm_status permute_copy(tfm_context *ctx, tfm__gradient y, tfm_tensor x, const int *axes) {
     int64_t dense[TFM_MAX_RANK], to[TFM_MAX_RANK], from[TFM_MAX_RANK];
     tfm__dense_strides(dense, x.rank, x.dims);
@@ -13,7 +13,7 @@ static tfm_status permute_copy(tfm_context *ctx, tfm__gradient y, tfm_tensor x, 
     return tfm__strided_gradient(ctx, y, x, &iter);
 }
 
-/* The other way round. */
+/* The inverse permutation. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     const int *axes = record->data;
     const tfm_tensor dy = tfm__tape_grad_output(ctx, record, 0);

@@ -1,8 +1,8 @@
-/* A part of each dimension: a strided copy, cl/layout/strided.cl. */
+/* Slices each dimension: a strided copy, cl/layout/strided.cl. */
 #include "ops/selftest/selftest.h"
 #include "ops/layout/strided.h"
 
-/* Python's slice.indices: the first place, and how many, of a dimension of n; 0 where nothing is left. */
+/* Python's slice.indices: the first index and the count in a dimension of n; count 0 if the slice is empty. */
 static int64_t slice_indices(int64_t *first, tfm_range range, int64_t n) {
     const int64_t low = range.step < 0 ? -1 : 0, high = range.step < 0 ? n - 1 : n;
     int64_t bounds[2] = {range.start, range.end};
@@ -15,17 +15,17 @@ static int64_t slice_indices(int64_t *first, tfm_range range, int64_t n) {
     *first = bounds[0];
     if (span <= 0)
         return 0;
-    /* -step of INT64_MIN is not a number; any step beyond the span takes one element */
+    /* -INT64_MIN overflows; any step beyond the span takes one element */
     const int64_t stride = range.step > 0 ? range.step : range.step <= -span ? span : -range.step;
     return (span - 1) / stride + 1;
 }
 
-/* Between the part and the whole: the part's place in x by its dims, `from` the offset and strides of it. */
+/* The iteration over the slice: its dims, its contiguous strides, and offset `from` and strides in x. */
 typedef struct slice_view {
     int64_t start, from[TFM_MAX_RANK];
 } slice_view;
 
-/* Zeros, but where the part was. */
+/* The gradient of x: zeros outside the slice. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     const slice_view *p = record->data;
     const tfm_tensor dy = tfm__tape_grad_output(ctx, record, 0);

@@ -1,4 +1,4 @@
-/* Iteration over tensors of different strides, and copies between them: cl/layout/strided.cl. */
+/* Iteration over tensors with different strides, and strided copies: cl/layout/strided.cl. */
 #include <string.h>
 #include "ops/layout/strided.h"
 #include "ops/reduce/sum.h"
@@ -26,7 +26,7 @@ tfm__iter tfm__iter_make(int rank, const int64_t *dims, int count, const int64_t
         for (int w = 0; w < count; w++)
             apart[w][place] = strides[w][i];
     }
-    if (place == TFM_MAX_RANK) /* a single element: let kernels take it for a contiguous one */
+    if (place == TFM_MAX_RANK) /* a single element: kernels may treat it as contiguous */
         for (int w = 0; w < count; w++)
             apart[w][TFM_MAX_RANK - 1] = 1;
     tfm__iter iter = {.kernel.n = 1, .launches = 1};
@@ -85,7 +85,7 @@ bool tfm__iter_can_vec4(const tfm_context *ctx, const tfm__iter *iter, int count
     return vec4 && tfm__can_vec4(ctx, 0, NULL);
 }
 
-/* The offset of tensor w in a launch. */
+/* Offset of tensor w in a launch. */
 static size_t outer_offset(const tfm__iter *iter, int w, int64_t launch) {
     int64_t offset = 0;
     for (int i = TFM__ITER_OUTER - 1; i >= 0; launch /= iter->outer_dims[i--])
@@ -113,7 +113,7 @@ static tfm__kernel *kernel_get(tfm_context *ctx, const char *name, tfm__gradient
     return tfm__kernel_get(ctx, "strided", name, "-DELEMENT=%s%s", type, tfm__vec4_define(vec4));
 }
 
-/* Swaps the dim along which x is contiguous with the one before the last, where a copy by tiles pays. */
+/* Swaps the dim along which x is contiguous with the last but one, if a tiled copy pays. */
 static bool tiled(const tfm_context *ctx, tfm__iter *iter) {
     const int last = TFM__ITER_DIMS - 1, width = tfm__context_tuning(ctx)->width;
     int64_t *const lists[] = {iter->kernel.dims, iter->kernel.strides[0], iter->kernel.strides[1]};

@@ -1,4 +1,4 @@
-/* The length of a vector, such as all gradients: cl/norm/l2_norm.cl. */
+/* L2 norm of a vector, such as all gradients: cl/norm/l2_norm.cl. */
 #include <math.h>
 #include "ops/selftest/selftest.h"
 #include "ops/autograd/tape.h"

@@ -1,4 +1,4 @@
-/* Layer normalisation, with the residual addition in front of it or with its statistics: cl/norm/layernorm.cl. */
+/* Layer normalisation, optionally with a preceding residual addition or with its statistics: cl/norm/layernorm.cl. */
 #include <math.h>
 #include <string.h>
 #include "ops/elementwise/dropout.h"
@@ -37,7 +37,7 @@ static tfm__kernel *kernel_get(tfm_context *ctx, const char *name, const tfm_dro
 
 enum { DX, DRESIDUAL, DGAMMA, DBETA };
 
-/* To `part`, the empty ones aside. */
+/* Writes the gradients to `part`; empty ones are skipped. */
 static tfm_status launch_backward(tfm_context *ctx, const tfm__record *record, const tfm_tensor *part,
                                   const tfm__gradient *to, tfm_tensor dy, tfm_tensor dsum) {
     const int64_t rows = record->ints[0], n = record->ints[1], chunk = tfm__sum_chunk(ctx, rows);
@@ -53,7 +53,7 @@ static tfm_status launch_backward(tfm_context *ctx, const tfm__record *record, c
                                  TFM__I_AS("add_residual", to[DRESIDUAL].add), TFM__DROPOUT_ARGS(dropout)));
 }
 
-/* Sums over rows are made in two steps: over chunks of rows here, then over the chunks. */
+/* Sums over rows take two steps: over chunks of rows, then over the chunks. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     const int64_t rows = record->ints[0], n = record->ints[1], chunks = tfm__ceil_div(rows, tfm__sum_chunk(ctx, rows));
     tfm__gradient to[4];
@@ -72,7 +72,7 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
         tfm__tensor_fill(ctx, zeros, &(float){0});
         dy = zeros;
     }
-    /* A row that is in both belongs to two work-groups: one gradient after the other. */
+    /* The two inputs may overlap, and two work-groups would update the same row: one gradient after the other. */
     if (part[DX].buffer && part[DRESIDUAL].buffer && tfm__overlap(part[DX], part[DRESIDUAL])) {
         launch_backward(ctx, record, (tfm_tensor[4]){part[DX]}, to, dy, dsum);
         part[DX] = none;
@@ -82,11 +82,11 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
                          (tfm__column_sum){to[DBETA], part[DBETA], n}, 1, chunks);
 }
 
-/* Where nobody wants s, y itself holds it between the passes. The tape does: s is x if nothing was added. */
+/* Unless s is requested, y holds it between the passes. The tape needs it: s is x if nothing was added. */
 static tfm_status forward(tfm_context *ctx, norm m) {
     const int64_t n = tfm__dims_from(m.x, m.axis), rows = tfm__dims_before(m.x, m.axis);
     const bool recorded = TFM__TAPE_REQUIRES_GRAD(ctx, m.x, m.residual, m.gamma, m.beta);
-    tfm_tensor own[3] = {{0}}; /* what the way back needs and nobody asked for */
+    tfm_tensor own[3] = {{0}}; /* tensors for the backward pass that the caller did not request */
     if (recorded) {
         if (m.residual.buffer && !m.sum.buffer && tfm_tensor_new(ctx, &own[0], TFM_F32, m.x.rank, m.x.dims) == TFM_OK)
             m.sum = own[0];
@@ -111,7 +111,7 @@ static tfm_status forward(tfm_context *ctx, norm m) {
                                       .data = m.dropout,
                                       .data_bytes = m.dropout ? sizeof(*m.dropout) : 0});
     for (size_t i = 0; i < TFM__COUNT(own); i++)
-        tfm_tensor_free(ctx, &own[i]); /* the tape has it */
+        tfm_tensor_free(ctx, &own[i]); /* the tape keeps it */
     return tfm_context_status(ctx);
 }
 

@@ -1,4 +1,4 @@
-/* Root-mean-square normalisation with the residual addition in front of it: cl/norm/rmsnorm.cl. */
+/* RMS normalisation with a preceding residual addition: cl/norm/rmsnorm.cl. */
 #include <math.h>
 #include <string.h>
 #include "ops/selftest/selftest.h"
@@ -6,7 +6,7 @@
 
 enum { DX, DRESIDUAL, DGAMMA };
 
-/* To dx, dresidual and dgamma's sums of chunks, the empty ones aside. */
+/* Writes dx, dresidual and dgamma's partial sums; empty ones are skipped. */
 static tfm_status launch_backward(tfm_context *ctx, const tfm__record *record, tfm__gradient dx,
                                   tfm__gradient dresidual, tfm_tensor dgamma, tfm_tensor dy, tfm_tensor dsum) {
     const int64_t rows = record->ints[0], n = record->ints[1], chunk = tfm__sum_chunk(ctx, rows);
@@ -19,7 +19,7 @@ static tfm_status launch_backward(tfm_context *ctx, const tfm__record *record, t
                                  TFM__I_AS("add_residual", dresidual.add)));
 }
 
-/* Sums over rows are made in two steps: over chunks of rows here, then over the chunks. */
+/* Sums over rows take two steps: over chunks of rows, then over the chunks. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     const int64_t rows = record->ints[0], n = record->ints[1], chunks = tfm__ceil_div(rows, tfm__sum_chunk(ctx, rows));
     tfm__gradient dx = tfm__tape_grad_input(ctx, record, DX);
@@ -34,7 +34,7 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
         tfm__tensor_fill(ctx, zeros, &(float){0});
         dy = zeros;
     }
-    /* A row that is in both belongs to two work-groups: one gradient after the other. */
+    /* The two inputs may overlap, and two work-groups would update the same row: one gradient after the other. */
     if (dx.to.buffer && dresidual.to.buffer && tfm__overlap(dx.to, dresidual.to)) {
         launch_backward(ctx, record, dx, (tfm__gradient){none, false}, none, dy, dsum);
         dx.to = none;
@@ -80,7 +80,7 @@ tfm_status tfm_rmsnorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_ten
                                       .saved = {s.buffer ? s : x, gamma},
                                       .ints = {rows, n},
                                       .floats = {epsilon}});
-    tfm_tensor_free(ctx, &kept); /* the tape has it */
+    tfm_tensor_free(ctx, &kept); /* the tape keeps it */
     return tfm_context_status(ctx);
 }
 

@@ -1,4 +1,4 @@
-/* The optimiser's step: cl/optim/adam.cl. */
+/* Adam optimiser step: cl/optim/adam.cl. */
 #include <math.h>
 #include "ops/selftest/selftest.h"
 #include "ops/autograd/tape.h"
@@ -16,12 +16,13 @@ static tfm_status check_options(tfm_context *ctx, const tfm_adam_options *o) {
     return TFM_OK;
 }
 
-/* It writes onto its inputs, which may be what a recorded op reads again, though nobody watches them. */
+/* It overwrites its inputs, which a recorded op may have saved even if they are not watched. */
 static tfm_status check_tape(tfm_context *ctx, size_t count, const tfm_tensor *written) {
     for (size_t i = 0; i < count; i++) {
         const char *held = tfm__tape_overwrites(ctx, written[i]);
         if (held)
-            return tfm__op_error(ctx, "adam", "input %zu, %s, lies on %s: go backward or stop the tape first", i + 1,
+            return tfm__op_error(ctx, "adam",
+                                 "input %zu, %s, overlaps %s: run the backward pass or stop the tape first", i + 1,
                                  TFM__SHAPE(written[i]), held);
     }
     return tfm_context_status(ctx);
@@ -71,7 +72,7 @@ static void check(tfm__check *c) {
     float *x, *g, *m, *v;
     tfm_tensor tx = RANDOM_FLOATS(x, n), tg = RANDOM_FLOATS(g, n), tm = RANDOM_FLOATS(m, n), tv = {0};
     double *want = EXPECTED(n);
-    v = m; /* of whatever sign: its square is taken */
+    v = m; /* of any sign: only its square is used */
     float squares[333];
     for (int64_t i = 0; tfm__check_ready(c) && i < n; i++) {
         squares[i] = v[i] * v[i];

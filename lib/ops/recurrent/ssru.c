@@ -1,4 +1,4 @@
-/* The recurrence of SSRU cells: cl/recurrent/ssru.cl. */
+/* SSRU recurrence: cl/recurrent/ssru.cl. */
 #include <inttypes.h>
 #include <math.h>
 #include "ops/selftest/selftest.h"

@@ -1,4 +1,5 @@
-/* Cross-entropy: of logits, and of a linear layer whose logits are never all there: cl/reduce/cross_entropy.cl. */
+/* Cross-entropy of logits, and fused with a linear layer whose logits are computed in chunks:
+ * cl/reduce/cross_entropy.cl. */
 #include <inttypes.h>
 #include <math.h>
 #include "ops/gemm/gemm.h"
@@ -35,7 +36,7 @@ static tfm_status check_options(tfm_context *ctx, const tfm_cross_entropy_option
     return TFM_OK;
 }
 
-/* loss and nll, (1) each, made or checked; nll may be NULL. */
+/* Creates or checks loss and nll, (1) each; nll may be NULL. */
 static tfm_status outputs(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll, size_t count, const tfm_tensor *inputs) {
     const int64_t one = 1;
     const tfm_tensor none = {0};
@@ -101,10 +102,10 @@ tfm_status tfm_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll
                                              .floats = {e.smoothing, e.scale, e.cap}});
 }
 
-/* ---- Of a linear layer ---- */
+/* ---- Fused linear layer ---- */
 
-/* dx = the gradient that the forward left, which made all gradients for a loss that counts once: those of the weight
- * and the bias are added already, and cannot be scaled any more. */
+/* dx was computed by the forward, as were all gradients, for a loss with weight 1: those of the weight and the bias are
+ * already accumulated and cannot be scaled. */
 static tfm_status linear_backward(tfm_context *ctx, const tfm__record *record) {
     float grad_output = 1;
     if (!tfm__tape_grad_is_ones(ctx, record, 0) &&
@@ -119,7 +120,7 @@ static tfm_status linear_backward(tfm_context *ctx, const tfm__record *record) {
     return tfm__accumulate(ctx, tfm__tape_grad_input(ctx, record, 0), record->saved[0]);
 }
 
-/* What the chunks share. dx, dweight and dbias are empty where nobody wants them. */
+/* Shared by the chunks. dx, dweight and dbias are empty if not required. */
 typedef struct linear {
     tfm_tensor x, targets, bias, losses, nlls;
     tfm_param *weight;
@@ -150,8 +151,8 @@ static tfm_status run_chunk(tfm_context *ctx, linear *l, int64_t first, int64_t 
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-/* Rows whose logits lie in memory at a time: 16 MB of them; but where rows are long, so many that adding to
- * dweight for each chunk costs little beside the products. */
+/* Rows per chunk: 16 MB of logits; more if rows are long, so that accumulating dweight for each chunk is cheap next to
+ * the GEMMs. */
 static int64_t chunk_rows(const tfm_cross_entropy_options *o, int64_t rows, int64_t vocabulary) {
     const int64_t by_size = ((int64_t)16 << 20) / 4 / vocabulary;
     int64_t chunk = o->chunk > 0 ? o->chunk : by_size < 512 ? 512 : by_size;
@@ -163,7 +164,7 @@ int64_t tfm__cross_entropy_chunk(int64_t rows, int64_t vocabulary) {
     return chunk_rows(&(tfm_cross_entropy_options){0}, rows, vocabulary);
 }
 
-/* With the tape off: the forward of the parts must not be written down, for the whole is. */
+/* With the tape off: the whole op is recorded, not the chunks. */
 static tfm_status run_linear(tfm_context *ctx, linear *l, tfm_tensor *loss, tfm_tensor *nll) {
     const int64_t rows = l->x.dims[0], chunk = chunk_rows(l->options, rows, l->weight->value.dims[0]);
     const bool paused = tfm__tape_pause(ctx);
@@ -210,15 +211,15 @@ tfm_status tfm_linear_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tens
     run_linear(ctx, &l, loss, nll);
     if (!l.recorded)
         return tfm_context_status(ctx);
-    /* Of the weight and the bias the gradients are there already; they are named so that the loss has a place
-     * on the tape where x has none. */
+    /* Weight and bias already have their gradients; they are named as inputs so that the loss is recorded even if x has
+     * no gradient. */
     tfm__tape_add(ctx, &(tfm__record){.op = OP,
                                       .backward = linear_backward,
                                       .out = {*loss},
                                       .in = {x, w, bias},
                                       .saved = {l.dx},
                                       .gradients_done = l.dweight.buffer || l.dbias.buffer});
-    tfm_tensor_free(ctx, &l.dx); /* the tape has it */
+    tfm_tensor_free(ctx, &l.dx); /* the tape keeps it */
     return tfm_context_status(ctx);
 }
 

@@ -1,4 +1,4 @@
-/* Running sums along a dimension: cl/reduce/cumsum.cl. */
+/* Cumulative sums along a dimension: cl/reduce/cumsum.cl. */
 #include <math.h>
 #include "ops/selftest/selftest.h"
 #include "ops/autograd/tape.h"
@@ -6,7 +6,7 @@
 static tfm_status launch(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int axis, bool exclusive, bool reverse) {
     const int64_t outer = tfm__dims_before(x, axis), inner = tfm__dims_from(x, axis + 1), rows = x.dims[axis];
     const int64_t blocks = tfm__column_blocks(ctx, inner), items = inner == 1 ? outer : outer * blocks;
-    /* Sums of integers wrap, as those without a sign do. */
+    /* Integer sums wrap, like unsigned ones. */
     const char *type = x.dtype == TFM_F32 ? "float -DVECTOR=tfm_vec" : "uint -DVECTOR=tfm_uvec";
     tfm__kernel *kernel =
         tfm__kernel_get(ctx, "cumsum", inner == 1 ? "cumsum_rows" : "cumsum_columns", "-DSCALAR=%s", type);
@@ -19,7 +19,7 @@ static tfm_status launch(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int a
                                  TFM__I(blocks), TFM__I(exclusive), TFM__I(reverse), TFM__I_AS("add", to.add)));
 }
 
-/* An element is in the sums after it, and a running sum from the other end adds those up. */
+/* An element contributes to all later sums, so its gradient is a cumulative sum in the reverse direction. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     return launch(ctx, tfm__tape_grad_input(ctx, record, 0), tfm__tape_grad_output(ctx, record, 0),
                   (int)record->ints[0], record->ints[1] != 0, record->ints[2] == 0);
@@ -38,7 +38,7 @@ tfm_status tfm_cumsum(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int axis, b
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
 
-/* Over the middle of (3, 65, 17), or over the last: number 1. */
+/* Along the middle of (3, 65, 17), or along the last dim: number 1. */
 static void check(tfm__check *c) {
     const int64_t a = 3, b = c->number ? 1 : 17, n = 65;
     float *x;

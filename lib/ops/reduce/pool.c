@@ -1,4 +1,4 @@
-/* One vector for each sequence: cl/reduce/pool.cl. */
+/* Pooling: one vector for each sequence: cl/reduce/pool.cl. */
 #include <inttypes.h>
 #include <math.h>
 #include "ops/selftest/selftest.h"

@@ -1,15 +1,15 @@
-/* Sums, means, maxima and minima over some of the dimensions: cl/reduce/reduce.cl. */
+/* Sum, mean, max and min over some of the dimensions: cl/reduce/reduce.cl. */
 #include <math.h>
 #include "ops/selftest/selftest.h"
 #include "ops/autograd/tape.h"
 
-/* As cl/reduce/reduce.cl counts them. A mean is a sum divided by the rows. */
+/* The numbering of cl/reduce/reduce.cl. A mean is a sum divided by the rows. */
 enum function { SUM, MAX, MIN, TIES, MEAN };
 
 static const char *const NAMES[] = {
     [SUM] = "reduce_sum", [MAX] = "reduce_max", [MIN] = "reduce_min", [MEAN] = "reduce_mean"};
 
-/* x seen as (outer, rows, inner). */
+/* x viewed as (outer, rows, inner). */
 typedef struct shape {
     int64_t outer, rows, inner;
 } shape;
@@ -27,10 +27,10 @@ static tfm_status launch(tfm_context *ctx, int function, tfm_tensor y, tfm_tenso
                                  TFM__I(blocks), TFM__I(chunk), TFM__I(chunks), TFM__I(items), TFM__F(divisor)));
 }
 
-/* In one launch, or where there are many rows in several: more items at work, and shorter sums. */
+/* One launch, or two for many rows: more parallelism and shorter sums. */
 static tfm_status reduce(tfm_context *ctx, int function, tfm_tensor y, tfm_tensor x, tfm_tensor extremum, shape s,
                          float divisor) {
-    if (s.rows == 1) /* one element each: all lie side by side */
+    if (s.rows == 1) /* one element each: a contiguous vector */
         s = (shape){1, 1, s.outer * s.inner};
     const int64_t chunk = s.inner == 1 ? 4096 : 64;
     tfm_tensor parts = {0};
@@ -71,7 +71,7 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-/* The axes as flags; none given means all. */
+/* The axes as flags; an empty list means all. */
 static tfm_status flag_axes(tfm_context *ctx, const char *op, bool *is_reduced, tfm_tensor x, const int *axes,
                             size_t count) {
     for (int i = 0; i < x.rank; i++)
@@ -89,9 +89,9 @@ static tfm_status flag_axes(tfm_context *ctx, const char *op, bool *is_reduced, 
     return TFM_OK;
 }
 
-/* x as (outer, rows, inner), where all that is reduced lies together; false where it does not. */
+/* x as (outer, rows, inner) if the reduced dims are adjacent, else false. */
 static bool shape_of(shape *s, tfm_tensor x, const bool *is_reduced) {
-    int state = 0; /* 0 before what is reduced, 1 within, 2 after */
+    int state = 0; /* 0 before the reduced dims, 1 within, 2 after */
     *s = (shape){1, 1, 1};
     for (int i = 0; i < x.rank; i++) {
         if (x.dims[i] == 1)
@@ -106,7 +106,7 @@ static bool shape_of(shape *s, tfm_tensor x, const bool *is_reduced) {
 
 static tfm_status reduce_axes(tfm_context *ctx, int function, tfm_tensor y, tfm_tensor x, const bool *is_reduced) {
     shape s;
-    if (!shape_of(&s, x, is_reduced)) { /* what is reduced goes to the end, by an op that the tape knows */
+    if (!shape_of(&s, x, is_reduced)) { /* move the reduced dims to the end, with a recorded op */
         int axes[TFM_MAX_RANK], place = 0;
         bool last[TFM_MAX_RANK];
         for (int pass = 0; pass < 2; pass++)
@@ -171,7 +171,7 @@ tfm_status tfm_reduce_min(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const i
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
 
-/* Over the middle of (3, 65, 17), and over both others. */
+/* Along the middle of (3, 65, 17), and along the other two. */
 static void check(tfm__check *c) {
     const int64_t a = 3, b = 65, d = 17;
     float *x;

@@ -1,4 +1,4 @@
-/* Drawing tokens: cl/reduce/sample.cl. */
+/* Token sampling: cl/reduce/sample.cl. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,14 +26,14 @@ tfm_status tfm_sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabiliti
     return tfm__sample(ctx, ids, probabilities, logits, (tfm_tensor){0}, options);
 }
 
-/* What the kernel is told besides tensors: room for it after those. */
+/* Scalar kernel arguments, with room for them after the tensors. */
 enum { SCALAR_ARGS = 8 };
 
 static void scalar_args(tfm__arg *args, tfm_tensor logits, const tfm_sample_options *options) {
     const int64_t n = logits.dims[1];
     const float inv_temperature = options->temperature == 0.0f ? 1.0f : 1.0f / options->temperature;
     const float p = options->top_p == 0.0f ? 1.0f : options->top_p;
-    /* How far below the largest logit min p reaches; no real distance where all stay. */
+    /* The min-p threshold as a distance below the largest logit; unlimited if min p is off. */
     const float min_p_distance = options->min_p == 0.0f ? INFINITY : -logf(options->min_p) / inv_temperature;
     const int64_t k = options->top_k == 0 || options->top_k > n ? n : options->top_k;
     const tfm__arg all[SCALAR_ARGS] = {TFM__I_AS("rows", logits.dims[0]),
@@ -115,8 +115,8 @@ tfm_status tfm__sample_with_scores(tfm_context *ctx, tfm_tensor *ids, tfm_tensor
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
 
-/* Logits -i/8, with one far above: within the top 4 the probs are known, and the first random number of
- * seed 0 is 0x6627e8d5 / 2^32, Philox's published answer. */
+/* Logits -i/8, with one far above: within the top 4 the probabilities are known, and the first random number of seed 0
+ * is 0x6627e8d5 / 2^32, the published answer of Philox. */
 static void check(tfm__check *c) {
     enum { V = 333, AT = 97 };
     tfm_tensor ids = {0}, probabilities = {0}, logits = {0};
@@ -130,7 +130,7 @@ static void check(tfm__check *c) {
     if (host)
         tfm_tensor_write(c->ctx, logits, host);
     tfm_sample_options options = {.top_k = c->number ? 0 : 4};
-    /* Kept by k: AT, both beside it, and of the next two the one with the lower index; by p, 5 of them. */
+    /* Kept by k: AT, both neighbours, and of the next two the one with the lower index; by p, 5 of them. */
     const int first = AT - 2, kept = c->number ? 5 : 4;
     for (int i = -2; c->number && i <= 2; i++)
         sum += exp(-abs(i) / 8.0);

@@ -5,9 +5,8 @@
 #include "ops/selftest/selftest.h"
 #include "ops/autograd/tape.h"
 
-/* One of the kernels on x (rows, n, inner), which has one form for inner = 1 and another for adjacent columns, which
- * are read together: they share a work-group, a vector for each item. `is_backward`: dx from dy and y, else y from x.
- */
+/* One of the kernels on x (rows, n, inner): one form for inner = 1, another for inner > 1, where adjacent columns are
+ * read together and share a work-group, a vector for each item. `is_backward`: dx from dy and y, else y from x. */
 static tfm_status launch(tfm_context *ctx, bool logarithm, bool is_backward, size_t count, const tfm__arg *tensors,
                          tfm_tensor like, int axis) {
     const int64_t n = like.dims[axis], rows = tfm__dims_before(like, axis), inner = tfm__dims_from(like, axis + 1);
@@ -24,7 +23,7 @@ static tfm_status launch(tfm_context *ctx, bool logarithm, bool is_backward, siz
                        tfm__row_grid(ctx, inner == 1 ? rows : rows * blocks), count + size_count, args);
 }
 
-/* dx = y (dy - sum dy y); of the logarithm, dx = dy - e^y sum dy. */
+/* dx = y (dy - sum dy y); for log-softmax, dx = dy - e^y sum dy. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     const tfm_tensor y = record->saved[0];
     const tfm__gradient dx = tfm__tape_grad_input(ctx, record, 0);
@@ -33,7 +32,7 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     return launch(ctx, record->ints[0] != 0, true, TFM__COUNT(args), args, y, (int)record->ints[1]);
 }
 
-/* Over dimension `axis` of x (rows, n, inner), n being its size. */
+/* Along dimension `axis` of x (rows, n, inner), of size n. */
 static tfm_status forward(tfm_context *ctx, bool logarithm, tfm_tensor *y, tfm_tensor x, int axis) {
     const char *op = logarithm ? "log_softmax" : "softmax";
     if (TFM__OP_BEGIN(ctx, op, "0f", x) != TFM_OK || tfm__op_axis(ctx, op, &axis, x) != TFM_OK ||
@@ -83,7 +82,7 @@ static void check(tfm__check *c) {
     tfm__check_compare(c, y, want);
 }
 
-/* Over the middle dimension. */
+/* Along the middle dimension. */
 static void check_axis(tfm__check *c) {
     const int64_t n = 17, inner = 37, rows = 3;
     float *x;

@@ -1,5 +1,4 @@
-/* Sums over one dimension, and over those that a broadcast repeated: cl/reduce/sum.cl; of two tensors:
- * cl/elementwise/add.cl. */
+/* Sums over one dimension, and over broadcast dimensions: cl/reduce/sum.cl; of two tensors: cl/elementwise/add.cl. */
 #include <string.h>
 #include "ops/reduce/sum.h"
 
@@ -16,11 +15,11 @@ tfm_status tfm__accumulate(tfm_context *ctx, tfm__gradient to, tfm_tensor x) {
     return to.add ? tfm__add_same_shape(ctx, to.to, to.to, x) : tfm__tensor_copy(ctx, to.to, x);
 }
 
-/* Two sums over the same rows, of which the second may be none. */
+/* Two sums over the same rows; the second may be empty. */
 static tfm_status launch_columns(tfm_context *ctx, const tfm__column_sum *one, const tfm__column_sum *two,
                                  int64_t outer, int64_t rows, int64_t chunk) {
     const tfm__column_sum none = {.inner = 1}, *more = two ? two : &none;
-    /* No rows are one chunk too, whose sum is 0. */
+    /* Zero rows are one chunk too, with sum 0. */
     const int64_t chunks = rows > 0 ? tfm__ceil_div(rows, chunk) : 1;
     const int64_t items = outer * chunks * tfm__column_blocks(ctx, one->inner);
     const int64_t items2 = two ? outer * chunks * tfm__column_blocks(ctx, two->inner) : 0;
@@ -39,7 +38,7 @@ tfm_status tfm__sum_into(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int64
     return tfm__sum_pair(ctx, (tfm__column_sum){to, x, inner}, (tfm__column_sum){0}, outer, rows);
 }
 
-/* A group goes through its rows one by one, and waits for memory at each: a GPU has eight groups a core at that. */
+/* A group reads its rows one by one and waits for memory at each; eight groups a core hide the latency of a GPU. */
 int64_t tfm__sum_chunk(tfm_context *ctx, int64_t rows) {
     enum { GROUPS = 8, LEAST = 4, MOST = 64 };
     if (tfm__context_tuning(ctx)->class == TFM__CLASS_CPU)
@@ -49,9 +48,9 @@ int64_t tfm__sum_chunk(tfm_context *ctx, int64_t rows) {
     return chunk < LEAST ? LEAST : chunk > MOST ? MOST : chunk;
 }
 
-enum { CHUNK = 64 }; /* rows that one work-item sums where there are many */
+enum { CHUNK = 64 }; /* rows that one work-item sums if there are many */
 
-/* Sums of chunks, which a second launch adds up, where there are more rows than two chunks. */
+/* With more rows than two chunks, sums each chunk, and a second launch sums the chunks. */
 static bool needs_chunks(int64_t rows) {
     return rows > 2 * CHUNK;
 }
@@ -72,7 +71,7 @@ tfm_status tfm__sum_pair(tfm_context *ctx, tfm__column_sum one, tfm__column_sum 
         sums[count++] = two;
     if (count == 0)
         return tfm_context_status(ctx);
-    /* Of one tensor that is both, one sum after the other. */
+    /* Both sums may be of one tensor: one after the other. */
     if (count == 2 && tfm__overlap(one.to.to, two.to.to)) {
         tfm__sum_pair(ctx, one, (tfm__column_sum){0}, outer, rows);
         return tfm__sum_pair(ctx, two, (tfm__column_sum){0}, outer, rows);
@@ -98,7 +97,7 @@ tfm_status tfm__sum_to_size(tfm_context *ctx, tfm__gradient to, tfm_tensor dy) {
     for (int i = 0; i < dy.rank; i++)
         want[i] = i < dy.rank - to.to.rank ? 1 : to.to.dims[i - (dy.rank - to.to.rank)];
     tfm_scope_open(ctx);
-    /* One run of repeated dims after the other; the last, or none, goes to its place. */
+    /* One run of broadcast dims after the other; the last one, or a copy, writes to the destination. */
     for (int i = 0, next; i < dy.rank; i = next) {
         int64_t rows = 1, inner = 1;
         bool more = false;
@@ -126,7 +125,7 @@ tfm_status tfm__sum_to_size(tfm_context *ctx, tfm__gradient to, tfm_tensor dy) {
         if (!more)
             break;
     }
-    if (to.to.buffer) /* nothing was repeated */
+    if (to.to.buffer) /* nothing was broadcast */
         tfm__accumulate(ctx, to, dy);
     return tfm_scope_close(ctx, 0, NULL);
 }

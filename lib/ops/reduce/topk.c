@@ -29,7 +29,7 @@ tfm_status tfm__topk_split(tfm_context *ctx, tfm_tensor *values, tfm_tensor *ind
                                  TFM__I(parts), TFM__I(length)));
 }
 
-/* The same as one work-group a row makes of it. */
+/* The same by one work-group a row. */
 static tfm_status topk_in_parts(tfm_context *ctx, tfm_tensor values, tfm_tensor indices, tfm_tensor lse, tfm_tensor x,
                                 int k, int64_t parts) {
     const int64_t rows = x.dims[0], n = x.dims[1];
@@ -92,7 +92,7 @@ static void check(tfm__check *c) {
         for (int64_t i = 0; i < n; i++)
             want_sum[r] += exp((double)x[r * n + i]);
         want_sum[r] = log(want_sum[r]);
-        for (int64_t i = 0; i < n; i++) { /* how many are before it */
+        for (int64_t i = 0; i < n; i++) { /* number of larger entries */
             int64_t rank = 0;
             for (int64_t j = 0; j < n && rank < k; j++)
                 rank += x[r * n + j] > x[r * n + i] || (x[r * n + j] == x[r * n + i] && j < i);
@@ -110,6 +110,6 @@ static void check(tfm__check *c) {
 
 const tfm__check_entry tfm__selftest_topk[] = {
     {"topk", "", check, 333},
-    {"topk", "long rows", check, 40000}, /* which several work-groups share */
+    {"topk", "long rows", check, 40000}, /* shared by several work-groups */
     {0},
 };

@@ -1,4 +1,4 @@
-/* tfm_selftest: the checks of every op, run one after the other. */
+/* tfm_selftest: runs the checks of every op. */
 #include <stdio.h>
 #include <string.h>
 #include "op_list.h"
@@ -6,7 +6,7 @@
 #include "ops/autograd/tape.h"
 #include "tfm/selftest.h"
 
-/* fp32 sums of a few hundred terms stay far below; a wrong index or a half-precision product does not. */
+/* fp32 sums of a few hundred terms stay far below; a wrong index or half-precision arithmetic does not. */
 static const double TOLERANCE = 2e-5;
 
 static void free_allocations(tfm__check *c) {
@@ -18,7 +18,7 @@ static bool run_check(tfm_context *ctx, const tfm__check_entry *entry, tfm_selft
     tfm__check c = {0};
     char message[1024] = "";
     const int depth = tfm__scope_depth(ctx);
-    const bool recorded = tfm__tape_pause(ctx); /* the caller's tape goes on afterwards */
+    const bool recorded = tfm__tape_pause(ctx); /* the caller's tape resumes afterwards */
     do {
         free_allocations(&c);
         c = (tfm__check){.ctx = ctx, .form = entry->form, .number = entry->number, .random = 2017};
@@ -32,7 +32,7 @@ static bool run_check(tfm_context *ctx, const tfm__check_entry *entry, tfm_selft
         tfm__context_recover(ctx, depth);
     } else {
         tfm_scope_close(ctx, 0, NULL);
-        if (!(c.error <= TOLERANCE)) { /* also where another part of it could not run */
+        if (!(c.error <= TOLERANCE)) { /* also if another part of it was unavailable */
             record.state = TFM_SELFTEST_FAIL;
             snprintf(message, sizeof(message), "error %.1e, at most %.0e is right", c.error, TOLERANCE);
         } else if (c.skip_reason) {
@@ -53,7 +53,7 @@ TFM__OPS(DECLARE)
 static const tfm__check_entry *const OPS[] = {TFM__OPS(NAME)};
 static const char *const FILES[] = {TFM__OPS(TEXT)};
 
-/* Whether a check belongs to an op, which is named by its file or, where a file has several, by the function. */
+/* Whether a check belongs to an op, named by its file or, if a file has several ops, by the function. */
 static bool belongs(const char *op, size_t file, const tfm__check_entry *entry) {
     return !op || strcmp(op, FILES[file]) == 0 || strcmp(op, entry->op) == 0;
 }

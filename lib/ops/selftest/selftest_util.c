@@ -1,4 +1,4 @@
-/* What the selftest's checks share: every op against double precision on the host. */
+/* Shared by the selftest's checks: comparison of ops with double precision on the host. */
 #include <math.h>
 #include <string.h>
 #include "ops/selftest/selftest.h"

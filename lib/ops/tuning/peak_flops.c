@@ -1,7 +1,7 @@
-/* What a device multiplies and adds at most: cl/tuning/peak_flops.cl. */
+/* Peak multiply-add throughput of a device: cl/tuning/peak_flops.cl. */
 #include "ops/ops.h"
 
-enum { CHAINS = 12, GROUPS = 64 }; /* groups a compute unit: enough to hide all latencies, and to end together */
+enum { CHAINS = 12, GROUPS = 64 }; /* groups a compute unit: enough to hide all latencies, and to finish together */
 
 static tfm_status launch(tfm_context *ctx, tfm_tensor y, size_t items, int64_t rounds) {
     const int group = tfm__context_tuning(ctx)->group;
@@ -9,7 +9,7 @@ static tfm_status launch(tfm_context *ctx, tfm_tensor y, size_t items, int64_t r
                        TFM__ARGS(TFM__T(y), TFM__I(rounds), TFM__F_AS("a", 0.5f), TFM__F_AS("b", 0.25f)));
 }
 
-/* Launches of so many rounds that one lasts a tenth of a second; the fastest of some. */
+/* Repeats launches of about a tenth of a second; the fastest counts. */
 static tfm_status measure(tfm_context *ctx, double *flops) {
     const double lasts = 0.1;
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
@@ -20,7 +20,7 @@ static tfm_status measure(tfm_context *ctx, double *flops) {
     int64_t rounds = 64;
     for (int left = 5; left > 0 && tfm_context_status(ctx) == TFM_OK;) {
         launch(ctx, y, items, rounds);
-        tfm_context_finish(ctx); /* built, and the device awake */
+        tfm_context_finish(ctx); /* built, and the device clocked up */
         const double start = tfm__seconds();
         launch(ctx, y, items, rounds);
         tfm_context_finish(ctx);

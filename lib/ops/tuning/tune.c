@@ -1,4 +1,4 @@
-/* The contest that finds what a device is fastest with, and the table that keeps it. */
+/* The contest that finds a device's fastest settings, and the table that stores them. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,9 +8,9 @@
 #include "ops/gemm/kernel_validation.h"
 #include "ops/tuning/tune.h"
 
-/* A turn lasts about this long, so that the clock's steps and the wait at its end do not count. */
+/* Target duration of a turn, so that clock resolution and the final wait do not matter. */
 static const double ROUND_SECONDS = 0.01;
-/* After its first turn, only what is nearly as fast as the best goes on. */
+/* Only candidates nearly as fast as the best continue after their first turn. */
 static const double PRUNE_RATIO = 1.25;
 enum { MAX_RUNS = 1000 };
 
@@ -60,7 +60,7 @@ static double time_round(tfm__tuner *c, int times) {
     return (tfm__seconds() - start) / times;
 }
 
-/* Whether the candidate has failed, which is then out, and no failure of the context; but the first one's stays. */
+/* Whether the candidate failed: it is excluded and the context recovers, except for the first candidate's failure. */
 static bool check_failed(tfm__tuner *c, tfm__candidate *candidate, int depth) {
     if (tfm_context_status(c->ctx) == TFM_OK)
         return false;
@@ -72,7 +72,7 @@ static bool check_failed(tfm__tuner *c, tfm__candidate *candidate, int depth) {
     return true;
 }
 
-/* Builds, proves, and takes the first turn. */
+/* Builds, checks, and runs the first turn. */
 static void first_round(tfm__tuner *c, tfm__candidate *candidate, double best) {
     const int depth = tfm__scope_depth(c->ctx);
     c->apply(c->self, candidate->setting);
@@ -81,7 +81,7 @@ static void first_round(tfm__tuner *c, tfm__candidate *candidate, double best) {
     candidate->times = once >= ROUND_SECONDS             ? 1
                        : once * MAX_RUNS < ROUND_SECONDS ? MAX_RUNS
                                                          : (int)(ROUND_SECONDS / once) + 1;
-    if (!candidate->rejected && once < 4 * best) /* the hopeless take no more time */
+    if (!candidate->rejected && once < 4 * best) /* slow candidates get no more turns */
         candidate->seconds[candidate->rounds++] = time_round(c, candidate->times);
     else if (!candidate->rejected)
         candidate->seconds[candidate->rounds++] = once;
@@ -126,7 +126,7 @@ void tfm__tuner_select(tfm__tuner *c, tfm_tune_record *record, size_t *winner) {
     record->runner_up_seconds = c->runner_up < c->count ? median(&c->candidates[c->runner_up]) : 0;
 }
 
-/* One more turn of a candidate; false after a failure, after which it is out, or the context has failed. */
+/* One more turn of a candidate; false after a failure, which excludes it or is the context's. */
 static bool another_round(tfm__tuner *c, tfm__candidate *candidate) {
     const int depth = tfm__scope_depth(c->ctx);
     c->apply(c->self, candidate->setting);
@@ -137,9 +137,9 @@ static bool another_round(tfm__tuner *c, tfm__candidate *candidate) {
     return true;
 }
 
-/* What was fastest of many may owe that to chance, and the rule may have had its turns while the machine had other
- * things to do. So the two meet again, in turns of which each begins every other pair, and what is told is what they
- * take now. The winner must lie below all turns of the rule. */
+/* The fastest of many may owe that to chance, and the heuristic may have run while the machine was busy. So the two
+ * compete again, with alternating order, and the reported times are those of this second contest. The winner must be
+ * below all turns of the heuristic. */
 static void confirm_winner(tfm__tuner *c, tfm_tune_record *record, size_t *winner) {
     const bool strict = c->strict;
     const size_t next = c->runner_up, rival = *winner;
@@ -166,7 +166,7 @@ static void confirm_winner(tfm__tuner *c, tfm_tune_record *record, size_t *winne
     c->strict = true;
     tfm__tuner_select(c, record, winner);
     c->strict = strict;
-    if (*winner != 0) { /* the one that comes next is not the rule by this contest, but the next of all */
+    if (*winner != 0) { /* the next candidate is compared with all others, not with the heuristic of this contest */
         c->runner_up = next;
         record->runner_up_seconds = next == 0 ? record->baseline_seconds : other;
     }
@@ -187,7 +187,7 @@ tfm_status tfm__tuner_run(tfm__tuner *c, tfm_tune_record *record, size_t *winner
     for (int round = 1; round < TFM__TUNE_ROUNDS; round++)
         for (size_t i = 0; i < c->count && tfm_context_status(c->ctx) == TFM_OK; i++) {
             tfm__candidate *candidate = &c->candidates[i];
-            /* The rule's own choice is timed as often as what it is compared with, unless it is out of the question. */
+            /* The heuristic's choice is timed as often as the candidates, unless it is far behind. */
             const double slow = i == 0 ? 4 : PRUNE_RATIO;
             if (candidate->rejected || candidate->seconds[0] > slow * best)
                 continue;
@@ -203,16 +203,16 @@ tfm_status tfm__tuner_run(tfm__tuner *c, tfm_tune_record *record, size_t *winner
     return tfm_context_status(c->ctx);
 }
 
-/* ---- Work-groups that share rows ---- */
+/* ---- Row work-groups ---- */
 
-/* A norm, what a step of decoding does with its logits and its past, and attention within sentences. */
+/* A norm, a decode step's operations on logits and KV cache, and attention within sentences. */
 enum { ROW_TASKS = 4 };
 
 typedef struct rows {
     tfm_context *ctx;
     tfm_tensor x, gamma, logits, query, past, whole; /* (256, E), (E), (32, V), (32, 1, E), (32, 64, E), (8, 64, E) */
     tfm_tensor y[ROW_TASKS];
-    float *want[ROW_TASKS]; /* what the first candidate gave */
+    float *want[ROW_TASKS]; /* result of the first candidate */
     int heads;
 } rows;
 
@@ -232,7 +232,7 @@ static tfm_status run_rows(void *self) {
     return tfm_attention(r->ctx, &r->y[3], r->whole, r->whole, r->whole, &options);
 }
 
-/* Groups add in another order, which moves the last bits; what the first gives is proven by the self-test. */
+/* Group sizes change the order of sums, which changes the last bits; the self-test validates the first result. */
 static bool close_to(const float *got, const float *want, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (!(fabsf(got[i] - want[i]) <= 1e-4f * fmaxf(1, fabsf(want[i]))))
@@ -290,7 +290,7 @@ static tfm_status tune_group_size(tfm_context *ctx, tfm_tune_record *out, int64_
             tfm__tuner_add(&c, "%d", group);
     if (tfm_context_status(ctx) == TFM_OK)
         tfm__tuner_run(&c, out, &winner);
-    if (tfm_context_status(ctx) != TFM_OK) /* the row that was there stays */
+    if (tfm_context_status(ctx) != TFM_OK) /* the previous row stays */
         apply_group(&r, before);
     for (int i = 0; i < ROW_TASKS; i++)
         free(r.want[i]);
@@ -305,7 +305,7 @@ static tfm_status tune_group_size(tfm_context *ctx, tfm_tune_record *out, int64_
     return tfm_context_status(ctx);
 }
 
-/* ---- The public calls ---- */
+/* ---- Public functions ---- */
 
 bool tfm__tune_supported(const tfm_context *ctx) {
     return tfm__context_tuning(ctx)->class == TFM__CLASS_GPU;
@@ -320,7 +320,7 @@ tfm_status tfm__tune_begin(tfm_context *ctx, const char *call, tfm_tune_record *
     return tfm__tune_supported(ctx)
                ? TFM_OK
                : tfm__fail(TFM_ERROR_UNSUPPORTED,
-                           "%s: there is nothing to try on %s: its kernels follow from the width of its vectors", call,
+                           "%s: there is nothing to tune on %s: its kernels depend only on its vector width", call,
                            tfm_context_device(ctx)->name);
 }
 

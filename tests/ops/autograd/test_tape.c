@@ -142,7 +142,7 @@ static void test_partly_watched_tensor_is_rejected(void **state) {
         harness_ok(tfm_tape_start(ctx));
         harness_ok(tfm_tape_watch(ctx, x, dx));
         z = (tfm_tensor){0};
-        harness_refused(tfm_add(ctx, &z, rows, rows), TFM_ERROR_ARGUMENT, "only partly in a tensor that the tape");
+        harness_refused(tfm_add(ctx, &z, rows, rows), TFM_ERROR_ARGUMENT, "overlaps a watched tensor in part");
     }
     tfm_tape_stop(ctx);
 }
@@ -152,7 +152,7 @@ static void test_partly_watched_tensor_is_rejected(void **state) {
 static void test_overwriting_a_recorded_tensor_is_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
-    const char *made = "the result of an op";
+    const char *made = "the result of a recorded op";
     tfm_tensor x = ones(N), k = ones(N), dx = ones(N), none = {0};
     for (int which = 0; which < 6; which++) {
         tfm_tensor y = {0}, z = {0};
@@ -169,7 +169,7 @@ static void test_overwriting_a_recorded_tensor_is_rejected(void **state) {
         else if (which == 3)
             harness_refused(tfm_softmax(ctx, &z, z), TFM_ERROR_ARGUMENT, made);
         else if (which == 4)
-            harness_refused(tfm_add(ctx, &k, dx, dx), TFM_ERROR_ARGUMENT, "what a backward pass needs");
+            harness_refused(tfm_add(ctx, &k, dx, dx), TFM_ERROR_ARGUMENT, "a tensor saved for the backward pass");
         else
             harness_refused(tfm_add(ctx, &x, k, k), TFM_ERROR_ARGUMENT, "a tensor that the tape watches");
         wants(k, 1);
@@ -183,7 +183,8 @@ static void test_overwriting_a_recorded_tensor_is_rejected(void **state) {
         harness_ok(tfm_tape_watch(ctx, x, dx));
         harness_ok(tfm_glu(ctx, &y, x, k, TFM_SILU, 0));
         harness_refused(tfm_adam(ctx, which ? x : k, dx, m, v, &adam), TFM_ERROR_ARGUMENT,
-                        which ? "on a tensor that the tape watches: go backward" : "on what a backward pass needs");
+                        which ? "a tensor that the tape watches: run the backward"
+                              : "a tensor saved for the backward pass");
         tfm_tape_stop(ctx);
     }
     wants(k, 1);
@@ -202,7 +203,7 @@ static void test_rows_of_one_buffer_are_separate_outputs(void **state) {
     harness_ok(tfm_softmax(ctx, &first, x));
     harness_ok(tfm_add(ctx, &second, x, k));
     harness_ok(tfm_add(ctx, &third, second, x));
-    harness_refused(tfm_add(ctx, &second, k, k), TFM_ERROR_ARGUMENT, "the result of an op");
+    harness_refused(tfm_add(ctx, &second, k, k), TFM_ERROR_ARGUMENT, "the result of a recorded op");
     harness_ok(tfm_add(ctx, &y, rows, rows));
     harness_guards(rows);
     harness_ok(tfm_backward(ctx, y, (tfm_tensor){0}));
@@ -223,17 +224,17 @@ static void test_watching_a_tensor_twice_is_rejected(void **state) {
     harness_ok(tfm_tape_start(ctx));
     harness_ok(tfm_tape_watch(ctx, x, g0));
     harness_ok(tfm_tape_watch(ctx, x, g0)); /* the same again */
-    harness_refused(tfm_tape_watch(ctx, x, g1), TFM_ERROR_ARGUMENT, "watches already: watch it once");
+    harness_refused(tfm_tape_watch(ctx, x, g1), TFM_ERROR_ARGUMENT, "overlaps a watched tensor: watch it once");
     harness_ok(tfm_add(ctx, &y, x, x));
-    harness_refused(tfm_tape_watch(ctx, y, g1), TFM_ERROR_ARGUMENT, "is the result of an op");
-    harness_ok(tfm_tape_watch(ctx, neighbour, g1));
-    harness_ok(tfm_add(ctx, &z, y, neighbour));
+    harness_refused(tfm_tape_watch(ctx, y, g1), TFM_ERROR_ARGUMENT, "is the result of a recorded op");
+    harness_ok(tfm_tape_watch(ctx, beside, g1));
+    harness_ok(tfm_add(ctx, &z, y, beside));
     harness_ok(tfm_backward(ctx, z, none));
     wants(g0, 2);
     wants(g1, 1);
     harness_ok(tfm_tape_start(ctx));
     harness_ok(tfm_tape_watch(ctx, x, g0));
-    harness_refused(tfm_tape_watch(ctx, rows, dx), TFM_ERROR_ARGUMENT, "watches already: watch it once");
+    harness_refused(tfm_tape_watch(ctx, rows, dx), TFM_ERROR_ARGUMENT, "overlaps a watched tensor: watch it once");
     tfm_tape_stop(ctx);
 }
 
@@ -282,7 +283,7 @@ static void test_tape_rejects_misuse_and_restarts(void **state) {
     harness_ok(tfm_tape_start(ctx));
     harness_ok(tfm_tape_watch(ctx, x, dx));
     harness_ok(tfm_activate(ctx, &y, x, TFM_RELU));
-    harness_refused(tfm_activate(ctx, &y, dx, TFM_RELU), TFM_ERROR_ARGUMENT, "the result of an op");
+    harness_refused(tfm_activate(ctx, &y, dx, TFM_RELU), TFM_ERROR_ARGUMENT, "the result of a recorded op");
     harness_refused(tfm_backward(ctx, dx, (tfm_tensor){0}), TFM_ERROR_ARGUMENT, "no recorded op");
     harness_ok(tfm_activate(ctx, &y, dx, TFM_RELU)); /* which emptied it */
     harness_ok(tfm_tape_start(ctx));

@@ -153,7 +153,7 @@ static void test_bf16_gemm_declines_fp32_and_few_rows(void **state) {
     assert_null(tfm__gemm_cpu_bf16.declines(ctx, &task));
     for (tfm_dtype dtype = TFM_F32; dtype <= TFM_F16; dtype++) {
         task.b.dtype = dtype;
-        assert_non_null(strstr(tfm__gemm_cpu_bf16.declines(ctx, &task), "weights of bf16"));
+        assert_non_null(strstr(tfm__gemm_cpu_bf16.declines(ctx, &task), "it is for bf16 weights"));
     }
     task.b.dtype = TFM_BF16;
     task.m = tuning()->gemm_mr_tail;

@@ -250,7 +250,7 @@ static void test_mma_selftest_passes(void **state) {
         entry->run(&c);
         harness_ok(tfm_scope_close(c.ctx, 0, NULL));
         assert_int_equal(c.skip_reason == NULL, there && !rings);
-        assert_true(!there || !rings || strstr(c.skip_reason, "no rings"));
+        assert_true(!there || !rings || strstr(c.skip_reason, "no multistage tiles"));
         assert_true(c.error < 2e-5);
         assert_int_equal(tuning()->gemm_input_dtype, TFM_F32);
         for (size_t i = 0; i < c.allocation_count; i++)
@@ -264,7 +264,7 @@ static int warnings;
 
 static void count_warnings(void *user, tfm_log_level level, const char *line) {
     (void)user;
-    warnings += level == TFM_LOG_WARNING && strstr(line, "matrix engine") != NULL;
+    warnings += level == TFM_LOG_WARNING && strstr(line, "matrix cores") != NULL;
 }
 
 /* A fresh context with no validation results, with a cache in this folder, or if NULL, the program's cache. The last
@@ -416,8 +416,8 @@ static void test_crash_twice_disables_kernel(void **state) {
         const tfm__gemm_task task = {.batch = 1, .m = 33, .n = 35, .k = 40, .shared_b = true, .alpha = 1};
         const bool tried = run < 2;
         assert_int_equal(warnings, tried);
-        assert_non_null(
-            strstr(tfm__gemm_gpu_mma.declines(harness_context(), &task), tried ? "does not build" : "ended each time"));
+        assert_non_null(strstr(tfm__gemm_gpu_mma.declines(harness_context(), &task),
+                               tried ? "does not build" : "ended in each validation"));
     }
     again(state);
     scratch_teardown(state);

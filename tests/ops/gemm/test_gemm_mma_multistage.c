@@ -280,7 +280,7 @@ static int warnings;
 
 static void count_warnings(void *user, tfm_log_level level, const char *line) {
     (void)user;
-    warnings += level == TFM_LOG_WARNING && strstr(line, "matrix engine") != NULL;
+    warnings += level == TFM_LOG_WARNING && strstr(line, "matrix cores") != NULL;
 }
 
 /* A fresh context with no validation results. */

@@ -278,7 +278,7 @@ static void test_linear_cross_entropy_rejects_another_upstream_gradient(void **s
         if (which == 1 || which == 2 || which == 3) {
             harness_refused(status, TFM_ERROR_ARGUMENT, which == 1 ? "is 0.5, but it must be 1" : "but it must be 1");
         } else if (which == 6) {
-            harness_refused(status, TFM_ERROR_ARGUMENT, "its loss has no part in y");
+            harness_refused(status, TFM_ERROR_ARGUMENT, "its loss does not contribute to y");
         } else {
             harness_ok(status);
             float *got[2] = {harness_floats(to_x), harness_floats(to_w)};

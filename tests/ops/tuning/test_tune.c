@@ -278,8 +278,8 @@ static void test_cpu_device_has_nothing_to_tune(void **state) {
     if (tfm__tune_supported(harness_context()))
         skip();
     harness_ok(tfm_context_open(&ctx, NULL));
-    scratch_refused(tfm_tune_gemm(ctx, &record, 4, 4, 4, false, true), TFM_ERROR_UNSUPPORTED, "nothing to try");
-    scratch_refused(tfm_tune_workgroups(ctx, &record, 4, 4), TFM_ERROR_UNSUPPORTED, "nothing to try");
+    scratch_refused(tfm_tune_gemm(ctx, &record, 4, 4, 4, false, true), TFM_ERROR_UNSUPPORTED, "nothing to tune");
+    scratch_refused(tfm_tune_workgroups(ctx, &record, 4, 4), TFM_ERROR_UNSUPPORTED, "nothing to tune");
     assert_int_equal(tfm_context_status(ctx), TFM_OK);
     tfm_context_free(&ctx);
 }
