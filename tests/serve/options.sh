@@ -12,7 +12,7 @@ check "serve --help has examples" both 0 says out 'examples:'
 check "serve --help prints nothing on stderr" [ ! -s err ]
 check "serve --help is narrower than 80 columns" [ "$(wc -L <out)" -lt 80 ]
 run serve
-check "serve without --model is a usage error that says what to give" one_sentence 2 'which model? give --model'
+check "serve without --model is a usage error that says what to give" one_sentence 2 'no model is given: give --model'
 run serve -m "$demo" -m "$demo"
 check "serve rejects two models with the same name" one_sentence 1 'two models are called de-en'
 run serve -m x=$demo

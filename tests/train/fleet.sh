@@ -89,7 +89,7 @@ check "train --resume says that it keeps the checkpoint's shares" says err 'from
 sed 's/"balance": null/"balance": "3,1"/' part/recipe.json >older
 cp older part/recipe.json
 resume part --max-steps 10 --workers 3 --gradient-accumulation-steps 3
-check "train --resume with more devices rejects the checkpoint's shares" both 2 says err "balance is '3,1', and an update is shared by 3"
+check "train --resume with more devices rejects the checkpoint's shares" both 2 says err "balance is '3,1', and 3 replicas share an update"
 rm -rf whole part
 for ratio in 3 3,1,2 3,x 0,0 3,-1 3, ,1 "" by-speed; do
     # shellcheck disable=SC2086

@@ -91,7 +91,7 @@ check "train on ranks with load balancing has the losses of one rank" near share
 ranks 2 --resume shares --max-steps 8
 check "train --resume keeps the shares of the ranks" both 0 says err 'from update 7 on the ranks have 75 %, 25 % of the tokens'
 fresh 2 refused --src text.de --tgt text.en --balance 3,1,2
-check "train rejects shares for more ranks than there are" told "balance is '3,1,2', and an update is shared by 2"
+check "train rejects shares for more ranks than there are" told "balance is '3,1,2', and 2 replicas share an update"
 
 # ---- What fails
 # shellcheck disable=SC2086

@@ -20,7 +20,7 @@ echo '{}' >nothing/vocab.json
 for option in '--vocab-size 60' --separate-vocab --unigram; do
     # shellcheck disable=SC2086
     begin run $files --vocab nothing $option
-    check "train --vocab with $option is a usage error" one_sentence 2 'are for a new one'
+    check "train --vocab with $option is a usage error" one_sentence 2 'leave out'
 done
 begin run $files --vocab nothing
 check "train --vocab names a damaged tokenizer" one_sentence 1 'nothing/vocab.json'
@@ -58,7 +58,7 @@ attempt train -o run $small $files --max-steps 1 --average 0
 check "train in the directory of a rejected run succeeds" [ "$code" = 0 ]
 # shellcheck disable=SC2086
 attempt train -o run $small $files
-check "train rejects a directory that holds a run" one_sentence 1 'go on with it by --resume run'
+check "train rejects a directory that holds a run" one_sentence 1 'resume it by --resume run'
 mkdir -p foreign/snapshots && echo mine >foreign/snapshots/00098000.safetensors
 attempt train -o foreign $small $files --max-steps 1
 check "train rejects a directory with another run's snapshots" one_sentence 1 "foreign/snapshots holds another run's snapshots"
@@ -101,6 +101,6 @@ wait $child 2>/dev/null
 
 # shellcheck disable=SC2086
 attempt train -o other2 $small $files --vocab run --normalization identity
-check "train --vocab with options for a new vocabulary is a usage error" one_sentence 2 '--vocab is a vocabulary that is there'
+check "train --vocab with options for a new vocabulary is a usage error" one_sentence 2 '--vocab is an existing vocabulary'
 
 echo "1..$count"

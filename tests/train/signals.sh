@@ -46,7 +46,7 @@ wait_for_update "it's" 5
 kill -TERM $child
 wait $child
 code=$?
-check "SIGTERM during a validation interrupts it" both 0 says err '^stopped after update 5; go on with: '
+check "SIGTERM during a validation interrupts it" both 0 says err '^stopped after update 5; resume with: '
 check "SIGTERM during a validation leaves no report of it" [ "$(reports valid "it's")" = 0 -a ! -e "it's/model.safetensors" ]
 eval "run $(sed -n 's/^stopped after .*; go on with: tfm //p' err)"
 check "train --resume repeats the validation interrupted by SIGTERM and gives the same parameters" both 0 alike "it's" whole
