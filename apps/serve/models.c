@@ -113,7 +113,7 @@ static int read_one(serve_model *m, const char *text) {
 int serve_models_read(serve_models *models, const serve_options *options, const cli_syntax *syntax) {
     const uint64_t limit = (uint64_t)options->limits.memory << 20;
     if (options->models.count == 0)
-        return cli_usage_error(syntax, "which model? give --model [NAME=]DIR, as often as there are models");
+        return cli_usage_error(syntax, "no model is given: give --model [NAME=]DIR once per model");
     models->items = calloc(options->models.count, sizeof(*models->items));
     if (!models->items)
         return cli_fail("out of memory for %zu models", options->models.count);

@@ -116,7 +116,7 @@ static int read_pairs(train_validation *v, const char *source, const char *targe
         if (code != CLI_OK || !there || (*before + line) % every != 0)
             continue;
         char room[512];
-        const char *why = r.tabless ? "it has no tab" : why_bad(room, sizeof(room), "source", s, s_bytes);
+        const char *why = r.tabless ? "there is no tab in it" : why_bad(room, sizeof(room), "source", s, s_bytes);
         why = why ? why : why_bad(room, sizeof(room), "target", t, t_bytes);
         if (!why)
             code = add(v, s, s_bytes, t, t_bytes);

@@ -135,7 +135,7 @@ check "report writes no file after an error" [ -z "$(find . -name '*.md' -o -nam
 # A device that is lost at its first kernel: all that follows fails at once.
 OPENCL_LAYERS=$layer TFM_FAULT_NAME=clCreateKernel TFM_FAULT_CALL=1 TFM_FAULT_DEAD=1 run report -o lost
 check "report of a lost device writes both files and says that they are incomplete" \
-    both 1 [ "$(grep -c 'lost.md and lost.json are written' err)$(grep -c '^tfm: the report is not whole: ' err)" = 11 ]
+    both 1 [ "$(grep -c 'lost.md and lost.json are written' err)$(grep -c '^tfm: the report is incomplete: ' err)" = 11 ]
 check "report of a lost device has the error in both files" \
     both 1 [ "$(grep -c '^ "failed": ".*CL_' lost.json)$(grep -c '^- not all is here, for something FAILED:' lost.md)" = 11 ]
 check "report of a lost device is at most 80 columns wide" [ "$(grep -v '^#' lost.md | awk 'length > 80' | wc -l)" = 0 ]

@@ -102,7 +102,7 @@ check "embed --classify leaves no progress line on a terminal" [ "$code" = 0 -a 
 
 # ---- What a directory is
 run info "$golden/embedder"
-check "info prints size and pooling of a sentence-transformers model" both 0 says out '^vectors  *10 numbers, pooled by cls+max'
+check "info prints size and pooling of a sentence-transformers model" both 0 says out '^embeddings  *10 wide, pooling cls+max'
 check "info prints the maximum length and the prompts of a sentence-transformers model" says out '^texts  *up to 16 tokens, lowercased; 1 prompt'
 check "info lists embed for a sentence-transformers model" says out '^commands  *embed$'
 run info "$golden/classifier"

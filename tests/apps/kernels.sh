@@ -48,7 +48,7 @@ check "kernels --pack with a model is a usage error" one_sentence 2 '--pack pack
 kernels --export programs --preset tiny -i lines
 check "kernels --export --preset with texts is a usage error" one_sentence 2 'need a model'
 kernels --export programs -- kernels --export programs -m model
-check "kernels --export rejects the command kernels" one_sentence 1 "'kernels' is no command that kernels can be exported from"
+check "kernels --export rejects the command kernels" one_sentence 1 "kernels cannot be exported from 'kernels'"
 kernels --export programs -- devices
 check "kernels --export reports a command that compiles no program" one_sentence 1 'no program was asked for'
 : >wall

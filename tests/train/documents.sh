@@ -58,7 +58,7 @@ begin wrong --text own.txt --separator 'a
 b'
 check "train --separator with an actual newline is a usage error" one_sentence 2 '--separator contains a line end'
 resume own --separator x
-check "train --resume --separator is a usage error" one_sentence 2 '--separator was chosen when the run began'
+check "train --resume --separator is a usage error" one_sentence 2 '--separator cannot change in a resumed run'
 pairs=$files
 small=
 begin wrong $pairs --jsonl

@@ -133,7 +133,7 @@ wait_for_update stopped 2
 kill -INT "$child"
 wait "$child"
 code=$?
-check "train with two workers ends with a checkpoint after SIGINT" both 0 says err 'go on with: tfm train --resume stopped --workers 2 --shard-optimizer'
+check "train with two workers ends with a checkpoint after SIGINT" both 0 says err 'resume with: tfm train --resume stopped --workers 2 --shard-optimizer'
 last=$(count_of stopped)
 resume stopped --max-steps $((last + 2)) --workers 2 --shard-optimizer
 check "train --resume with two workers after SIGINT succeeds" both 0 says err "update $((last + 2))"

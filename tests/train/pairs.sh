@@ -49,7 +49,7 @@ begin bad --src text.de --tgt bad.en $quick --strict
 check "train --strict names the line after the end of the shorter file" both 1 says err "text.de has more lines .* after line 236"
 # shellcheck disable=SC2086
 begin bad $files --valid-src valid.de --valid-tgt text.en $quick
-check "train rejects validation files with different numbers of lines" one_sentence 1 'valid.de and text.en are not of equal length'
+check "train rejects validation files with different numbers of lines" one_sentence 1 'valid.de and text.en have different numbers of lines'
 for side in de en; do
     sed "3s/\$/$(seq -s ' ' 50)/" valid.$side >long.$side
 done

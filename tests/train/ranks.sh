@@ -148,5 +148,5 @@ wait_for_update stopped 2
 kill -USR1 "$(pgrep -P "$child" | tail -n 1)" # to the second of them
 wait "$child"
 code=$?
-check "train on ranks ends all with a checkpoint after SIGUSR1 to one" both 0 says err 'go on with: mpirun -n 2 tfm train --resume stopped'
+check "train on ranks ends all with a checkpoint after SIGUSR1 to one" both 0 says err 'resume with: mpirun -n 2 tfm train --resume stopped'
 echo "1..$count"

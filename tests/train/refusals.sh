@@ -37,7 +37,7 @@ for i in $tries; do
     code=$?
     wait $!
     [ $((code + $?)) = 1 -a -s run/recipe.json ] &&
-        [ "$(cat first second | grep -c '^tfm: another tfm train is at work in run: \|^tfm: run holds a run already: ')" = 1 ] ||
+        [ "$(cat first second | grep -c '^tfm: another tfm train is running in run: \|^tfm: run holds a run already: ')" = 1 ] ||
         head first second
 done >both 2>&1
 check "one of two runs that start in one directory trains and the other is rejected" [ ! -s both ]
@@ -72,7 +72,7 @@ check "train --resume names a directory without a run" one_sentence 1 'nowhere/r
 for option in 'width 64' 'vocab-size 100' 'seed 3' 'hold-out 3' 'batch-tokens 64' 'pre-norm' 'activation silu'; do
     # shellcheck disable=SC2086
     resume run --$option
-    check "train --resume --$option is a usage error" one_sentence 2 "--${option% *} was chosen when the run began"
+    check "train --resume --$option is a usage error" one_sentence 2 "--${option% *} cannot change in a resumed run"
 done
 resume run --valid-src valid.de --valid-tgt valid.en
 check "train --resume rejects other validation pairs" one_sentence 2 'holds pairs out'
@@ -95,7 +95,7 @@ cp text.de moved.de
 launch -o busy $small $files --max-steps 100000 --eval-steps 100000 --logging-steps 100000
 wait_for_update busy 1
 run train --resume busy
-check "train --resume rejects a run that is still training" one_sentence 1 'another tfm train is at work in busy'
+check "train --resume rejects a run that is still training" one_sentence 1 'another tfm train is running in busy'
 kill -KILL $child
 wait $child 2>/dev/null
 

@@ -51,7 +51,7 @@ resume llama --max-steps 12
 check "train --text resumed gives the same parameters" both 0 cmp llama/snapshots/00000012.safetensors whole/snapshots/00000012.safetensors
 mv text.en moved.en
 resume llama --max-steps 13
-check "train --resume names a --text file that does not exist" one_sentence 1 'if it lies elsewhere now, say where by --text FILE'
+check "train --resume names a --text file that does not exist" one_sentence 1 'if it was moved, give its new name by --text FILE'
 resume llama --max-steps 13 --text moved.en
 check "train --resume accepts a --text file at another path" [ "$code" = 0 ] && grep -q '"../moved.en"' llama/recipe.json
 mv moved.en text.en
@@ -122,7 +122,7 @@ check "train --family with pairs is a usage error" one_sentence 2 'are for runs 
 begin wrong $files --valid-text valid.en
 check "train --valid-text with pairs is a usage error" one_sentence 2 '--valid-text is for runs on --text'
 resume gpt --seq-len 8
-check "train --resume --seq-len is a usage error" one_sentence 2 '--seq-len was chosen when the run began'
+check "train --resume --seq-len is a usage error" one_sentence 2 '--seq-len cannot change in a resumed run'
 check "train --text with a usage error makes no directory" [ ! -e wrong/recipe.json ]
 
 echo "1..$count"
