@@ -1,5 +1,5 @@
 #!/bin/sh
-# Trains on the machines of a hosts file, and goes on from the last checkpoint when a rank or a machine dies.
+# Trains on the machines of a hosts file, and resumes from the last checkpoint when a rank or a machine fails.
 #     sh train_hosts.sh HOSTS RANKS DIR OPTION...
 # HOSTS is Open MPI's: a line for each machine, such as "node1 slots=2". Take a machine out of it, and the next start does
 # without. RANKS is how many there are at most; --gradient-accumulation-steps says how many batches they share, and stays. The options are

@@ -137,7 +137,7 @@ OPENCL_LAYERS=$layer TFM_FAULT_NAME=clCreateKernel TFM_FAULT_CALL=1 TFM_FAULT_DE
 check "report of a lost device writes both files and says that they are incomplete" \
     both 1 [ "$(grep -c 'lost.md and lost.json are written' err)$(grep -c '^tfm: the report is incomplete: ' err)" = 11 ]
 check "report of a lost device has the error in both files" \
-    both 1 [ "$(grep -c '^ "failed": ".*CL_' lost.json)$(grep -c '^- not all is here, for something FAILED:' lost.md)" = 11 ]
+    both 1 [ "$(grep -c '^ "failed": ".*CL_' lost.json)$(grep -c '^- the report is incomplete, something FAILED:' lost.md)" = 11 ]
 check "report of a lost device is at most 80 columns wide" [ "$(grep -v '^#' lost.md | awk 'length > 80' | wc -l)" = 0 ]
 # As a GPU it builds kernels for minutes: nightly's (TFM_FACTS_ALL=1).
 if [ "${TFM_FACTS_ALL:-}" ]; then
