@@ -1,17 +1,17 @@
-# Learns to read numbers out of nothing: writes German and English number words, 0 to 999,999, trains on some of them,
-# and translates others that the training did not see.
+# Trains a model from scratch on German and English number words, 0 to 999,999, and translates numbers that are not in the
+# training set.
 #     sh apps/numbers.sh [SOURCE TARGET]      de en (default), or en de
 set -eu
 cd "$(dirname "$0")/.."
 source=${1:-de} target=${2:-en}
 
-# dpkg-dev tells Meson where Debian keeps libraries; without it they go to lib64, where nothing looks.
+# dpkg-dev sets Debian's library folder for Meson; without it libraries go to lib64, which is not searched.
 sh apps/packages.sh gcc g++ dpkg-dev meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers libclblast-dev \
     libsentencepiece-dev libjansson-dev libyaml-dev libicu-dev libpcre2-dev libcairo2-dev fonts-dejavu-core pocl-opencl-icd
 
 build=build/demo
 if [ ! -f $build/build.ninja ]; then
-    said=$(meson setup $build -Dtests=false --buildtype=release) || { echo "$said" >&2; exit 1; } # it says all there
+    said=$(meson setup $build -Dtests=false --buildtype=release) || { echo "$said" >&2; exit 1; } # Meson prints errors on standard output
 fi
 echo "Building"
 ninja -C $build --quiet

@@ -1,4 +1,4 @@
-# Installs those of the given Debian packages that are missing. Where all are there it touches nothing.
+# Installs the missing ones of the given Debian packages. Changes nothing if all are installed.
 #     sh apps/packages.sh meson ninja-build ...
 set -eu
 

@@ -1,4 +1,4 @@
-/* Contestants take turns: warm-up, rounds, medians, and the report of `tfm bench`. */
+/* Timing in turns: warm-up, rounds, medians, and the tables of `tfm bench`. */
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -6,9 +6,9 @@
 #include <time.h>
 #include "bench/bench.h"
 
-/* A turn lasts about this long, so that the clock's steps and the wait at its end do not count. */
+/* Target seconds per turn, to make the clock's resolution and the final wait negligible. */
 static const double TURN = 0.02;
-/* One that needs longer for a run gets fewer of them. */
+/* Slower contestants get fewer runs. */
 static const double LONG = 0.5, TOO_LONG = 5;
 
 bench_candidate *bench_add(bench_group *group, const char *bench, const char *shape, const char *format, ...) {
@@ -37,7 +37,7 @@ static int compare(const void *x, const void *y) {
     return (a > b) - (a < b);
 }
 
-/* Compiles, packs, proves; *times: how many runs make a turn, *rounds: how many turns it gets. */
+/* Compiles, packs, validates; *times: runs per turn, *rounds: number of turns. */
 static int warm_up(bench_candidate *c, int *times, int *rounds) {
     cli_progress("%s %s: %s", c->bench, c->shape, c->name);
     int code = c->run(c->self, 1);
@@ -55,7 +55,7 @@ static int warm_up(bench_candidate *c, int *times, int *rounds) {
 }
 
 static int run_candidate(bench_candidate *c, int times) {
-    int code = times > 1 ? c->run(c->self, 1) : CLI_OK; /* what another has pushed out of the caches comes back */
+    int code = times > 1 ? c->run(c->self, 1) : CLI_OK; /* warms the caches again */
     const double start = cli_seconds();
     if (code == CLI_OK)
         code = c->run(c->self, times);
@@ -117,7 +117,7 @@ static void print_time(double seconds) {
         printf(" %8.2f us", seconds * 1e6);
 }
 
-/* The width of the first column: of all that stands there, and no more than that, so that a row fits a terminal. */
+/* The width of the first column: just its content, so that a row fits a terminal. */
 static int first_column(const bench_group *group) {
     size_t width = 0;
     for (size_t i = 0; i < group->count; i++) {
@@ -171,7 +171,7 @@ static int report(const bench_group *group, bool json) {
     cli_output_open(&out, NULL);
     for (size_t i = 0; json && i < group->count && put_json(&out, group, &group->list[i]); i++)
         ;
-    return cli_output_flush(&out); /* the next shape may take its time */
+    return cli_output_flush(&out); /* the next shape may take long */
 }
 
 void bench_discard(bench_group *group) {

@@ -1,4 +1,4 @@
-/* What the benches share: models' sizes, shapes, devices and numbers. */
+/* Shared by the benches: sizes of models, shapes, devices and random numbers. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ int bench_devices_open(bench_devices *devices, const bench_options *options) {
     cli_print_device(first, own);
     if (!options->variants)
         return code;
-    /* "all" are its own, and after it in the table those that ask less of a device. */
+    /* "all": the device's own, and the less demanding ones after it in the table */
     const bool all = strcmp(options->variants, BENCH_ALL) == 0;
     bool after = !all;
     for (size_t i = 0; tfm_variant_name(i) && code == CLI_OK && devices->count < BENCH_VARIANTS; i++) {

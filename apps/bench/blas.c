@@ -1,4 +1,4 @@
-/* OpenBLAS, to compare with. It is opened by hand because it starts its threads when it is loaded. */
+/* OpenBLAS, for comparison. Opened by dlopen, because it starts its threads on load. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include "bench/bench.h"
@@ -11,13 +11,13 @@ static __typeof__(cblas_sgemm) *sgemm;
 static const char *opened(void) {
     void *library = dlopen(TFM_OPENBLAS, RTLD_NOW | RTLD_LOCAL);
     if (!library)
-        return "OpenBLAS was there when tfm was built, but cannot be opened now";
+        return "OpenBLAS was present when tfm was built, but cannot be opened now";
     void (*set_threads)(int) = NULL;
     *(void **)&set_threads = dlsym(library, "openblas_set_num_threads");
     *(void **)&sgemm = dlsym(library, "cblas_sgemm");
     if (!set_threads || !sgemm) {
         sgemm = NULL;
-        return "what is installed as OpenBLAS lacks its functions";
+        return "the installed OpenBLAS lacks required functions";
     }
     set_threads(bench_cores());
     return NULL;

@@ -1,4 +1,4 @@
-/* The timings of `tfm report`: what Transformers do most, in parts of what the device does at most. */
+/* The timings of `tfm report`: the main ops of Transformers, as fractions of the device's peak. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,15 +10,15 @@
 typedef struct task {
     tfm_context *ctx;
     tfm_status (*run)(struct task *t);
-    const char *provider; /* of a product; NULL: the chosen one */
+    const char *provider; /* of a GEMM; NULL: the chosen one */
     const char *declined;
     tfm_tensor y, x, other, gamma, gradients[3], dy; /* of x and twice of the other */
     tfm_param weight;
     tfm_gemm_options gemm;
     tfm_attention_options attention;
     tfm_model *model;
-    int beam, tokens; /* of a search; those that it wrote */
-    double spread;    /* of the turns: the longest less the shortest, in parts of the median */
+    int beam, tokens; /* of a search; number of generated tokens */
+    double spread;    /* of the turns: (longest - shortest) / median */
 } task;
 
 enum { TURNS = 5 };
@@ -28,7 +28,7 @@ static int compare(const void *x, const void *y) {
     return (a > b) - (a < b);
 }
 
-/* The median seconds of a run, after it has been built, proven and run once; 0 if it failed or declined. */
+/* The median seconds of a run, after build, validation and one run; 0 if it failed or declined. */
 static double time_task(task *t) {
     const double turn = 0.02;
     double seconds[TURNS];
@@ -41,7 +41,7 @@ static double time_task(task *t) {
     const double once = cli_seconds() - start;
     const int times = once >= turn ? 1 : once * 1000 < turn ? 1000 : (int)(turn / once) + 1;
     for (int i = 0; i < TURNS; i++) {
-        if (i > 0 && once > 2) { /* one says enough of what is so slow */
+        if (i > 0 && once > 2) { /* one run is enough if slow */
             seconds[i] = seconds[0];
             continue;
         }
@@ -57,8 +57,7 @@ static double time_task(task *t) {
     return seconds[TURNS / 2];
 }
 
-/* Times the task and frees it; a row of what came of it. `work` is in operations, or in bytes if they are what counts;
- * 0: neither is told. */
+/* Times the task and frees it; returns a row. `work`: operations, or bytes for bandwidth; 0: no rate. */
 static double add_row(json_t *rows, task *t, const char *bench, const char *shape, const char *provider, double work,
                       bool bytes, double most) {
     json_t *row = json_pack("{s:s, s:s, s:s}", "bench", bench, "shape", shape, "provider", provider);
@@ -90,7 +89,7 @@ static double add_row(json_t *rows, task *t, const char *bench, const char *shap
     return rate;
 }
 
-/* ---- What is timed ---- */
+/* ---- Tasks ---- */
 
 static tfm_status run_copy(task *t) {
     return tfm_activate(t->ctx, &t->y, t->x, TFM_NO_ACTIVATION);
@@ -116,7 +115,7 @@ static tfm_status run_layer(task *t) {
     return tfm_linear(t->ctx, &t->y, t->x, &t->weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
 }
 
-/* Forward, too, since backward has nothing to go by without. */
+/* Forward too, since backward needs its results. */
 static tfm_status run_backward(task *t) {
     tfm_tensor y = {0};
     tfm_scope_open(t->ctx);
@@ -129,7 +128,7 @@ static tfm_status run_backward(task *t) {
     return tfm_scope_close(t->ctx, 0, NULL);
 }
 
-/* A text of some words, whose translation goes on to the limit, unless it happens to end. */
+/* A text of random tokens; its translation runs to the limit, unless it ends by chance. */
 static tfm_status run_search(task *t) {
     static const int32_t IDS[] = {11, 12, 13, 14, 15, 16, 17, 0};
     const size_t count = CLI_COUNT(IDS);
@@ -151,7 +150,7 @@ static double add_rows_op(json_t *rows, tfm_context *ctx, const char *name, tfm_
     return add_row(rows, &t, name, shape, "", 8.0 * (double)count * (double)columns, true, most);
 }
 
-/* A layer's product with its weight, or with "tn" a weight's gradient. */
+/* A layer's GEMM with its weight, or with "tn" a weight's gradient. */
 static void add_gemm(json_t *rows, tfm_context *ctx, const int64_t d[3], bool gradient, const char *provider,
                      double most) {
     task t = {.ctx = ctx, .run = gradient ? run_gemm : run_linear, .provider = provider};
@@ -167,8 +166,9 @@ static void add_gemm(json_t *rows, tfm_context *ctx, const int64_t d[3], bool gr
             2.0 * (double)d[0] * (double)d[1] * (double)d[2], false, most);
 }
 
-/* A layer whose weight is kept so, by who is chosen, or by this provider. Not told in parts of the peak, which is that
- * of floats. */
+/* A layer with a weight of this dtype, by the chosen or a given provider. Without a fraction of the peak, which is
+ * fp32.
+ */
 static void add_half_gemm(json_t *rows, tfm_context *ctx, const int64_t d[3], tfm_dtype stored, const char *provider) {
     static const char *const NAMES[] = {[TFM_F16] = "fp16", [TFM_BF16] = "bf16", [TFM_I8] = "int8"};
     task t = {.ctx = ctx, .run = provider ? run_linear : run_layer, .provider = provider};
@@ -194,7 +194,7 @@ static void add_half_gemms(json_t *rows, tfm_context *ctx) {
     for (size_t s = 0; s < CLI_COUNT(STORED); s++) {
         for (size_t i = 0; i < CLI_COUNT(SIZES); i++)
             add_half_gemm(rows, ctx, SIZES[i], STORED[s], NULL);
-        if (STORED[s] != TFM_I8) /* or why there is none */
+        if (STORED[s] != TFM_I8) /* also the reason if unavailable */
             add_half_gemm(rows, ctx, SIZES[CLI_COUNT(SIZES) - 1], STORED[s], "gpu-mma");
     }
 }
@@ -204,7 +204,7 @@ static void add_gemms(json_t *rows, tfm_context *ctx, double most) {
                                        {32, 32000, 512},  {512, 512, 512},   {512, 2048, 512},
                                        {2048, 2048, 512}, {2048, 512, 2048}, {1024, 1024, 1024}};
     for (size_t i = 0; i < CLI_COUNT(SIZES); i++) {
-        const bool all = SIZES[i][0] == 32 || SIZES[i][0] == 1024; /* every provider, on few rows and on many */
+        const bool all = SIZES[i][0] == 32 || SIZES[i][0] == 1024; /* every provider, for few and many rows */
         add_gemm(rows, ctx, SIZES[i], false, NULL, most);
         for (size_t p = 0; all && SIZES[i][1] < 2048 && tfm_gemm_provider(p); p++)
             add_gemm(rows, ctx, SIZES[i], false, tfm_gemm_provider(p), most);
@@ -221,19 +221,19 @@ static void add_attention(json_t *rows, tfm_context *ctx, int64_t batch, int64_t
     t.attention.heads = HEADS;
     t.x = bench_fill(ctx, 3, (int64_t[]){batch, targets, HEADS * WIDTH});
     t.other = bench_fill(ctx, 3, (int64_t[]){batch, sources, HEADS * WIDTH});
-    if (backward) { /* each watched once */
+    if (backward) { /* a tape watches each tensor once: v is separate */
         t.gamma = bench_fill(ctx, 3, (int64_t[]){batch, sources, HEADS * WIDTH});
         for (int i = 0; i < 3; i++)
             t.gradients[i] = bench_fill(ctx, 3, (int64_t[]){batch, i == 0 ? targets : sources, HEADS * WIDTH});
         t.dy = bench_fill(ctx, 3, (int64_t[]){batch, targets, HEADS * WIDTH});
     }
-    /* Two products forward; backward those of the scores again, and of dp, dq, dk and dv. */
+    /* Two GEMMs forward; backward the scores again, dp, dq, dk and dv. */
     add_row(rows, &t, backward ? "both ways" : "attention", shape, "",
             (backward ? 14.0 : 4.0) * HEADS * WIDTH * (double)(batch * targets * sources), false, most);
 }
 
-/* The time of a token by a Transformer of training's preset "small", with new parameters: a step of decoding, and its
- * part of an encoder's pass of a layer. */
+/* The time of a token by a Transformer of the preset "small", with new parameters: a decoding step, and its share of an
+ * encoder pass. */
 static void add_decoding(json_t *rows, tfm_context *ctx, int beam) {
     const bench_model *sizes = bench_model_named("small");
     task t = {.ctx = ctx, .run = run_search, .beam = beam};
@@ -262,7 +262,7 @@ static void add_decoding(json_t *rows, tfm_context *ctx, int beam) {
     tfm_context_clear_error(ctx);
 }
 
-/* Bytes of a copy that no cache holds: 256 MiB for both sides, or less where there is less memory. */
+/* Bytes of a copy larger than the caches: 256 MiB for both sides, or less with less memory. */
 static int64_t copied_rows(tfm_context *ctx) {
     const uint64_t memory = tfm_context_device(ctx)->memory_bytes, most = tfm_context_device(ctx)->max_alloc_bytes;
     int64_t count = 32768;
@@ -271,7 +271,7 @@ static int64_t copied_rows(tfm_context *ctx) {
     return count;
 }
 
-/* How far turns scatter: of the row in the middle, and of the worst. */
+/* The spread of turns: the median and the maximum over rows. */
 static json_t *spread_of(const json_t *rows) {
     double all[256];
     size_t count = 0, i;
@@ -282,8 +282,7 @@ static json_t *spread_of(const json_t *rows) {
     return json_pack("{s:f, s:f}", "median", count > 0 ? all[count / 2] : 0, "most", count > 0 ? all[count - 1] : 0);
 }
 
-/* Where the last timings have failed one after the other, of different ops, the device was lost at the first of them.
- */
+/* If the last timings of different ops have all failed, the device was lost at the first of them. */
 static void compare_with_peak(json_t *report, const json_t *rows) {
     enum { LAST = 3 };
     size_t at = json_array_size(rows);

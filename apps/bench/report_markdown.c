@@ -1,4 +1,4 @@
-/* The report of `tfm report` for who reads it: tables, and lists that are broken at 80 columns. */
+/* The Markdown of `tfm report`: tables, and lists wrapped at 80 columns. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static double number_of(const json_t *object, const char *key) {
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-/* Whether Markdown would take a character of a word for a mark. Within a name an underscore is none. */
+/* Whether a character of a word is special in Markdown. An underscore within a name is not. */
 static bool is_mark(const char *text, const char *at) {
     if (*at == '&') /* of a character's name */
         return isalnum((unsigned char)at[1]) || at[1] == '#';
@@ -31,7 +31,7 @@ static bool is_mark(const char *text, const char *at) {
     return !isalnum((unsigned char)*before) || !isalnum((unsigned char)*after);
 }
 
-/* The mark of a heading, a line or a list that a word would be at the beginning of a line: its place in it, or -1. */
+/* The index of a character in a word that would begin a heading, a rule or a list at the start of a line, or -1. */
 static int first_mark(const char *word, int length) {
     const int digits = (int)strspn(word, "0123456789");
     if (digits < length && strchr(digits ? ".)" : "#-+=", word[digits]))
@@ -39,8 +39,7 @@ static int first_mark(const char *word, int length) {
     return -1;
 }
 
-/* A word of a text with what Markdown would take for marks shown as it is. Returns its columns, also where there is no
- * file. */
+/* Writes a word with escaped Markdown characters. Returns its columns, also without a file. */
 static int put_word(FILE *file, const char *text, const char *word, int length, bool first) {
     const int mark = first ? first_mark(word, length) : -1;
     int columns = length;
@@ -94,7 +93,7 @@ static void put_number(FILE *file, double number, int width, int digits, const c
         fprintf(file, " %*.*f %s |", width - 1 - (int)strlen(unit), digits, number, unit);
 }
 
-/* The rows that have a reason in place of a time. */
+/* The rows with a reason instead of a time. */
 static void put_untimed(FILE *file, const json_t *rows, const char *state, const char *heading) {
     size_t i;
     json_t *row;
@@ -117,7 +116,7 @@ static void put_untimed(FILE *file, const json_t *rows, const char *state, const
 static void put_bench(FILE *file, const json_t *rows) {
     size_t i;
     json_t *row;
-    fprintf(file, "| what      | shape            | by      |      time |          rate |  peak |\n"
+    fprintf(file, "| op        | shape            | by      |      time |          rate |  peak |\n"
                   "|-----------|------------------|---------|----------:|--------------:|------:|\n");
     json_array_foreach((json_t *)rows, i, row) {
         const bool bytes = json_object_get(row, "gbytes_per_s") != NULL;
@@ -139,7 +138,7 @@ static void put_bench(FILE *file, const json_t *rows) {
     put_untimed(file, rows, "declined", "Not available on this device, which is no failure:");
 }
 
-/* Whether the figures are worth less than they seem. */
+/* Warns of unreliable figures. */
 static void put_spread(FILE *file, const json_t *report) {
     const json_t *spread = json_object_get(report, "spread"), *host = json_object_get(report, "host");
     const json_t *rows = json_object_get(report, "bench");
@@ -150,7 +149,7 @@ static void put_spread(FILE *file, const json_t *report) {
     fprintf(file, "\nTurns of a row differ by %.0f %% of its time in the median, and by %.0f %% at most.\n",
             100 * median, 100 * number_of(spread, "most"));
     if (median > 0.1 || before > 0.3 * cores)
-        fprintf(file, "\n**The machine was busy with something else: these times say less than they\ncould.**\n");
+        fprintf(file, "\n**The machine was busy with something else: these times are unreliable.**\n");
     fputc('\n', file);
     json_array_foreach((json_t *)rows, i, row) {
         char name[160], text[64];
@@ -207,7 +206,7 @@ void report_markdown(FILE *file, const json_t *report) {
     put_word(file, device, device, (int)strlen(device), false);
     fputs("\n\n", file);
     if (*failed)
-        put_item(file, "not all is here, for something FAILED", failed);
+        put_item(file, "the report is incomplete, something FAILED", failed);
     put_object(file, json_object_get(report, "tfm"));
     put_object(file, json_object_get(report, "host"));
     fprintf(file, "\n## Self-test\n\n");
@@ -223,6 +222,6 @@ void report_markdown(FILE *file, const json_t *report) {
     put_object(file, json_object_get(report, "device"));
     fprintf(file, "\n## Table of tfm tune\n\n");
     if (json_object_size(table) == 0)
-        fprintf(file, "There is none: `tfm tune` makes it.\n");
+        fprintf(file, "There is none: `tfm tune` creates it.\n");
     put_object(file, table);
 }

@@ -1,4 +1,4 @@
-/* What a report shows of a text: no folders, and no names of users and machines. */
+/* Anonymizes texts of a report: removes folders and names of users and machines. */
 #include <ctype.h>
 #include <pwd.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "bench/report.h"
 
-/* What ends a path that is not in quotes. */
+/* Characters that end an unquoted path. */
 static const char ENDS[] = " \t\r\n\"'`()[]{}<>|:,;";
 
 static bool in_name(char c) {
@@ -21,7 +21,7 @@ static bool in_word(char c) {
 
 /* ---- Paths ---- */
 
-/* The length of one of the owner's folders that a path begins with, which may have blanks in it, or 0. */
+/* The length of one of the owner's folders at the start of a path, blanks included, or 0. */
 static size_t own_folder(const report_owner *owner, const char *path) {
     size_t longest = 0;
     for (size_t i = 0; i < REPORT_FOLDERS && owner; i++) {
@@ -35,7 +35,7 @@ static size_t own_folder(const report_owner *owner, const char *path) {
     return longest;
 }
 
-/* Whether folders of users are below, whose names may have blanks in them. */
+/* Whether it contains folders of users, whose names may have blanks. */
 static size_t users_folder(const char *path) {
     static const char *const ROOTS[] = {"/home/", "/Users/", "/users/", "/media/", "/run/media/", "/mnt/"};
     for (size_t i = 0; i < CLI_COUNT(ROOTS); i++)
@@ -44,8 +44,8 @@ static size_t users_folder(const char *path) {
     return 0;
 }
 
-/* Where a name with blanks in it goes on to a slash: how far, or 0. A name with a point in it is a file's, which ends
- * its path. Some words of a sentence have a slash, too, and are lost: better than that a name is told. */
+/* The length of a name with blanks up to a slash, or 0. A name with a dot is a file, which ends its path. Some words of
+ * a sentence with a slash are lost too: better than showing a name. */
 static size_t past_blanks(const char *path, size_t length) {
     enum { WORDS = 3 };
     for (size_t i = length; i > 0 && path[i - 1] != '/'; i--)
@@ -86,7 +86,7 @@ static size_t path_length(const report_owner *owner, const char *path, char quot
     }
 }
 
-/* Whether it has two names at least, and a letter: 1/2 and GFLOP/s have not. */
+/* Whether it has at least two names, and a letter: 1/2 and GFLOP/s do not. */
 static bool is_path(const char *path, size_t length) {
     size_t names = 0, letters = 0;
     for (size_t i = 0; i < length; i++) {
@@ -96,8 +96,8 @@ static bool is_path(const char *path, size_t length) {
     return names > 1 && letters > 0;
 }
 
-/* Whether a path begins at a slash, after `before` bytes of its line's word: none, those of an option that is written
- * together with its path, or of a folder relative to another, whose bytes are put into *back. */
+/* Whether a path begins at a slash, after `before` bytes of its word: none, an option joined with its path, or a
+ * relative folder, whose length is stored in *back. */
 static bool path_begins(const char *slash, size_t before, size_t *back) {
     static const char *const OPTIONS[] = {"-I",         "-L",        "-F",       "-B",      "-o",
                                           "-idirafter", "-include",  "-isystem", "-iquote", "-rpath",
@@ -131,13 +131,13 @@ static void put_path(FILE *out, const report_owner *owner, const char *path, siz
 
 static void put_without_paths(FILE *out, const report_owner *owner, const char *text) {
     size_t word = 0;  /* bytes before `from` that are a word */
-    long pending = 0; /* of these, such as are not written yet */
+    long pending = 0; /* unwritten bytes of the word */
     const char *from = text;
     while (*from) {
         size_t back = 0;
         const bool address = strncmp(from, "//", 2) == 0 && from - text >= 2 && from[-1] == ':' && in_name(from[-2]);
         const bool file = address && from - text >= 5 && strncmp(from - 5, "file:", 5) == 0;
-        if (address && !file) { /* of the web: as it is */
+        if (address && !file) { /* a URL: unchanged */
             const size_t length = strcspn(from, " \t\r\n\"'`<>)]");
             fwrite(from, 1, length, out);
             from += length;
@@ -157,7 +157,7 @@ static void put_without_paths(FILE *out, const report_owner *owner, const char *
                 continue;
             }
         }
-        /* A word waits until it is known whether it begins a path. */
+        /* A word is pending until it is known whether it begins a path. */
         word = in_word(*from) ? word + 1 : 0;
         pending++;
         from++;
@@ -171,7 +171,7 @@ static void put_without_paths(FILE *out, const report_owner *owner, const char *
 
 /* ---- Names ---- */
 
-/* Bytes of a name that stands here as a word, or 0. One letter, and what is called so anywhere, is nobody's name. */
+/* Bytes of a private name as a word here, or 0. Single letters and common words are not private. */
 static size_t names_length(const char *name, const char *text, const char *at) {
     static const char *const NOBODY[] = {"root", "user", "nobody", "ubuntu", "debian", "localhost", "(none)"};
     const size_t length = name ? strlen(name) : 0;
@@ -220,7 +220,7 @@ char *report_redact_owner(const report_owner *owner, const char *text) {
     return parts[1];
 }
 
-/* Whoever runs this, where. Kept, for a look at the users may ask a server. */
+/* The current user and machine, cached since a lookup may query a server. */
 static const report_owner *this_owner(void) {
     static report_owner owner;
     static struct utsname system;
@@ -239,7 +239,7 @@ static const report_owner *this_owner(void) {
     if (user) {
         owner.users[2] = strdup(user->pw_name);
         owner.folders[CLI_COUNT(FOLDERS)] = strdup(user->pw_dir);
-        /* One word alone may be a system's: distributions call their first user by their own name. */
+        /* A single word may be a system's name: distributions name their first user so. */
         snprintf(full, sizeof(full), "%.*s", (int)strcspn(user->pw_gecos ? user->pw_gecos : "", ","),
                  user->pw_gecos ? user->pw_gecos : "");
         owner.users[3] = strchr(full, ' ') ? full : NULL;

@@ -1,4 +1,4 @@
-/* Options by table, and what commands do alike. */
+/* Options by table, and functions shared by all commands. */
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -50,7 +50,7 @@ bool cli_grow(void *array, size_t *room, size_t count, size_t size) {
     return true;
 }
 
-/* The help of one option, its text in a column of its own, broken at spaces. */
+/* Prints the help of one option, wrapped in the second column. */
 static void print_option(const cli_option *option) {
     enum { INDENT = 28, WIDTH = 76 };
     char left[128];
@@ -142,7 +142,7 @@ static int set_value(const cli_syntax *syntax, const cli_option *option, const c
     return CLI_CONTINUE;
 }
 
-/* The index of the option that an alias is for; -1 where the command does not have it. */
+/* The index of an alias's option; -1 if the command does not have it. */
 static int aliased_option(const cli_syntax *syntax, const cli_alias *alias) {
     for (size_t i = 0; i < syntax->option_count; i++)
         if (strcmp(syntax->options[i].name, alias->option) == 0)
@@ -150,9 +150,9 @@ static int aliased_option(const cli_syntax *syntax, const cli_alias *alias) {
     return -1;
 }
 
-/* The table as getopt_long wants it. Options without a letter get a number that no letter has. */
+/* Converts the table for getopt_long. Options without a letter get a number that no letter has. */
 static void make_tables(const cli_syntax *syntax, char *letters, struct option *table) {
-    *letters++ = ':'; /* a missing value is told apart */
+    *letters++ = ':'; /* getopt_long returns ':' for a missing value */
     for (size_t i = 0; i < syntax->option_count; i++) {
         const cli_option *option = &syntax->options[i];
         bool valued = option->kind != CLI_FLAG;
@@ -190,18 +190,18 @@ static const cli_option *find_option(const cli_syntax *syntax, int code) {
     return &syntax->options[aliased_option(syntax, a)];
 }
 
-/* The option that getopt_long has read last, as it was given. */
+/* The option that getopt_long has read last, as written. */
 static const char *last_given(char **argv) {
     return optarg && optarg == argv[optind - 1] ? argv[optind - 2] : argv[optind - 1];
 }
 
-/* Refuses a long option that has another name, also where that abbreviates the option's: --max-new, --warmup. */
+/* Refuses a renamed long option, even if the old name abbreviates the new one: --max-new, --warmup. */
 static int check_renamed(const cli_syntax *syntax, int code, char **argv) {
     const bool is_long = code == '?' || code == ':' ? !optopt || optopt >= LONG_OPTION : code >= LONG_OPTION;
     return is_long ? cli_check_renamed(syntax, last_given(argv)) : CLI_CONTINUE;
 }
 
-/* How many options' names begin so. */
+/* Number of options whose names have this prefix. */
 static int begins_options(const cli_syntax *syntax, const char *start) {
     const size_t length = strcspn(start, "=");
     int count = strncmp("help", start, length) == 0;
@@ -231,7 +231,7 @@ void cli_describe(const cli_command *commands, void (*see)(const cli_syntax *syn
     describe = NULL;
 }
 
-/* An option that is not there, or is more than one. */
+/* Reports an unknown or ambiguous option. */
 static int unknown_option(const cli_syntax *syntax, const char *given) {
     char word[64];
     snprintf(word, sizeof(word), "%.*s", (int)strcspn(given + 2, "="), given + 2);
@@ -246,7 +246,7 @@ static int unknown_option(const cli_syntax *syntax, const char *given) {
     return cli_usage_error(syntax, "there is no option %s (did you mean --%s?)", given, near.name);
 }
 
-/* An operand where none is taken: most often a file of lines. */
+/* Reports an unexpected operand, most often a file of lines. */
 static int unexpected_operand(const cli_syntax *syntax, const char *operand) {
     for (size_t i = 0; i < syntax->option_count; i++)
         if (strcmp(syntax->options[i].name, "input") == 0)
@@ -263,8 +263,8 @@ int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
     char letters[2 * (MAX_OPTIONS + CLI_ALIASES) + 3];
     struct option table[MAX_OPTIONS + CLI_ALIASES + 2];
     if (syntax->option_count > MAX_OPTIONS)
-        return cli_fail("%s has %zu options, and there is room for %d: this is a fault of tfm, please report it",
-                        syntax->name, (size_t)syntax->option_count, MAX_OPTIONS);
+        return cli_fail("%s has %zu options, more than %d: this is a bug in tfm, please report it", syntax->name,
+                        (size_t)syntax->option_count, MAX_OPTIONS);
     make_tables(syntax, letters, table);
     opterr = 0;
     optind = 1;
@@ -279,7 +279,7 @@ int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
         if (code == '?' && optopt && optopt < LONG_OPTION)
             return cli_usage_error(syntax, "there is no option -%c", optopt);
         if (code == '?' && optopt)
-            return cli_usage_error(syntax, "%s: that option takes no value", argv[optind - 1]);
+            return cli_usage_error(syntax, "%s: this option takes no value", argv[optind - 1]);
         if (code == '?')
             return unknown_option(syntax, argv[optind - 1]);
         result = set_value(syntax, find_option(syntax, code), optarg);
@@ -293,7 +293,7 @@ int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
     return CLI_CONTINUE;
 }
 
-/* ---- The devices that a command works on ---------------------------------------------------------------- */
+/* ---- Devices --------------------------------------------------------------------------------------------- */
 
 tfm_status cli_open_fleet(tfm_fleet **out, const char *devices, int workers) {
     return tfm_fleet_open(out, &(tfm_fleet_options){.devices = devices, .workers = workers, .on_build = cli_on_build});

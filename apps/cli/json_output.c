@@ -1,4 +1,4 @@
-/* JSON that commands write: lines, statistics, and what is known of a generated text besides it. */
+/* JSON output of commands: lines, statistics, tokens and scores of generated texts. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -40,7 +40,7 @@ json_t *cli_number_json(double value) {
 json_t *cli_tokens_json(const tfm_token_list *axis) {
     json_t *all = json_array();
     for (size_t i = 0; i < axis->count; i++) {
-        json_t *token = json_string(axis->tokens[i]); /* NULL where it is a part of a character */
+        json_t *token = json_string(axis->tokens[i]); /* NULL for a part of a character */
         json_array_append_new(all, token ? token : json_string("\xEF\xBF\xBD"));
     }
     return all;

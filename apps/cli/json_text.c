@@ -1,5 +1,5 @@
-/* JSON that others wrote: files next to models, and bodies of requests. The same as lib/base/json.c, which the program
- * does not see, except that of duplicate keys the last one holds, as in Python; test_json gives both the same texts. */
+/* Parses foreign JSON: files next to models, and bodies of requests. Like lib/base/json.c, which is not public, except
+ * that the last duplicate key wins, as in Python; test_json gives both the same texts. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -9,8 +9,8 @@
 
 static const char BOM[] = "\xEF\xBB\xBF", REPLACEMENT[] = "\xEF\xBF\xBD";
 
-/* The value that replaces one, new, or NULL: an integer for a real without a fraction where integers were read as
- * reals, and U+FFFD for each NUL of a string. */
+/* The replacement of a value, a new reference, or NULL: an integer for a real without a fraction if integers were read
+ * as reals, and U+FFFD for each NUL of a string. */
 static json_t *cleaned(const json_t *value, bool integers) {
     const double x = json_real_value(value);
     if (integers && json_is_real(value) && fabs(x) < 0x1p53 && x == floor(x))

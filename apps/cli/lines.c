@@ -1,4 +1,4 @@
-/* Lines from a file or a pipe, as many at a time as there are. */
+/* Reads lines from a file or a pipe, as many at a time as are available. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,7 +14,7 @@ int cli_lines_open(cli_lines *lines, const char *path) {
     *lines = (cli_lines){.name = standard ? "standard input" : path, .fd = STDIN_FILENO};
     if (!standard)
         lines->fd = open(path, O_RDONLY | O_CLOEXEC);
-    else if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) /* else it looks as if it hung */
+    else if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) /* else it seems to hang */
         fputs("tfm: reading lines from this terminal; end with Ctrl-D\n", stderr);
     return lines->fd < 0 ? cli_fail("cannot read %s: %s", path, strerror(errno)) : CLI_OK;
 }
@@ -28,13 +28,13 @@ void cli_lines_close(cli_lines *lines) {
     *lines = (cli_lines){.fd = -1};
 }
 
-/* Whether a read would return at once. Files always would. */
+/* Whether a read would not block. Files never block. */
 static bool ready(int fd) {
     struct pollfd asked = {.fd = fd, .events = POLLIN};
     return poll(&asked, 1, 0) > 0;
 }
 
-/* Reads once, and appends to what is there. */
+/* Reads once, and appends to the buffer. */
 static int read_more(cli_lines *lines) {
     if (lines->capacity - lines->used < READ_BYTES + 1) { /* 1: the NUL after a last line without an end */
         size_t larger = 2 * lines->capacity + READ_BYTES + 1;
@@ -89,12 +89,12 @@ static int split(cli_lines *lines, size_t whole) {
     return code;
 }
 
-/* A text in UTF-16 begins with a mark of its own, and none of its lines is UTF-8. */
+/* Detects UTF-16 by its byte order mark; none of its lines is UTF-8. */
 static int check_encoding(const cli_lines *lines) {
     if (lines->first > 0 || lines->used < 2 ||
         (memcmp(lines->buffer, "\xff\xfe", 2) != 0 && memcmp(lines->buffer, "\xfe\xff", 2) != 0))
         return CLI_OK;
-    return cli_fail("%s is in UTF-16: make it UTF-8, with `iconv -f UTF-16 -t UTF-8`", lines->name);
+    return cli_fail("%s is in UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`", lines->name);
 }
 
 int cli_lines_next(cli_lines *lines, size_t bytes) {
@@ -103,7 +103,7 @@ int cli_lines_next(cli_lines *lines, size_t bytes) {
     if (lines->taken > 0)
         memmove(lines->buffer, lines->buffer + lines->taken, lines->used -= lines->taken);
     lines->taken = 0;
-    size_t whole = 0, seen = 0; /* bytes up to the last line's end, bytes looked at */
+    size_t whole = 0, seen = 0; /* bytes up to the last line's end, bytes searched */
     for (;;) {
         const char *end = lines->used > seen ? memrchr(lines->buffer + seen, '\n', lines->used - seen) : NULL;
         whole = end ? (size_t)(end + 1 - lines->buffer) : whole;
@@ -120,7 +120,7 @@ int cli_lines_read_file(cli_lines *lines, const char *path) {
     int code = cli_lines_open(lines, path);
     if (code != CLI_OK)
         return code;
-    do { /* until the end, whatever blocks */
+    do { /* until the end, even if reads block */
         code = read_more(lines);
     } while (code == CLI_OK && !lines->ended);
     return code == CLI_OK ? check_encoding(lines) : code;

@@ -1,4 +1,4 @@
-/* What is said on standard error: sentences about failures, lines of progress. */
+/* Messages on standard error: errors and progress lines. */
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -7,8 +7,7 @@
 
 static bool progress_shown;
 
-/* The bytes of a line that fit the terminal: one that is wider would go on in the next line, and never be cleared
- * there. */
+/* The bytes of a line that fit the terminal: a wrapped line could not be cleared. */
 static size_t terminal_columns(void) {
     struct winsize window;
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col < 2 ? SIZE_MAX : window.ws_col - 1u;
@@ -46,7 +45,7 @@ void cli_print_wrapped(FILE *file, int column, int indent, const char *text) {
     if (ioctl(fileno(file), TIOCGWINSZ, &window) == 0 && window.ws_col >= 2)
         cli_print_wrapped_to(file, window.ws_col, column, indent, text);
     else
-        fprintf(file, "%s\n", text); /* with all its blanks: a name is matched by any part of it */
+        fprintf(file, "%s\n", text); /* with all its blanks: device selectors match any part of a name */
 }
 
 void cli_print_device(const tfm_context *ctx, const char *variant) {
@@ -59,7 +58,7 @@ void cli_print_device(const tfm_context *ctx, const char *variant) {
 
 static bool deferring, silent;
 static char deferred[4096];
-static const char *deferred_command; /* the command whose help it refers to, or NULL */
+static const char *deferred_command; /* command of the stored message's --help, or NULL */
 
 void cli_defer_errors(bool keep_silent) {
     deferring = true;
@@ -92,7 +91,7 @@ void cli_progress(const char *format, ...) {
     char line[512];
     if ((!format && !progress_shown) || silent || !isatty(STDERR_FILENO))
         return;
-    flockfile(stderr); /* devices that build may say so at the same time */
+    flockfile(stderr); /* several devices may build at the same time */
     fputs("\r\033[K", stderr);
     progress_shown = format != NULL;
     if (format) {
@@ -107,7 +106,7 @@ void cli_progress(const char *format, ...) {
     funlockfile(stderr);
 }
 
-/* The fields up to this rank, so many blanks between them; returns whether they fit. */
+/* Formats the fields up to this rank, separated by this number of blanks; returns whether they fit. */
 static bool join_fields(char *line, size_t room, const cli_field *fields, size_t count, int rank, int blanks) {
     size_t used = 0;
     line[0] = 0;
@@ -129,8 +128,8 @@ void cli_progress_fields(const cli_field *fields, size_t count) {
 }
 
 void cli_on_build(void *user, int count, double seconds) {
-    enum { PATIENCE = 5 }; /* seconds: a service that waits longer for its first result wonders whether it hangs */
-    static double next = PATIENCE; /* the line after it comes where as much time has been spent again */
+    enum { PATIENCE = 5 };         /* seconds until the first message */
+    static double next = PATIENCE; /* the interval doubles with each message */
     (void)user;
     if (!isatty(STDERR_FILENO) && seconds >= next && !silent) {
         if (next == PATIENCE)
@@ -161,7 +160,7 @@ int cli_fail(const char *format, ...) {
     return CLI_FAILED;
 }
 
-/* The library's sentence, without the name of the call that it may begin with, which is no word of a command's. */
+/* The library's message without the leading function name. */
 static const char *library_sentence(void) {
     static const char *const CALLS[] = {
         "translate: ", "score: ",  "score_texts: ", "attention_maps: ", "embed: ",

@@ -1,4 +1,4 @@
-/* Results to standard output, or to a file that is there whole or not at all. */
+/* Writes results to standard output, or atomically to a file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,14 +12,14 @@
 
 static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
 
-/* The unfinished file, for the signal handler, and what of it is worth keeping: whole lines, up to so many bytes. */
+/* The unfinished file for the signal handler, and the number of bytes to keep: whole lines. */
 static const char *volatile unfinished;
 static char *partial;
 static int unfinished_fd;
 static off_t kept_bytes;
 static size_t kept_lines;
-static char goodbye[PATH_MAX + 128]; /* what the same handler says: where the lines are, if there are any */
-static pthread_t owner;              /* the thread that writes */
+static char goodbye[PATH_MAX + 128]; /* the handler's message: the file of the kept lines, if any */
+static pthread_t owner;              /* the writing thread */
 
 static bool reader_gone;
 
@@ -27,13 +27,13 @@ bool cli_stdout_closed(void) {
     return reader_gone;
 }
 
-/* What is finished gets the name that ends in .partial; calls only what a signal handler may. */
+/* Renames the finished part to NAME.partial; async-signal-safe. */
 static bool keep_partial(void) {
     return kept_lines > 0 && ftruncate(unfinished_fd, kept_bytes) == 0 && rename(unfinished, partial) == 0;
 }
 
 static void clean_up(int signal_number) {
-    if (!pthread_equal(pthread_self(), owner)) { /* it keeps signals off while it changes what is read here */
+    if (!pthread_equal(pthread_self(), owner)) { /* the owner blocks signals while it changes this state */
         pthread_kill(owner, signal_number);
         return;
     }
@@ -46,7 +46,7 @@ static void clean_up(int signal_number) {
     raise(signal_number);
 }
 
-/* Signals that are ignored stay so, and who has a handler of its own closes the file itself. */
+/* Ignored signals stay ignored; code with its own handler closes the file. */
 void cli_catch_signals(void) {
     owner = pthread_self();
     for (size_t i = 0; i < CLI_COUNT(SIGNALS); i++) {
@@ -56,26 +56,27 @@ void cli_catch_signals(void) {
     }
 }
 
-/* A reader of standard output that has seen enough, as `head` has, is no mistake: the program ends quietly. */
+/* A closed pipe on standard output, as by `head`, is no error: the program ends quietly. */
 static int write_failed(const cli_output *out, int error) {
     if (error == EPIPE && out->file == stdout) {
         reader_gone = true;
         return CLI_FAILED;
     }
-    const char *reason = error == EPIPE ? "its reader has gone" : error ? strerror(error) : "a write failed";
+    const char *reason = error == EPIPE ? "its reader closed the pipe" : error ? strerror(error) : "a write failed";
     return cli_fail("cannot write %s: %s", out->name, reason);
 }
 
-/* What takes a line of progress away. */
+/* The escape sequence that clears a progress line. */
 static const char *clear_line(void) {
     return isatty(STDERR_FILENO) ? "\r\033[K" : "";
 }
 
-/* A new file beside `path`, with the access that the old one has or a new one would get. */
-static int make_beside(cli_output *out, const char *path, const struct stat *old) {
+/* Creates a file next to `path`, with the old file's mode or that of a new one. */
+static int make_next_to(cli_output *out, const char *path, const struct stat *old) {
     static const char suffix[] = ".tfm-XXXXXX";
     struct stat link;
-    const bool follow = old && lstat(path, &link) == 0 && S_ISLNK(link.st_mode); /* a link stays one */
+    const bool follow =
+        old && lstat(path, &link) == 0 && S_ISLNK(link.st_mode); /* replace the target of a symbolic link */
     out->path = follow ? realpath(path, NULL) : strdup(path);
     if (!out->path || !(out->temporary = malloc(strlen(out->path) + sizeof(suffix))))
         return cli_fail("cannot write %s: %s", path, strerror(errno));
@@ -84,7 +85,7 @@ static int make_beside(cli_output *out, const char *path, const struct stat *old
     if (fd < 0) {
         free(out->temporary);
         out->temporary = NULL;
-        return cli_fail("cannot write beside %s: %s", path, strerror(errno));
+        return cli_fail("cannot write next to %s: %s", path, strerror(errno));
     }
     out->partial = malloc(strlen(out->path) + sizeof(".partial"));
     if (out->partial)
@@ -92,8 +93,7 @@ static int make_beside(cli_output *out, const char *path, const struct stat *old
     partial = out->partial;
     unfinished_fd = fd;
     kept_lines = 0;
-    snprintf(goodbye, sizeof(goodbye), "%stfm: stopped before anything was finished that could be kept\n",
-             clear_line());
+    snprintf(goodbye, sizeof(goodbye), "%stfm: stopped before the first result was complete\n", clear_line());
     unfinished = out->temporary;
     cli_catch_signals();
     mode_t mask = umask(0);
@@ -103,7 +103,7 @@ static int make_beside(cli_output *out, const char *path, const struct stat *old
     return out->file ? CLI_OK : cli_fail("cannot write %s: %s", path, strerror(errno));
 }
 
-/* The descriptor that the system has such a name for, or -1. */
+/* The descriptor of a name such as /dev/fd/N or /dev/stdout, or -1. */
 static int descriptor_of(const char *path) {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
     int fd = strcmp(path, "/dev/stdout") == 0 ? STDOUT_FILENO : strcmp(path, "/dev/stderr") == 0 ? STDERR_FILENO : -1;
@@ -125,15 +125,15 @@ int cli_output_open(cli_output *out, const char *path) {
     if (!path || strcmp(path, "-") == 0 || fd == STDOUT_FILENO)
         return CLI_OK;
     *out = (cli_output){.name = path};
-    if (fd >= 0) { /* what it leads to may be a file that others write to as well: it is gone on with, not replaced */
+    if (fd >= 0) { /* other programs may write to its file too: write to it instead of replacing it */
         const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         out->file = copy >= 0 ? fdopen(copy, "w") : NULL;
         return out->file ? CLI_OK : cli_fail("cannot write %s: %s", path, strerror(errno));
     }
     bool exists = stat(path, &old) == 0;
     if (!exists || S_ISREG(old.st_mode))
-        return make_beside(out, path, exists ? &old : NULL);
-    /* A device or a pipe cannot be replaced: it is written to. */
+        return make_next_to(out, path, exists ? &old : NULL);
+    /* A device or a pipe cannot be replaced: write to it directly. */
     out->file = fopen(path, "we");
     return out->file ? CLI_OK : cli_fail("cannot write %s: %s", path, strerror(errno));
 }
@@ -162,14 +162,14 @@ int cli_output_flush(cli_output *out) {
     if (flushed == 0 && cli_output_ok(out))
         return CLI_OK;
     int error = out->error ? out->error : errno;
-    if (out->file == stdout) { /* said once */
+    if (out->file == stdout) { /* reported once */
         clearerr(stdout);
         out->error = 0;
     }
     return write_failed(out, error);
 }
 
-/* Keeps signals off while what their handler reads is changed. */
+/* Blocks signals while the handler's state is changed. */
 static void block_signals(sigset_t *before) {
     sigset_t signals;
     sigemptyset(&signals);
@@ -196,20 +196,20 @@ int cli_output_checkpoint(cli_output *out, size_t lines) {
     return code;
 }
 
-/* Ends the file beside the one that is meant: it gets its name if it is `whole`, else its finished lines stay, if there
- * are any. Signals are off. */
+/* Closes the temporary file: renames it if it is `whole`, else keeps its finished lines, if any. Signals are blocked.
+ */
 static int settle(cli_output *out, bool whole) {
     int code = CLI_OK;
     bool named = false;
     if (!whole) {
-        fflush(out->file); /* otherwise closing the file would write after what is kept */
+        fflush(out->file); /* otherwise closing the file would write after the kept lines */
         named = keep_partial();
     }
     if (fclose(out->file) != 0 && whole)
         code = write_failed(out, errno);
     if (whole && code == CLI_OK && rename(out->temporary, out->path) == 0) {
         if (kept_lines > 0 && out->partial)
-            unlink(out->partial); /* of an earlier run, which this one has done again */
+            unlink(out->partial); /* of an earlier run, superseded by this one */
         return CLI_OK;
     }
     if (whole && code == CLI_OK)

@@ -1,4 +1,4 @@
-/* Other names of options: aliases, names of earlier versions, and names of other programs. */
+/* Other names of options: aliases, former names, and names in other programs. */
 #include <string.h>
 #include "cli/cli.h"
 
@@ -43,8 +43,8 @@ static const renamed_option FORMER[] = {
     {"wire", "comm-dtype"},
 };
 
-/* The names that transformers, CTranslate2, llama.cpp, vLLM, fairseq and Marian use. Of several rows with one name, the
- * first that the command has an option for holds. */
+/* Names in transformers, CTranslate2, llama.cpp, vLLM, fairseq and Marian. Of several rows with one name, the first
+ * with an option of the command applies. */
 static const renamed_option FOREIGN[] = {
     {"accum-count", "gradient-accumulation-steps"},
     {"activation-fn", "activation"},

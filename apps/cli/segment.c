@@ -1,4 +1,4 @@
-/* Texts to segments that are translated by themselves, and back. */
+/* Splits texts into separately translated segments, and joins the translations. */
 #include <stdlib.h>
 #include <string.h>
 #include "cli/cli.h"
@@ -10,7 +10,7 @@ static bool add(cli_segments *p, cli_segment segment) {
     return true;
 }
 
-/* The sentences of one line. What is between them stays. */
+/* The sentences of one line. Text between them is copied. */
 static bool split_sentences(cli_segments *p, cli_segment line, const char *language) {
     tfm_sentence *found = NULL;
     size_t count = 0, end = 0;
@@ -20,7 +20,7 @@ static bool split_sentences(cli_segments *p, cli_segment line, const char *langu
     for (size_t i = 0; i < count && good; i++) {
         cli_segment segment = {line.text + found[i].start, found[i].bytes, line.of, line.text + end,
                                found[i].start - end};
-        if (i == 0) /* what is before the first one: the end of the line before, and blanks */
+        if (i == 0) /* text before the first one: the end of the previous line, and blanks */
             segment.gap = line.gap_bytes ? line.gap : line.text, segment.gap_bytes = line.gap_bytes + found[i].start;
         end = found[i].start + found[i].bytes;
         good = add(p, segment);
@@ -56,7 +56,7 @@ char *cli_segments_join(const cli_segment *segments, size_t count, size_t of, cl
         const char *now = result(user, i);
         if (segments[i].gap_bytes > 0)
             memcpy(at, segments[i].gap, segments[i].gap_bytes);
-        else if (at > text && (unsigned char)at[-1] < 0x80 && *now) /* after a sentence of a script without blanks */
+        else if (at > text && (unsigned char)at[-1] < 0x80 && *now) /* after a sentence in a script without spaces */
             *at++ = ' ';
         at += segments[i].gap_bytes;
         memcpy(at, now, strlen(now));

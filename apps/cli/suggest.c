@@ -1,4 +1,4 @@
-/* What a mistyped word may have been meant to be. */
+/* Suggests a name for a mistyped word. */
 #include <stdlib.h>
 #include <string.h>
 #include "cli/cli.h"
@@ -9,8 +9,7 @@ static size_t min_of(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Letters to change, add, leave out, or swap with the next one, until one word is the other: the distance of Damerau
- * and Levenshtein, in its form where no part is changed twice. */
+/* Damerau-Levenshtein distance, optimal string alignment: letters to change, add, remove, or swap with the next. */
 static size_t edit_distance(const char *a, const char *b) {
     size_t d[LONGEST + 1][LONGEST + 1] = {{0}};
     const size_t m = strlen(a), n = strlen(b);
@@ -29,8 +28,8 @@ static size_t edit_distance(const char *a, const char *b) {
     return d[m][n];
 }
 
-/* How many letters of a word may be wrong: one of up to three, two of four to eight, and a third of more. A name that
- * begins with the word, if that has three letters at least, is as near as one with a single wrong letter. */
+/* Maximum distance: one for up to three letters, two for four to eight, a third for more. A name with the word as a
+ * prefix of at least three letters has distance one. */
 void cli_suggest(cli_suggestion *near, const char *name) {
     const size_t length = strlen(near->word), most = length < 6 ? 1 + (length > 3) : length / 3;
     size_t distance = edit_distance(near->word, name);

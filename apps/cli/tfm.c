@@ -7,23 +7,23 @@
 #include "cli/cli.h"
 
 static const cli_command COMMANDS[] = {
-    {"devices", cmd_devices, "list the OpenCL devices, and which one is taken", NULL},
+    {"devices", cmd_devices, "list the OpenCL devices and the default one", NULL},
     {"selftest", cmd_selftest, "check every op on a device against the host", NULL},
-    {"info", cmd_info, "say what a model is", NULL},
-    {"train", cmd_train, "train a model from two text files", NULL},
+    {"info", cmd_info, "describe a model directory", NULL},
+    {"train", cmd_train, "train a translation model or a decoder-only model", NULL},
     {"translate", cmd_translate, "translate lines of text", NULL},
-    {"generate", cmd_generate, "go on with a text", NULL},
-    {"score", cmd_score, "say how likely given translations are", NULL},
-    {"eval", cmd_eval, "say how good translations are: BLEU, chrF2, perplexity", NULL},
-    {"embed", cmd_embed, "make vectors of lines; neighbours, classes, masked words", NULL},
-    {"serve", cmd_serve, "serve models over HTTP, with a page to translate on", NULL},
-    {"attention", cmd_attention, "show what the attention of a model looks at", NULL},
-    {"bench", cmd_bench, "time matrix products, attention, norms, translation", NULL},
-    {"quantize", cmd_quantize, "write a model with smaller numbers", NULL},
-    {"tune", cmd_tune, "find out what this device is fastest with", NULL},
+    {"generate", cmd_generate, "generate text", NULL},
+    {"score", cmd_score, "compute log probabilities of translations or texts", NULL},
+    {"eval", cmd_eval, "evaluate translations: BLEU, chrF2, perplexity", NULL},
+    {"embed", cmd_embed, "compute embeddings; neighbours, classes, masked tokens", NULL},
+    {"serve", cmd_serve, "serve models over HTTP, with a web page", NULL},
+    {"attention", cmd_attention, "show a model's attention weights", NULL},
+    {"bench", cmd_bench, "time GEMM, attention, norms, translation", NULL},
+    {"quantize", cmd_quantize, "quantize a model's weights to int8, fp16 or bf16", NULL},
+    {"tune", cmd_tune, "find the fastest kernels for a device", NULL},
     {"kernels", NULL, "export and pack programs for devices without a compiler", cmd_kernels},
-    {"report", cmd_report, "write all about a device, to attach to an issue", NULL},
-    {"completion", NULL, "make a shell complete commands and options", cmd_completion},
+    {"report", cmd_report, "write a report on a device, to attach to an issue", NULL},
+    {"completion", NULL, "print a script for shell completion", cmd_completion},
     {0},
 };
 
@@ -90,8 +90,8 @@ static int dispatch(int argc, char **argv) {
     return c ? cli_run(COMMANDS, c, argc - 1, argv + 1) : unknown_command(name);
 }
 
-/* Where the caller closed a standard stream, the next file opened would take its number and get what is meant
- * for it. Each gets a file that fails as a closed one does. */
+/* If the caller closed a standard stream, the next opened file would get its descriptor. Open a file in its place that
+ * fails like a closed one. */
 static void open_closed_streams(void) {
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0)
@@ -100,16 +100,16 @@ static void open_closed_streams(void) {
 
 int main(int argc, char **argv) {
     open_closed_streams();
-    /* A short output is written at the end, where errno is read; longer ones are flushed and checked as they go. */
+    /* Short output is written at the end, where errno is read; longer output is flushed and checked earlier. */
     static char buffer[1 << 16];
     setvbuf(stdout, buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof(buffer));
-    signal(SIGPIPE, SIG_IGN); /* a reader that has gone is a failed write: files are closed, caches kept */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write: files are closed, caches kept */
     int code = dispatch(argc, argv);
     cli_progress(NULL);
     cli_output out;
     cli_output_open(&out, NULL);
     int closing = cli_output_close(&out, true);
-    if (cli_stdout_closed()) { /* then the program ends as others do */
+    if (cli_stdout_closed()) { /* end by SIGPIPE like other programs */
         signal(SIGPIPE, SIG_DFL);
         raise(SIGPIPE);
     }

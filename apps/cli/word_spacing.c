@@ -1,11 +1,10 @@
 /* Whether a text is written with spaces between its words. */
 #include "cli/cli.h"
 
-/* A few short lines say nothing. */
+/* Minimum characters for a decision. */
 enum { LEAST_CHARACTERS = 100 };
 
-/* Scripts whose words follow one another without a space: from their first character to their last. Korean has
- * spaces. */
+/* Scripts without spaces between words: first and last character. Korean has spaces. */
 static const struct {
     unsigned first, last;
 } UNSPACED[] = {
@@ -13,11 +12,11 @@ static const struct {
     {0x0f00, 0x109f},   /* Tibetan, Burmese */
     {0x1780, 0x17ff},   /* Khmer */
     {0x3040, 0x312f},   /* Hiragana, Katakana, Bopomofo */
-    {0x3400, 0x4dbf},   /* Chinese characters that are rare */
+    {0x3400, 0x4dbf},   /* rare Chinese characters */
     {0x4e00, 0x9fff},   /* Chinese characters */
-    {0xf900, 0xfaff},   /* those that stand for others */
-    {0xff66, 0xff9f},   /* Katakana of half the width */
-    {0x20000, 0x3ffff}, /* and the rarest Chinese characters */
+    {0xf900, 0xfaff},   /* compatibility ideographs */
+    {0xff66, 0xff9f},   /* half-width Katakana */
+    {0x20000, 0x3ffff}, /* the rarest Chinese characters */
 };
 
 /* The character whose first byte is at `at`; of a text that is not UTF-8, any. */

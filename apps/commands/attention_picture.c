@@ -1,4 +1,4 @@
-/* The maps of attention as a picture: a panel for each head, or for the mean of a layer. */
+/* Renders attention maps: a panel for each head, or for the mean over the heads of a layer. */
 #include <stdlib.h>
 #include "commands/cmd_attention.h"
 
@@ -10,12 +10,12 @@ const attention_axis_copy *attention_columns(const attention_job *j, const atten
     return map->kind == TFM_DECODER_SELF ? &j->target_axis : &j->source_axis;
 }
 
-/* Groups of panels, a group a layer; or, with one head of each, a group a kind. */
+/* Panels are grouped by layer, or by kind if each layer has one head. */
 typedef struct page {
     picture_panel *panels;
     char (*headings)[48]; /* [maps] */
     float **means;        /* [maps], over the heads; NULL where there is one head */
-    const char **written; /* what a row of the decoder writes, where target_axis has what it reads */
+    const char **written; /* output tokens of the decoder's rows; target_axis has the input tokens */
     size_t count, maps;
 } page;
 
@@ -47,7 +47,7 @@ static picture_panel *add_panel(page *to, const attention_job *j, const attentio
     return panel;
 }
 
-/* The mean over the heads: a row of it adds up to 1 as well. NULL when out of memory. */
+/* The mean over the heads; its rows add up to 1. NULL when out of memory. */
 static float *mean_of(const attention_layer_map *map, size_t count) {
     float *mean = malloc(count * sizeof(*mean));
     for (size_t i = 0; mean && i < count; i++) {
@@ -85,7 +85,7 @@ static bool add_panels(page *to, const attention_job *j, size_t index, bool firs
     return map->heads == 1 || to->means[index];
 }
 
-/* Panels go by kind, then by layer, so that those that are alike stand together. */
+/* Panels are sorted by kind, then by layer. */
 static bool make_page(page *out, const attention_job *j) {
     const attention_axis_copy *target = &j->target_axis, *source = &j->source_axis;
     size_t panels = 0;

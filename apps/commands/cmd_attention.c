@@ -1,4 +1,4 @@
-/* tfm attention: what a model's attention looks at, for one pair of texts, as a picture or as numbers. */
+/* tfm attention: attention weights of one pair of texts, as a picture or as numbers. */
 #include <errno.h>
 #include <getopt.h>
 #include <jansson.h>
@@ -117,7 +117,7 @@ static form form_of(const char *path) {
     return FORM_NONE;
 }
 
-/* A layer or head that the model has not got is told before anything is computed. */
+/* Rejects an absent layer or head before anything is computed. */
 static int check_choice(const attention_job *j) {
     const tfm_model_info info = *tfm_model_get_info(j->model);
     const bool encoder = j->kind == TFM_ENCODER_SELF + 1, decoder = j->kind > TFM_ENCODER_SELF + 1;
@@ -145,7 +145,7 @@ static int compute(attention_job *j) {
     const tfm_status status = tfm_attention_maps(j->model, j->source, j->target, &j->text, NULL, on_map, j);
     cli_progress(NULL);
     if (status != TFM_OK && j->not_finite)
-        return cli_fail("%s: attention's weights are no numbers: the model's parameters are damaged", j->model_dir);
+        return cli_fail("%s: attention weights are NaN or infinite: the model's parameters are damaged", j->model_dir);
     if (status != TFM_OK)
         return j->out_of_memory ? cli_fail("out of memory for the maps") : cli_fail_library();
     if (j->count == 0) /* each of the two is somewhere */
@@ -165,7 +165,7 @@ static int write_file(attention_job *j, form as, cli_output *out) {
     return code;
 }
 
-/* A file that cannot be written, and a machine that cannot draw, are told before anything is computed. */
+/* Reports an unwritable file, or missing picture support, before anything is computed. */
 static int run(attention_job *j, form as) {
     cli_output out = {0}, numbers = {0};
     int code = as == FORM_SVG || as == FORM_PNG ? picture_require() : CLI_OK;
@@ -196,15 +196,15 @@ int cmd_attention(int argc, char **argv) {
     attention_job j = {0};
     const cli_option options[] = {
         {'m', "model", CLI_STRING, &j.model_dir, "DIR", "the model's directory", NULL},
-        {'t', "target", CLI_STRING, &j.target, "TEXT", "the translation to look at (default: the model's own)", NULL},
+        {'t', "target", CLI_STRING, &j.target, "TEXT", "the target text (default: the model's own translation)", NULL},
         CLI_LANGUAGES(j.text),
         {'o', "output", CLI_STRING, &j.output, "FILE",
-         "write a picture here if the name ends in .svg or .png, the numbers if in .json; the file appears when it is "
+         "write a picture (.svg, .png) or the weights (.json) to this file, which appears when it is "
          "complete",
          NULL},
-        {0, "json", CLI_FLAG, &j.json, NULL, "write the numbers to standard output", NULL},
+        {0, "json", CLI_FLAG, &j.json, NULL, "write the weights to standard output", NULL},
         {0, "kind", CLI_CHOICE, &j.kind, "all|encoder|self|cross",
-         "show only the encoder's attention, the decoder's over the target, or the decoder's over the source", NULL},
+         "show only encoder self-attention, decoder self-attention, or cross-attention", NULL},
         {0, "layer", CLI_POSITIVE, &j.layer, "N", "show only this layer, counted from 1", NULL},
         {0, "head", CLI_POSITIVE, &j.head, "N", "show only this head, counted from 1", NULL},
         CLI_DEVICE(&j.device),
@@ -212,18 +212,16 @@ int cmd_attention(int argc, char **argv) {
     const cli_syntax syntax = {
         .name = "attention",
         .usage = "attention -m DIR TEXT [--target TEXT] -o FILE [option...]",
-        .about = "Shows what the model's attention looks at while it translates a text: the\n"
-                 "weights of every layer and head of the encoder, of the decoder over what it\n"
-                 "has written, and of the decoder over the source. It draws them as one picture,\n"
-                 "or writes them as numbers:\n"
+        .about = "Computes the attention weights of a translation: encoder self-attention,\n"
+                 "decoder self-attention and cross-attention, of every layer and head. Renders\n"
+                 "them as one picture, or writes them as JSON:\n"
                  "  {\"layers\":[{\"name\":\"encoder.1.self\",\"heads\":4,\"rows\":[tokens],\n"
                  "    \"columns\":[tokens],\"weights\":[heads][rows][columns]}]}\n"
-                 "A row adds up to 1. Where the decoder looks at the source, a row of the\n"
-                 "picture is named by the token that is written, and a row of the numbers by the\n"
-                 "token that was read to write it.\n",
+                 "A row adds up to 1. In cross-attention a row of the picture is named after the\n"
+                 "output token, a row in JSON after the decoder's input token.\n",
         .examples = "  tfm attention -m apps/demo \"Ich liebe dich.\" -o love.svg\n"
-                    "  tfm attention -m apps/demo \"Ich liebe dich.\" --target \"I love him.\" -o him.png\n"
-                    "  tfm attention -m apps/demo \"Guten Morgen.\" --json | jq '.layers[0].weights[0]'\n",
+                    "  tfm attention -m apps/demo \"Ich liebe dich.\" -t \"I love him.\" -o him.png\n"
+                    "  tfm attention -m apps/demo \"Guten Tag.\" --json | jq '.layers[0].weights[0]'\n",
         .options = options,
         .option_count = CLI_COUNT(options),
         .operands = 1,
@@ -233,12 +231,11 @@ int cmd_attention(int argc, char **argv) {
         return code;
     form as = j.output ? form_of(j.output) : FORM_NONE;
     if (!j.model_dir)
-        return cli_usage_error(&syntax, "which model? give -m DIR");
+        return cli_usage_error(&syntax, "no model is given: give -m DIR");
     if (!j.output && !j.json)
-        return cli_usage_error(&syntax, "where to? give -o FILE.svg, -o FILE.png or --json");
+        return cli_usage_error(&syntax, "no output is given: give -o FILE.svg, -o FILE.png or --json");
     if (j.output && as == FORM_NONE)
-        return cli_usage_error(&syntax, "--output is '%s': its ending says what to write, .svg, .png or .json",
-                               j.output);
+        return cli_usage_error(&syntax, "--output is '%s': give a name that ends in .svg, .png or .json", j.output);
     j.source = argv[optind];
     return run(&j, as);
 }

@@ -6,11 +6,11 @@
 
 enum { ATTENTION_ALL_KINDS = 0 };
 
-/* One layer's map, kept until all are there. Its axes are the attention_job's. */
+/* One layer's map, kept until all maps are computed. Its axes are the attention_job's. */
 typedef struct attention_layer_map {
     tfm_attention_kind kind;
     int layer;
-    int heads; /* of the weights that are kept */
+    int heads; /* of the stored weights */
     float *weights;
 } attention_layer_map;
 
@@ -31,8 +31,8 @@ typedef struct attention_job {
     attention_axis_copy source_axis, target_axis;
     attention_layer_map *maps;
     size_t count, room;
-    bool out_of_memory, not_finite; /* why no more maps are taken */
-    char *written;                  /* the model's own translation, where no target is given */
+    bool out_of_memory, not_finite; /* why computing maps stopped */
+    char *written;                  /* the model's own translation if no target is given */
 } attention_job;
 
 /* The axes of a map. */

@@ -1,4 +1,4 @@
-/* tfm bench: how fast is this device? */
+/* tfm bench: throughput of a device's ops. */
 #include <getopt.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -17,13 +17,13 @@ static const struct {
     {"translate", bench_translate},
 };
 
-/* An option that is of one bench alone. */
+/* An option of one bench only. */
 typedef struct bench_only_option {
     const char *name, *bench;
     bool given;
 } bench_only_option;
 
-/* What an option of another bench asks for would be left out without a word. */
+/* Rejects options of another bench, which would be ignored silently. */
 static int check_bench_options(const cli_syntax *syntax, const char *bench, const bench_only_option *options,
                                size_t count) {
     for (size_t i = 0; i < count; i++)
@@ -32,7 +32,7 @@ static int check_bench_options(const cli_syntax *syntax, const char *bench, cons
     return CLI_CONTINUE;
 }
 
-/* Lists of variants and providers hold no name that there is not. */
+/* Rejects unknown names in lists of variants and providers. */
 static int check_list(const cli_syntax *syntax, const char *option, const char *list, const char *(*name)(size_t),
                       const char *extra) {
     if (list && !*list)
@@ -57,10 +57,9 @@ static int check_lists(const cli_syntax *syntax, const bench_options *o) {
     return code == CLI_CONTINUE ? check_list(syntax, "provider", o->providers, tfm_gemm_provider, "openblas") : code;
 }
 
-/* PoCL's threads each stay on a core. Else the system may wake two of them on one, where another contestant has just
- * used the others, and leave them there for longer than a turn: a rate was then that of one core. PoCL counts cores
- * from the first, whatever the process may use: where that is not all of them, as after taskset, its threads are only
- * made as many as there are cores to use. */
+/* Pins PoCL's threads to cores. Otherwise two may share a core for longer than a turn, after another contestant used
+ * the other cores, and the measured rate is that of one core. PoCL numbers cores from the first, even after taskset: if
+ * the process may not use all cores, only the number of threads is set. */
 static void keep_to_cores(void) {
     const int cores = bench_cores();
     char number[16];
@@ -73,7 +72,7 @@ static void keep_to_cores(void) {
     setenv("POCL_CPU_MAX_CU_COUNT", number, 0); /* its name from PoCL 4 on */
 }
 
-/* Runs the bench that the first operand names, with the others. */
+/* Runs the bench named by the first operand; the others are its shapes or models. */
 static int run(const cli_syntax *syntax, const bench_options *o, const bench_only_option *own, size_t own_count,
                int count, char **operands) {
     for (size_t i = 0; i < CLI_COUNT(BENCHES); i++)
@@ -94,38 +93,38 @@ int cmd_bench(int argc, char **argv) {
         {0, "variant", CLI_STRING, &o.variants, "NAME,...|all",
          "time the kernels made for these kinds of device (cpu-512, cpu-256, cpu-128, fpga, gpu, scalar) instead of "
          "for "
-         "this one; all: for this one and for those that ask less of a device",
+         "this one; all: for this one and all less demanding ones",
          NULL},
         {0, "provider", CLI_STRING, &o.providers, "NAME,...",
-         "gemm: time only these of cpu-skinny, cpu-bf16, cpu-bf16x3, cpu-packed, gpu-skinny, gpu-tiled, reference, "
+         "gemm: time only these providers: cpu-skinny, cpu-bf16, cpu-bf16x3, cpu-packed, gpu-skinny, gpu-tiled, "
+         "reference, "
          "gpu-mma, clblast, int8 and openblas",
          NULL},
-        {0, "runs", CLI_POSITIVE, &o.rounds, "N", "the number of rounds (default 15); what is slow gets fewer", NULL},
+        {0, "runs", CLI_POSITIVE, &o.rounds, "N", "the number of rounds (default 15); fewer for slow tasks", NULL},
         {0, "precision", CLI_CHOICE, &precision, "fp32|fp16|bf16|int8",
-         "gemm: time layers whose weights are of 16 bits or bytes beside fp32 (default fp32 alone)", &precision_given},
+         "gemm: also time layers with weights of this precision (default fp32 only)", &precision_given},
         {0, "accumulate", CLI_FLAG, &o.accumulate, NULL, "gemm: add to the result instead of writing it", NULL},
-        {0, "causal", CLI_FLAG, &o.causal, NULL, "attention: queries see no later keys in the shapes given", NULL},
+        {0, "causal", CLI_FLAG, &o.causal, NULL, "attention: apply a causal mask to the given shapes", NULL},
         {0, "backward", CLI_FLAG, &o.backward, NULL, "attention: time forward and backward together", NULL},
         {'m', "model", CLI_STRING, &o.model, "DIR", "translate: the model's directory", NULL},
-        {'i', "input", CLI_STRING, &o.input, "FILE",
-         "translate: the lines to translate instead of some that are built in", NULL},
+        {'i', "input", CLI_STRING, &o.input, "FILE", "translate: the lines to translate (default: built-in lines)",
+         NULL},
     };
     const cli_syntax syntax = {
         .name = "bench",
         .usage = "bench gemm|attention|norm|translate [option...] [SHAPE...]",
-        .about = "Times every provider of an operation on one device, in turns, and prints the\n"
-                 "medians of each table as soon as it is ready. With --variant, kernels made for\n"
-                 "other kinds of device run beside them.\n"
+        .about = "Times every provider of an op on one device, in turns, and prints the medians\n"
+                 "of each table as soon as it is ready. --variant adds kernels made for other\n"
+                 "kinds of device.\n"
                  "A SHAPE is tiny, small, base or big, for the sizes of that Transformer, or\n"
                  "  gemm        MxNxK; two letters n or t after it say whether a and b are\n"
                  "              transposed: 512x512x4096tn\n"
                  "  attention   BxHxTxD or BxHxTxSxD: batch, heads, targets, sources, head width\n"
                  "  norm        ROWSxCOLUMNS\n"
-                 "'cpu-packed' multiplies by a matrix that it packed once, as a layer does;\n"
-                 "'cpu-packed fresh' packs it every time. A star marks what tfm takes by itself.\n"
-                 "If tfm was built with OpenBLAS, it runs beside them on all cores. norm counts\n"
-                 "bytes read and written, and times a copy beside it; attention times a product\n"
-                 "of 1024x1024x1024 beside it.\n",
+                 "'cpu-packed' packs the weight once, as a layer does; 'cpu-packed fresh' packs\n"
+                 "it every time. A star marks the provider that tfm chooses. If tfm was built\n"
+                 "with OpenBLAS, it runs too, on all cores. norm counts bytes read and written,\n"
+                 "compared with a copy; attention is compared with a GEMM of 1024x1024x1024.\n",
         .examples = "  tfm bench gemm\n  tfm bench gemm 256x512x512 8x2048x512 --variant cpu-512\n"
                     "  tfm bench gemm 256x512x512 1x2048x512 --precision int8\n"
                     "  tfm bench attention 1x8x1024x64 --causal --backward\n  tfm bench norm 4096x1024 --json\n"

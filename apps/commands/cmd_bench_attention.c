@@ -1,4 +1,4 @@
-/* tfm bench attention: fused attention of every variant, beside the rate of a large matrix product. */
+/* tfm bench attention: fused attention of every variant, compared with the rate of a large GEMM. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +13,16 @@ typedef struct shape {
     char name[64];
 } shape;
 
-/* Attention, or with a weight the product that it is measured by. With gradients, backward too. */
+/* Attention, or with a weight the GEMM that it is compared with. With gradients, backward too. */
 typedef struct task {
     tfm_context *ctx;
     tfm_tensor y, q, k, v;
-    tfm_tensor gradients[3], dy; /* of q, k and v, and what comes back to y */
+    tfm_tensor gradients[3], dy; /* of q, k and v, and of y */
     tfm_attention_options options;
     tfm_param weight;
 } task;
 
-/* Gradients are added up over the runs, as over those of an update. */
+/* Gradients accumulate over the runs, as over micro-batches. */
 static void forward_backward(task *t) {
     const tfm_tensor inputs[] = {t->q, t->k, t->v};
     tfm_tensor y = {0};
@@ -90,7 +90,7 @@ static int add_matmul(bench_group *group, tfm_context *ctx) {
     return ready(t);
 }
 
-/* The pairs of a query and a key that it sees. */
+/* The unmasked pairs of a query and a key. */
 static double pairs(const shape *s) {
     double seen = 0;
     for (int64_t i = 0; i < s->targets; i++)
@@ -99,7 +99,7 @@ static double pairs(const shape *s) {
 }
 
 static int add_variant(bench_group *group, tfm_context *ctx, const shape *s) {
-    /* two products forward; backward those of the scores again, and of dp, dq, dk and dv */
+    /* two GEMMs forward; backward the scores again, dp, dq, dk and dv */
     const double products = s->backward ? 7 : 2;
     task *t = add_candidate(group, ctx, "attention", s->name, tfm_context_variant(ctx),
                             2 * products * pairs(s) * (double)s->width);

@@ -1,4 +1,4 @@
-/* tfm bench gemm: every provider, with b packed once and afresh, beside OpenBLAS. */
+/* tfm bench gemm: every provider, with b packed once or every time, compared with OpenBLAS. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +11,11 @@ typedef struct shape {
     char name[64];
 } shape;
 
-/* A product by one provider in one context. */
+/* A GEMM by one provider in one context. */
 typedef struct product {
     tfm_context *ctx;
     const char *provider;
-    bool fresh; /* b belongs to nobody: packed every time, by who packs */
+    bool fresh; /* b is no weight: packing providers pack it every time */
     tfm_tensor c, a, b;
     tfm_param weight;
     tfm_gemm_options options;
@@ -46,7 +46,7 @@ static void gemm_task_free(void *self) {
     free(p);
 }
 
-/* The operands on the device; a first run, which may decline. */
+/* Creates the operands on the device and runs once; the provider may decline. */
 static product *gemm_task_new(tfm_context *ctx, const char *provider, const shape *s, bool fresh, bool accumulate,
                               const char **why) {
     product *p = calloc(1, sizeof(*p));
@@ -86,8 +86,7 @@ static bool add_candidate(bench_group *group, const shape *s, product *p, const 
     return true;
 }
 
-/* One provider: with b packed once, where it packs and the task is one of tfm_linear's, and with a fresh b.
- */
+/* One provider: with b packed once, if it packs and the task is one of tfm_linear's, and with a fresh b. */
 static int add_provider(bench_group *group, const shape *s, const bench_options *o, tfm_context *ctx,
                         const char *provider, const char *prefix) {
     const char *why = NULL;
@@ -111,9 +110,9 @@ static int add_provider(bench_group *group, const shape *s, const bench_options 
     return p && add_candidate(group, s, p, name, why) ? CLI_OK : CLI_FAILED;
 }
 
-/* ---- Smaller numbers ---- */
+/* ---- Quantized and 16-bit weights ---- */
 
-/* A layer of what the library takes by itself, with a weight of bytes, of 16 bits or of floats. */
+/* A layer by the library's own choice of provider, with an int8, 16-bit or fp32 weight. */
 static int run_layer(void *self, int times) {
     product *p = self;
     for (int i = 0; i < times; i++)
@@ -121,7 +120,7 @@ static int run_layer(void *self, int times) {
     return tfm_context_finish(p->ctx) == TFM_OK ? CLI_OK : cli_fail("%s", tfm_context_error(p->ctx));
 }
 
-/* Makes the weight what `stored` says. */
+/* Converts the weight to `stored`. */
 static void shrink(tfm_context *ctx, tfm_param *weight, tfm_dtype stored) {
     tfm_tensor half = {0};
     if (stored == TFM_I8)
@@ -189,7 +188,7 @@ static int add_blas(bench_group *group, const shape *s, const bench_options *o) 
     c->run = blas_run;
     c->free = blas_free;
     c->self = x;
-    c->rest = 0.05; /* its threads spin for 2^26 cycles after a product, on cores that the next one wants */
+    c->rest = 0.05; /* its threads spin for 2^26 cycles after a GEMM, on cores that the next contestant needs */
     if (!x || c->declined)
         return x ? CLI_OK : cli_fail("out of memory");
     *x = (blas){s, bench_random_floats((size_t)(s->m * s->n)), bench_random_floats((size_t)(s->m * s->k)),
@@ -199,7 +198,7 @@ static int add_blas(bench_group *group, const shape *s, const bench_options *o) 
 
 /* ---- Shapes ---- */
 
-/* Layers of bytes or of 16 bits in each variant, beside the device's own in fp32 and OpenBLAS. */
+/* int8 or 16-bit layers in each variant, compared with the device's own in fp32 and OpenBLAS. */
 static int bench_small(const bench_devices *devices, const bench_options *o, const shape *s) {
     bench_group group = {.precision = "fp32", .unit = "GFLOP/s", .factor = 1e-9, .json = "gflops", .than = "fp32"};
     int code = add_layer(&group, s, devices->contexts[0], TFM_F32, "");
@@ -229,12 +228,12 @@ static int bench_shape(const bench_devices *devices, const bench_options *o, con
             snprintf(prefix, sizeof(prefix), "%s ", tfm_context_variant(ctx));
         for (size_t i = 0; tfm_gemm_provider(i) && code == CLI_OK; i++) {
             const char *provider = tfm_gemm_provider(i);
-            /* CLBlast knows nothing of variants: once is enough. */
+            /* CLBlast does not depend on the variant: once is enough. */
             if (bench_is_selected(o->providers, provider) && (d == 0 || strcmp(provider, "clblast") != 0))
                 code = add_provider(&group, s, o, ctx, provider, prefix);
         }
     }
-    group.base = group.count; /* there is none if it is not wanted */
+    group.base = group.count; /* absent if not requested */
     if (code == CLI_OK && bench_is_selected(o->providers, "openblas"))
         code = add_blas(&group, s, o);
     if (code == CLI_OK)
@@ -249,8 +248,8 @@ static void make(shape *s, int64_t m, int64_t n, int64_t k, const char *letters)
     snprintf(s->name, sizeof(s->name), "%" PRId64 "x%" PRId64 "x%" PRId64 "%s", m, n, k, letters);
 }
 
-/* What a Transformer multiplies: when decoding, and over a batch's tokens; by the weights of attention, of
- * both layers of the feed-forward, and of the output; and a weight's gradient. */
+/* A Transformer's GEMMs, in decoding and over a batch's tokens: attention projections, both feed-forward layers, the
+ * output projection, and a weight's gradient. */
 static int bench_sizes(const bench_devices *devices, const bench_options *o, const bench_model *model) {
     const int64_t e = model->width, f = model->feed_forward, v = model->vocabulary, tokens[] = {1, 8, 256};
     const int64_t weights[][2] = {{e, e}, {f, e}, {e, f}, {v, e}};
@@ -279,16 +278,16 @@ int bench_gemm(const cli_syntax *syntax, const bench_options *o, int count, char
     bench_devices devices;
     shape s;
     if (o->stored != TFM_F32 && o->accumulate)
-        return cli_usage_error(syntax, "layers of --precision do not add to their result: leave --accumulate away");
+        return cli_usage_error(syntax, "--accumulate does not go with --precision: leave one out");
     if (count == 0) {
         count = (int)CLI_COUNT(all);
         operands = all;
     }
-    for (int i = 0; i < count; i++) /* before anything takes its time */
+    for (int i = 0; i < count; i++) /* before the first timing */
         if (!bench_model_named(operands[i]) && parse(syntax, &s, operands[i]) != CLI_CONTINUE)
             return CLI_USAGE;
         else if (o->stored != TFM_F32 && !bench_model_named(operands[i]) && (s.transpose_a || s.transpose_b))
-            return cli_usage_error(syntax, "a layer has no '%s': with --precision a shape is MxNxK alone", operands[i]);
+            return cli_usage_error(syntax, "'%s' is no shape of a layer: with --precision give MxNxK", operands[i]);
     int code = bench_devices_open(&devices, o);
     for (int i = 0; i < count && code == CLI_OK; i++) {
         const bench_model *model = bench_model_named(operands[i]);

@@ -1,4 +1,4 @@
-/* tfm bench norm: LayerNorm, RMSNorm, softmax and GELU beside a copy of the same bytes. */
+/* tfm bench norm: LayerNorm, RMSNorm, softmax and GELU, compared with a copy of the same bytes. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,8 +53,7 @@ static void task_free(void *self) {
     free(t);
 }
 
-/* One op of one variant. A copy is counted by bytes read and written, so are they, whatever they read again.
- */
+/* One op of one variant. Bytes count as in a copy: read once and written once, even if an op reads them again. */
 static int add_candidate(bench_group *group, size_t op, tfm_context *ctx, int64_t rows, int64_t columns) {
     char shape[64];
     snprintf(shape, sizeof(shape), "%s %" PRId64 "x%" PRId64, OPS[op].name, rows, columns);

@@ -1,9 +1,8 @@
-/* tfm bench translate: lines a second of a model, in each variant that was asked for. */
+/* tfm bench translate: lines per second of a model, in each requested variant. */
 #include <stdlib.h>
 #include "bench/bench.h"
 
-/* Enough lines for a batch or two, of the lengths that text has; what they say is of no matter to the time.
- */
+/* Enough lines for a batch or two, of typical lengths. */
 static const char *const LINES[] = {
     "Good morning.",
     "The house is small but it stands near the river.",
@@ -44,7 +43,7 @@ static int run(void *self, int times) {
     return CLI_OK;
 }
 
-/* Search with this beam in each variant that was asked for. */
+/* Searches with this beam in each requested variant. */
 static int compare_variants(const bench_devices *devices, tfm_model *const *models, const bench_options *o,
                             const char *const *lines, size_t count, int beam) {
     bench_group turns = {.precision = "fp32", .unit = "lines/s", .factor = 1, .json = "per_s"};

@@ -1,9 +1,9 @@
-/* tfm completion: what a shell is to offer after `tfm`, made from the tables that the commands themselves read. */
+/* tfm completion: shell completion scripts, generated from the commands' option tables. */
 #include <getopt.h>
 #include <string.h>
 #include "cli/cli.h"
 
-/* An option's value, by what the help calls it. */
+/* The kind of an option's value, by its name in the help. */
 static bool is_folder(const cli_option *o) {
     return strcmp(o->argument, "DIR") == 0;
 }
@@ -12,7 +12,7 @@ static bool is_file(const cli_option *o) {
     return strcmp(o->argument, "FILE") == 0;
 }
 
-/* What the first operand may be, "a|b|c" at the start of the usage's second word; "" where it is free. */
+/* The choices of the first operand, "a|b|c" at the start of the usage's second word; "" if it is free. */
 static size_t first_operand(const cli_syntax *syntax, const char **words) {
     *words = strchr(syntax->usage, ' ');
     *words = *words ? *words + 1 : "";
@@ -93,7 +93,7 @@ static void bash_all(const cli_command *commands) {
 
 /* ---- zsh ----------------------------------------------------------------------------------------------- */
 
-/* Text within single quotes, within what _arguments or _describe divide at colons and brackets. */
+/* Text within single quotes; _arguments and _describe split at colons and brackets. */
 static void zsh_text(const char *text) {
     for (; *text; text++)
         if (*text == '\'')
@@ -162,9 +162,9 @@ int cmd_completion(const cli_command *commands, int argc, char **argv) {
     const cli_syntax syntax = {
         .name = "completion",
         .usage = "completion bash|zsh",
-        .about = "Prints a script with which bash or zsh completes the commands and options of\n"
-                 "tfm. A tfm that is installed below /usr/local or /usr needs none of this: both\n"
-                 "shells find the script there, bash with the package bash-completion.\n",
+        .about = "Prints a script for bash or zsh that completes the commands and options of tfm.\n"
+                 "A tfm installed below /usr/local or /usr does not need it: both shells find the\n"
+                 "script there, bash with the package bash-completion.\n",
         .examples = "  eval \"$(tfm completion bash)\"\n  tfm completion zsh >~/.zfunc/_tfm\n",
         .operands = 1,
     };

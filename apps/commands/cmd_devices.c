@@ -1,4 +1,4 @@
-/* tfm devices: what there is to run on. */
+/* tfm devices: lists the OpenCL devices. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static int print_json(const tfm_device_info *devices, size_t count) {
     return CLI_OK;
 }
 
-/* Names the platforms that show no device. */
+/* Names the platforms without devices. */
 static void print_empty(const tfm_device_info *devices, size_t count) {
     const char *before = "\n";
     size_t empty = 0;
@@ -50,7 +50,7 @@ static void print_empty(const tfm_device_info *devices, size_t count) {
                           : " show no devices: see tfm devices --verbose\n");
 }
 
-/* Platforms without devices have rows where they are requested, or where nothing else is there. */
+/* Platforms without devices have rows if requested, or if there is no device at all. */
 static int print_table(const tfm_device_info *devices, size_t count, bool verbose) {
     size_t shown = 0;
     for (size_t i = 0; i < count; i++)
@@ -90,12 +90,12 @@ int cmd_devices(int argc, char **argv) {
     bool json = false, verbose = false;
     const cli_option options[] = {
         {0, "json", CLI_FLAG, &json, NULL, "write an array of JSON objects instead of a table", NULL},
-        {0, "verbose", CLI_FLAG, &verbose, NULL, "say of each platform without devices why it has none", NULL}};
+        {0, "verbose", CLI_FLAG, &verbose, NULL, "show the reason for each platform without devices", NULL}};
     const cli_syntax syntax = {
         .name = "devices",
         .usage = "devices [--json] [--verbose]",
-        .about = "Lists the devices of all OpenCL platforms. A star marks what tfm takes\n"
-                 "now: what TFM_DEVICE names if it is set, else the best by rank:\n"
+        .about = "Lists the devices of all OpenCL platforms. A star marks the default device:\n"
+                 "the one that TFM_DEVICE selects if it is set, else the best by rank:\n"
                  "discrete GPU, integrated GPU, accelerator, CPU, emulator. A platform without\n"
                  "devices has a row with the reason in --json and with --verbose.\n",
         .examples = "  tfm devices\n  TFM_DEVICE=nvidia tfm devices\n  tfm devices --json | jq '.[] | "
@@ -113,7 +113,7 @@ int cmd_devices(int argc, char **argv) {
     code = json ? print_json(devices, count) : print_table(devices, count, verbose);
     const char *wanted = getenv("TFM_DEVICE");
     if (wanted && wanted[0] && !any_chosen(devices, count))
-        fprintf(stderr, "tfm: TFM_DEVICE is \"%.100s\", by which none of these devices can be taken\n", wanted);
+        fprintf(stderr, "tfm: TFM_DEVICE is \"%.100s\", which selects no usable device\n", wanted);
     tfm_devices_free(&devices);
     return code;
 }

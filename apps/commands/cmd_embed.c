@@ -1,4 +1,4 @@
-/* tfm embed: what an encoder makes of lines: vectors, neighbours, classes, masked words. */
+/* tfm embed: embeddings, nearest neighbours, classes and masked-token prediction with an encoder. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include "commands/embed.h"
 
-/* Batches that are read ahead, so that lines of like length meet, and bytes that make about one token. */
+/* Batches read ahead, to batch lines of similar length, and the estimated bytes per token. */
 enum { BATCHES_AHEAD = 16, DEFAULT_BATCH_TOKENS = 4096, BYTES_PER_TOKEN = 4, DEFAULT_TOP = 5 };
 
 static const char POOLINGS[] = "cls|mean|max|mean_sqrt_len_tokens|weightedmean|lasttoken";
@@ -25,7 +25,7 @@ static bool on_reject(void *user, size_t line, const char *message) {
 
 /* ---- Chunks ---------------------------------------------------------------------------------------------------- */
 
-/* Cuts each line of the chunk at its first tab. One without a tab has no second text, and is a bad line. */
+/* Splits each line of the chunk at its first tab. A line without a tab is rejected. */
 static int split_pairs(embed_job *j) {
     j->options.text_pairs = NULL;
     if (!j->pairs)
@@ -42,7 +42,7 @@ static int split_pairs(embed_job *j) {
         } else {
             on_reject(j, i, "there is no tab between two texts");
         }
-        if (tab && memchr(tab + 1, 0, rest - 1)) /* where the second text would end */
+        if (tab && memchr(tab + 1, 0, rest - 1)) /* would end the second text */
             on_reject(j, i, "the second text has a NUL in it");
     }
     j->options.text_pairs = j->seconds;
@@ -183,12 +183,12 @@ static int run(embed_job *j) {
 
 /* ---- The command ----------------------------------------------------------------------------------------------- */
 
-/* Options that do not go together. */
+/* Rejects conflicting options. */
 static int check(embed_job *j, const cli_syntax *syntax) {
     if (!j->model_dir)
-        return cli_usage_error(syntax, "which model? give -m DIR");
+        return cli_usage_error(syntax, "no model is given: give -m DIR");
     if (j->classify + j->fill_mask + (j->similar_file != NULL) > 1)
-        return cli_usage_error(syntax, "--similar, --classify and --fill-mask are three tasks: give one of them");
+        return cli_usage_error(syntax, "--similar, --classify and --fill-mask do not go together: give one");
     j->task = j->classify       ? EMBED_CLASSIFY
               : j->fill_mask    ? EMBED_FILL_MASK
               : j->similar_file ? EMBED_SIMILAR
@@ -216,31 +216,31 @@ int cmd_embed(int argc, char **argv) {
     embed_job j = {0};
     const cli_option options[] = {
         {'m', "model", CLI_STRING, &j.model_dir, "DIR", "the model's directory", NULL},
-        {'i', "input", CLI_STRING, &j.input, "FILE", "read lines from here instead of standard input", NULL},
-        {'o', "output", CLI_STRING, &j.output, "FILE", "write here; the file appears when it is complete", NULL},
+        {'i', "input", CLI_STRING, &j.input, "FILE", "read lines from this file instead of standard input", NULL},
+        {'o', "output", CLI_STRING, &j.output, "FILE", "write to this file, which appears when it is complete", NULL},
         {0, "format", CLI_CHOICE, &j.format_choice, "json|npy|text",
-         "json: a list of numbers a line, or an object for the other tasks; npy: one file for NumPy, with -o; text: "
-         "numbers with blanks between (default json for vectors, else text)",
+         "json: an array of numbers per line, or an object for the other tasks; npy: a NumPy file, with -o; text: "
+         "numbers separated by blanks (default json for embeddings, else text)",
          &j.format_given},
         {0, "similar", CLI_STRING, &j.similar_file, "FILE",
-         "write the nearest lines of this file for each line: score (cosine), line number, text, with tabs between; an "
-         "empty line stands between those of two lines",
+         "write the nearest lines of this file for each line: cosine, line number, text, separated by tabs, then an "
+         "empty "
+         "line",
          NULL},
-        {0, "classify", CLI_FLAG, &j.classify, NULL, "write the likeliest class of each line, and its probability",
+        {0, "classify", CLI_FLAG, &j.classify, NULL, "write the most likely class of each line and its probability",
          NULL},
-        {0, "pairs", CLI_FLAG, &j.pairs, NULL, "with --classify, lines are two texts with a tab between", NULL},
+        {0, "pairs", CLI_FLAG, &j.pairs, NULL, "with --classify, each line is two texts separated by a tab", NULL},
         {0, "fill-mask", CLI_FLAG, &j.fill_mask, NULL,
-         "write the likeliest words for each mask of each line, and their probabilities, with tabs between", NULL},
+         "write the most likely tokens for each mask of each line and their probabilities, separated by tabs", NULL},
         {0, "top-k", CLI_POSITIVE, &j.top, "K",
-         "how many lines of --similar or words of --fill-mask (default 5), or classes (default 1)", NULL},
+         "number of lines of --similar, tokens of --fill-mask (default 5) or classes (default 1)", NULL},
         {0, "pooling", CLI_CHOICE, &j.pooling, POOLINGS,
-         "how tokens become one vector (default: what the directory says, else mean)", &j.pooling_given},
-        {0, "normalize", CLI_FLAG, &j.normalize, NULL, "make vectors 1 long", NULL},
-        {0, "no-normalize", CLI_FLAG, &j.no_normalize, NULL, "leave vectors as long as they are", NULL},
-        {0, "prompt", CLI_STRING, &j.prompt, "NAME", "put this prompt, which the directory names, before each line",
-         NULL},
+         "pooling of token embeddings (default: the model's own, else mean)", &j.pooling_given},
+        {0, "normalize", CLI_FLAG, &j.normalize, NULL, "scale embeddings to unit length", NULL},
+        {0, "no-normalize", CLI_FLAG, &j.no_normalize, NULL, "do not scale embeddings", NULL},
+        {0, "prompt", CLI_STRING, &j.prompt, "NAME", "prepend this prompt of the model directory to each line", NULL},
         {0, "batch-tokens", CLI_POSITIVE, &j.options.batch_tokens, "N",
-         "the most tokens in a batch, with padding (default 2048 or 4096, as suits the device)", NULL},
+         "maximum tokens in a batch, with padding (default 2048 or 4096, by device)", NULL},
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
         CLI_PRECISION(j.precision),
         CLI_DEVICES(&j.device),
@@ -249,14 +249,14 @@ int cmd_embed(int argc, char **argv) {
     const cli_syntax syntax = {
         .name = "embed",
         .usage = "embed -m DIR [option...] < lines",
-        .about = "Writes a vector for each line of UTF-8 text: what an encoder gives, pooled\n"
-                 "over the line's tokens. The model is an encoder of Hugging Face (BERT,\n"
-                 "RoBERTa, XLM-R, CamemBERT, DistilBERT, MPNet, ModernBERT, ELECTRA, ALBERT,\n"
-                 "that of T5), a language model, or a directory of sentence-transformers, whose\n"
-                 "modules.json says how tokens are pooled; without it, by their mean.\n"
-                 "Lines that are longer than the model takes are cut; --stats counts them.\n"
-                 "A bad line (invalid UTF-8, a NUL) is named on standard error and gives null,\n"
-                 "an empty line, or a vector of NaN. The exit code is then 1.\n",
+        .about = "Computes an embedding for each line of UTF-8 text: the encoder's output, pooled\n"
+                 "over the line's tokens. The model is a Hugging Face encoder (BERT, RoBERTa,\n"
+                 "XLM-R, CamemBERT, DistilBERT, MPNet, ModernBERT, ELECTRA, ALBERT, the encoder\n"
+                 "of T5), a decoder-only model, or a sentence-transformers directory. Pooling\n"
+                 "follows modules.json; without it, the mean is taken.\n"
+                 "Lines longer than the model's maximum are truncated; --stats counts them.\n"
+                 "A bad line (invalid UTF-8, a NUL) is reported on standard error and gives\n"
+                 "null, an empty line, or a vector of NaN. The exit code is then 1.\n",
         .examples = "  tfm embed -m all-MiniLM-L6-v2 -i lines.txt --format npy -o lines.npy\n"
                     "  echo \"a cat\" | tfm embed -m all-MiniLM-L6-v2 --similar lines.txt --top-k 3\n"
                     "  tfm embed -m sentiment --classify < reviews.txt\n"

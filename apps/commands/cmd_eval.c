@@ -1,4 +1,4 @@
-/* tfm eval: BLEU and chrF2 of translations, and with a model the perplexity of the references. */
+/* tfm eval: BLEU and chrF2 of translations; with a model, also the perplexity of the references. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -6,8 +6,7 @@
 #include <string.h>
 #include "cli/cli.h"
 
-/* Lines of text files that are in memory at a time, by bytes, and pairs that are translated at a time, by number.
- */
+/* Bytes of text in memory at a time, and pairs translated at a time. */
 enum { CHUNK_BYTES = 1 << 20, PAIRS = 8192 };
 
 typedef struct job {
@@ -25,7 +24,7 @@ typedef struct job {
     tfm_model *model;
     cli_lines source, reference, hypothesis;
     size_t lines;   /* done */
-    bool *rejected; /* [PAIRS]: of the pairs at hand */
+    bool *rejected; /* [PAIRS]: of the current pairs */
     size_t rejected_count;
     cli_evaluation measure;
 } job;
@@ -47,7 +46,7 @@ static int add_pair(job *j, const cli_lines *hypothesis, size_t at, const cli_li
     return CLI_OK;
 }
 
-/* Reads on once all lines at hand are used. */
+/* Reads more once all lines in memory are used. */
 static int refill(cli_lines *lines, size_t *used) {
     if (*used < lines->count)
         return CLI_OK;
@@ -55,7 +54,7 @@ static int refill(cli_lines *lines, size_t *used) {
     return cli_lines_next(lines, CHUNK_BYTES);
 }
 
-/* How many lines the file has in all: reads to its end. */
+/* Number of lines of the file: reads to its end. */
 static int count_lines(cli_lines *lines, size_t *total) {
     int code = CLI_OK;
     while (code == CLI_OK && lines->count > 0)
@@ -69,7 +68,7 @@ static int check_counts(size_t hypotheses, const char *name, size_t references, 
         return cli_fail("%s has %zu lines, %s %zu: give a reference for each line", name, hypotheses, reference_name,
                         references);
     if (hypotheses == 0)
-        return cli_fail("%s and %s have no lines: there is nothing to evaluate", name, reference_name);
+        return cli_fail("%s and %s have no lines: nothing to evaluate", name, reference_name);
     return CLI_OK;
 }
 
@@ -99,7 +98,7 @@ static int evaluate_files(job *j) {
 /* ---- A model ---------------------------------------------------------------------------------------------------
  */
 
-/* Told once, whether the translation or the score meets it first. */
+/* Reported once, by the translation or by the score. */
 static bool on_reject(void *user, size_t line, const char *message) {
     job *j = user;
     if (!j->rejected[line])
@@ -120,7 +119,7 @@ static int evaluate_pairs(job *j, size_t count) {
     return status == TFM_OK ? CLI_OK : status == TFM_ERROR_CANCELLED ? CLI_FAILED : cli_fail_library();
 }
 
-/* References are looked at before the first line is translated, so that a bad one costs nothing. */
+/* Checks the references before the first line is translated. */
 static int read_pairs(job *j) {
     int code = cli_lines_read_all(&j->source, j->source_file);
     if (code == CLI_OK)
@@ -197,8 +196,8 @@ static int run(job *j) {
     else if (code == CLI_OK)
         print_text(j);
     if (code == CLI_OK && j->tokenizer == TFM_TOKENIZE_13A && cli_word_spacing_none(&j->spaces))
-        fprintf(stderr, "tfm: the references are written without spaces, so BLEU takes whole clauses for words: "
-                        "--tokenize char counts characters\n");
+        fprintf(stderr, "tfm: the references are written without spaces, so BLEU counts whole clauses as words: "
+                        "give --tokenize char to count characters\n");
     cli_lines_close(&j->hypothesis);
     cli_lines_close(&j->reference);
     cli_lines_close(&j->source);
@@ -212,16 +211,16 @@ static int run(job *j) {
 /* The options after these are for a model. */
 enum { TEXT_OPTIONS = 7 };
 
-/* What belongs together on the command line. */
+/* Rejects conflicting options. */
 static int check_options(const cli_syntax *syntax, const job *j) {
     if (j->hypothesis_file && (j->model_dir || j->source_file))
-        return cli_usage_error(syntax, "--hyp is for translations that are there; give it, or -m and --src");
+        return cli_usage_error(syntax, "--hyp does not go with -m and --src: give existing translations or a model");
     for (size_t i = TEXT_OPTIONS; j->hypothesis_file && i < syntax->option_count; i++)
         if (*syntax->options[i].given)
-            return cli_usage_error(syntax, "--%s is for a model that translates, and --hyp has its translations",
+            return cli_usage_error(syntax, "--%s needs a model, and --hyp has the translations",
                                    syntax->options[i].name);
     if (!j->hypothesis_file && (!j->model_dir || !j->source_file))
-        return cli_usage_error(syntax, "-m and --src are needed, or --hyp");
+        return cli_usage_error(syntax, "there is nothing to evaluate: give -m and --src, or --hyp");
     if (!j->reference_file)
         return cli_usage_error(syntax, "--ref is needed");
     const char *other = j->hypothesis_file ? j->hypothesis_file : j->source_file;
@@ -233,13 +232,13 @@ static int check_options(const cli_syntax *syntax, const job *j) {
 int cmd_eval(int argc, char **argv) {
     job j = {0};
     cli_option options[] = {
-        {0, "hyp", CLI_STRING, &j.hypothesis_file, "FILE", "the translations, a line each", NULL},
+        {0, "hyp", CLI_STRING, &j.hypothesis_file, "FILE", "the translations, one a line", NULL},
         {'r', "ref", CLI_STRING, &j.reference_file, "FILE", "a reference for each line", NULL},
-        {'m', "model", CLI_STRING, &j.model_dir, "DIR", "the model that translates, in place of --hyp", NULL},
-        {'s', "src", CLI_STRING, &j.source_file, "FILE", "the lines that the model translates", NULL},
-        {0, "tokenize", CLI_CHOICE, &j.tokenizer, "13a|none|char", "what BLEU counts as words (default 13a)", NULL},
+        {'m', "model", CLI_STRING, &j.model_dir, "DIR", "the model that translates, instead of --hyp", NULL},
+        {'s', "src", CLI_STRING, &j.source_file, "FILE", "the source lines for the model", NULL},
+        {0, "tokenize", CLI_CHOICE, &j.tokenizer, "13a|none|char", "BLEU's tokenizer (default 13a)", NULL},
         {0, "lowercase", CLI_FLAG, &j.options.lowercase, NULL, "convert to lower case first, for both scores", NULL},
-        {0, "json", CLI_FLAG, &j.json, NULL, "write a JSON object, with all digits, instead of lines", NULL},
+        {0, "json", CLI_FLAG, &j.json, NULL, "write a JSON object with full precision instead of lines", NULL},
         CLI_LANGUAGES(j.text),
         CLI_SEARCH(j.search, j.text, j.penalty, j.precision),
         CLI_DEVICES(&j.device),
@@ -249,11 +248,11 @@ int cmd_eval(int argc, char **argv) {
         .name = "eval",
         .usage = "eval --hyp FILE --ref FILE [option...]\n"
                  "       tfm eval -m DIR --src FILE --ref FILE [option...]",
-        .about = "Says how good translations are: BLEU and chrF2, as sacreBLEU computes them,\n"
-                 "with the signature that belongs to the score. With a model it translates the\n"
-                 "source lines as tfm translate does, and adds the perplexity of the references.\n"
-                 "A source line that cannot be translated is named and counts as an empty\n"
-                 "translation. A reference with too many tokens is named too. The perplexity\n"
+        .about = "Evaluates translations: BLEU and chrF2 as in sacreBLEU, with the signature of\n"
+                 "the score. With a model it translates the source lines as tfm translate does,\n"
+                 "and adds the perplexity of the references.\n"
+                 "A source line that cannot be translated is reported and counts as an empty\n"
+                 "translation. A reference with too many tokens is reported too. The perplexity\n"
                  "leaves out both, and the exit code is 1. Any other line that is not text ends\n"
                  "the evaluation.\n",
         .examples = "  tfm eval -m apps/demo --src test.de --ref test.en\n"

@@ -1,4 +1,4 @@
-/* tfm generate: goes on with prompts. */
+/* tfm generate: generates text from prompts. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include "cli/cli.h"
 
-/* Bytes of a file of prompts that are read ahead, so that prompts of like length meet. */
+/* Bytes of a prompt file read ahead, to batch prompts of similar length. */
 enum { BYTES_AHEAD = 1 << 18 };
 
 typedef struct job {
@@ -23,11 +23,11 @@ typedef struct job {
     tfm_model *model;
     cli_lines in;
     cli_output out;
-    size_t first;         /* prompts before those that are gone on with now */
-    const char *source;   /* where these come from, for sentences */
-    bool streams, begun;  /* the text of the one prompt is written as it comes, and some of it is */
+    size_t first;         /* prompts before the current batch */
+    const char *source;   /* origin of the prompts, for messages */
+    bool streams, begun;  /* the text of the only prompt is streamed; some is written */
     size_t bad, finished; /* prompts */
-    int32_t *token_ids;   /* all ids of the prompts, where they are ids */
+    int32_t *token_ids;   /* all ids of the prompts, with --token-ids */
     size_t token_id_count, token_id_room;
     double load_seconds, load_build, build_seconds;
     tfm_generate_stats done;
@@ -35,7 +35,7 @@ typedef struct job {
 
 /* ---- Texts ----------------------------------------------------------------------------------------------------- */
 
-/* An object a line. */
+/* One JSON object a line. */
 static bool write_json(job *j, const tfm_generation *g) {
     static const char *const ends[] = {"end", "stop", "length"};
     json_t *object = cli_hypothesis_json(j->first + g->prompt, g->rank, j->ids ? NULL : g->text, g->score, g->log_prob,
@@ -76,7 +76,7 @@ static bool on_generation(void *user, const tfm_generation *g) {
     return cli_output_ok(&j->out);
 }
 
-/* What is streamed is seen at once. */
+/* Streamed text is flushed at once. */
 static bool flush_piece(job *j) {
     fflush(j->out.file);
     return cli_output_ok(&j->out);
@@ -108,7 +108,7 @@ static bool on_reject(void *user, size_t prompt, const char *message) {
 
 /* ---- Prompts --------------------------------------------------------------------------------------------------- */
 
-/* Whole numbers between blanks. Leaves their count; -1 where something else stands there. */
+/* Parses whole numbers separated by blanks. Leaves their count, or -1 for anything else. */
 static int read_ids(job *j, const char *text, size_t *count) {
     const char *at = text + strspn(text, " \t\r\n");
     for (*count = 0; *at; ++*count, at += strspn(at, " \t\r\n")) {
@@ -124,7 +124,7 @@ static int read_ids(job *j, const char *text, size_t *count) {
     return CLI_OK;
 }
 
-/* The prompts as ids: `list` gets where those of each lie, when all are read. */
+/* Parses prompts of ids; `list` receives the ids of each prompt once all are read. */
 static int read_all_ids(job *j, tfm_prompt *list, const char *const *texts, size_t count) {
     j->token_id_count = 0;
     for (size_t i = 0; i < count; i++) {
@@ -132,15 +132,15 @@ static int read_all_ids(job *j, tfm_prompt *list, const char *const *texts, size
         if (code == CLI_FAILED)
             return code;
         if (code != CLI_OK)
-            return cli_fail("%s %zu: with --token-ids a prompt is whole numbers from 0 with blanks between them",
-                            j->source, j->first + i + 1);
+            return cli_fail("%s %zu: with --token-ids a prompt is whole numbers from 0, separated by blanks", j->source,
+                            j->first + i + 1);
     }
     for (size_t i = 0, at = 0; i < count; at += list[i++].count)
         list[i].ids = j->token_ids ? j->token_ids + at : NULL;
     return CLI_OK;
 }
 
-/* Goes on with some prompts, all that there are or those that were read together. */
+/* Generates text from one batch of prompts. */
 static int generate_batch(job *j, const char *const *texts, const size_t *bytes, size_t count) {
     tfm_prompt *list = calloc(count, sizeof(*list));
     if (!list)
@@ -180,7 +180,7 @@ static int generate_lines(job *j) {
 static int generate_input(job *j) {
     char *text = NULL;
     size_t bytes = 0, room = 0, got = 1;
-    if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) /* else it looks as if it hung */
+    if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) /* else it seems to hang */
         fputs("tfm: reading a prompt from this terminal; end with Ctrl-D\n", stderr);
     while (got > 0) {
         if (!cli_grow(&text, &room, bytes + 4097, 1)) {
@@ -214,16 +214,15 @@ static void print_stats(const job *j) {
                   cli_rounded_json(s->prefill_seconds + s->decode_seconds, 3)));
 }
 
-/* Who comes from transformers expects the beam of the model's generation_config.json, and a streamed text has none. */
+/* transformers uses the beam of generation_config.json; a streamed text has no beam. */
 static void warn_beam(const job *j) {
     const tfm_model_info *info = tfm_model_get_info(j->model);
     const int own = info->beam_size;
     if (own > 1 && info->encoder_layers == 0 && j->options.beam_size == 0 && !j->options.sample &&
         !j->has_temperature && j->stops.count == 0)
         fprintf(stderr,
-                "tfm: the model's files ask for a beam of %d, and each token here is the likeliest: give --beam-size "
-                "%d for "
-                "what transformers writes\n",
+                "tfm: generation_config.json has a beam of %d, and decoding here is greedy: give --beam-size %d for "
+                "the text of transformers\n",
                 own, own);
 }
 
@@ -243,7 +242,7 @@ static int open_model(job *j) {
 static void set_options(job *j, size_t prompts) {
     tfm_generate_options *o = &j->options;
     o->sample = j->sample || j->temperature > 0 || o->top_k > 0 || j->top_p > 0 || j->min_p > 0;
-    if (j->has_temperature && j->temperature == 0) { /* the likeliest */
+    if (j->has_temperature && j->temperature == 0) { /* greedy */
         o->sample = false;
         o->top_k = 0;
         j->top_p = j->min_p = 0;
@@ -292,26 +291,26 @@ static int run(job *j, char **prompts, size_t count) {
     return code == CLI_OK && j->bad > 0 ? CLI_FAILED : code;
 }
 
-/* What is wrong whatever the model is, before it is loaded. */
+/* Rejects options that are wrong for every model, before loading. */
 static int check(const job *j, const cli_syntax *syntax, size_t prompts) {
     const tfm_generate_options *o = &j->options;
     const bool samples = j->sample || j->temperature > 0 || o->top_k > 0 || j->top_p > 0 || j->min_p > 0;
     if (!j->model_dir)
-        return cli_usage_error(syntax, "which model? give -m DIR");
+        return cli_usage_error(syntax, "no model is given: give -m DIR");
     if (j->input && prompts > 0)
         return cli_usage_error(syntax, "prompts are arguments or lines of a file: give one or the other");
     if (j->temperature < 0 || j->top_p < 0 || j->top_p > 1 || j->min_p < 0 || j->min_p > 1)
         return cli_usage_error(syntax, "--temperature is at least 0, --top-p and --min-p are from 0 to 1");
-    if (j->has_top_p && j->top_p == 0) /* for the library 0 stands for what the model's directory says */
-        return cli_usage_error(syntax, "--top-p is 0, which leaves no token: give more, or -t 0 for the likeliest");
+    if (j->has_top_p && j->top_p == 0) /* the library reads 0 as the model's default */
+        return cli_usage_error(syntax, "--top-p is 0: give more, or -t 0 for greedy decoding");
     if (j->has_penalty && j->repetition_penalty <= 0)
-        return cli_usage_error(syntax, "--repetition-penalty is above 0; 1 changes nothing");
+        return cli_usage_error(syntax, "--repetition-penalty must be above 0; 1 has no effect");
     if (o->beam_size > 1 && samples)
-        return cli_usage_error(syntax, "--beam-size %d and drawing do not go together", o->beam_size);
+        return cli_usage_error(syntax, "--beam-size %d and sampling do not go together: leave one out", o->beam_size);
     if (o->beam_size > 1 && j->stops.count > 0)
-        return cli_usage_error(syntax, "--stop takes a beam of 1, whose text is known as it is made");
+        return cli_usage_error(syntax, "--stop does not go with beam search: give --beam-size 1");
     if (j->ids && j->stops.count > 0)
-        return cli_usage_error(syntax, "--stop is text: it does not go with --token-ids");
+        return cli_usage_error(syntax, "--stop is text and does not go with --token-ids: leave one out");
     if (!samples && o->n_best > (o->beam_size ? o->beam_size : 1))
         return cli_usage_error(syntax,
                                "--n-best is %d, more than the beam of %d: give a larger --beam-size, or --sample",
@@ -325,48 +324,44 @@ int cmd_generate(int argc, char **argv) {
     tfm_generate_options *o = &j.options;
     const cli_option options[] = {
         {'m', "model", CLI_STRING, &j.model_dir, "DIR", "the model's directory", NULL},
-        {'i', "input", CLI_STRING, &j.input, "FILE", "take each line of this file as a prompt; - is standard input",
+        {'i', "input", CLI_STRING, &j.input, "FILE", "read a prompt from each line of this file; - is standard input",
          NULL},
-        {'o', "output", CLI_STRING, &j.output, "FILE", "write here; the file appears when it is complete", NULL},
+        {'o', "output", CLI_STRING, &j.output, "FILE", "write to this file, which appears when it is complete", NULL},
         {0, "max-new-tokens", CLI_POSITIVE, &o->max_new_tokens, "N",
-         "the most tokens to write (default: the model's own max_new_tokens, else 256, or what its max_length leaves "
+         "maximum tokens to generate (default: the model's max_new_tokens, else 256, or what its max_length leaves "
          "if less)",
          NULL},
-        {0, "min-new-tokens", CLI_POSITIVE, &o->min_new_tokens, "N", "write at least so many tokens before an end",
-         NULL},
-        {0, "stop", CLI_LIST, &j.stops, "TEXT", "end a text before this; may be given several times", NULL},
-        {0, "beam-size", CLI_POSITIVE, &o->beam_size, "K", "search with a beam, at most 32, in place of greedily",
-         NULL},
+        {0, "min-new-tokens", CLI_POSITIVE, &o->min_new_tokens, "N", "minimum tokens to generate", NULL},
+        {0, "stop", CLI_LIST, &j.stops, "TEXT", "end the text before this string; repeatable", NULL},
+        {0, "beam-size", CLI_POSITIVE, &o->beam_size, "K", "use beam search, at most 32 beams (default: greedy)", NULL},
         {0, "length-penalty", CLI_DOUBLE, &o->length_penalty, "A",
-         "with --beam-size, a text of n tokens has the score sum log p / n^A (default: the model's own, else 1)",
+         "with --beam-size, score n tokens by sum log p / n^A (default: the model's own, else 1)",
          &o->has_length_penalty},
         {'n', "n-best", CLI_POSITIVE, &o->n_best, "N",
-         "write N texts for each prompt, the best of the beam or so many that are drawn, as lines `index ||| text ||| "
-         "score`, the index from 0",
+         "write N texts for each prompt, the best of the beam or N samples, as lines `index ||| text ||| score`, the "
+         "index from 0",
          NULL},
-        {0, "sample", CLI_FLAG, &j.sample, NULL, "draw tokens, as each of the next four does too", NULL},
+        {0, "sample", CLI_FLAG, &j.sample, NULL, "sample tokens; implied by each of the next four", NULL},
         {'t', "temperature", CLI_DOUBLE, &j.temperature, "T",
-         "divide logits by this; 0 is greedy (default: the model's own, else 1)", &j.has_temperature},
+         "divide logits by T; 0 is greedy (default: the model's own, else 1)", &j.has_temperature},
         {0, "top-k", CLI_POSITIVE, &o->top_k, "K",
-         "draw from the K likeliest tokens (default: the model's own, else all)", NULL},
+         "sample from the K most likely tokens (default: the model's own, else all)", NULL},
         {0, "top-p", CLI_DOUBLE, &j.top_p, "P",
-         "draw from the likeliest tokens that add up to P (default: the model's own, else 1)", &j.has_top_p},
+         "sample from the most likely tokens of total probability P (default: the model's own, else 1)", &j.has_top_p},
         {0, "min-p", CLI_DOUBLE, &j.min_p, "P",
-         "draw from tokens that are at least P times as likely as the likeliest (default: the model's own, else 0)",
+         "sample from tokens at least P times as likely as the most likely one (default: the model's own, else 0)",
          NULL},
         {0, "repetition-penalty", CLI_DOUBLE, &j.repetition_penalty, "X",
-         "make tokens of prompt and text less likely by this, from 1 on (default: the model's own, else 1)",
-         &j.has_penalty},
-        {0, "seed", CLI_NONNEGATIVE, &j.seed, "N", "draw from this stream of random numbers (default 0)", NULL},
-        {0, "token-ids", CLI_FLAG, &j.ids, NULL,
-         "prompts are token ids with blanks between them, and so is what is written", NULL},
+         "penalty of tokens in prompt and text, from 1 (default: the model's own, else 1)", &j.has_penalty},
+        {0, "seed", CLI_NONNEGATIVE, &j.seed, "N", "random seed of sampling (default 0)", NULL},
+        {0, "token-ids", CLI_FLAG, &j.ids, NULL, "read and write token ids separated by blanks instead of text", NULL},
         {0, "json", CLI_FLAG, &j.json, NULL,
-         "write an object for each text: the index of its prompt, from 0, rank, text, score, log_prob, why it ended, "
-         "and tokens with their log probabilities",
+         "write a JSON object for each text: index of its prompt, from 0, rank, text, score, log_prob, finish reason, "
+         "and tokens with log probabilities",
          NULL},
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
         {0, "batch-tokens", CLI_POSITIVE, &o->batch_tokens, "N",
-         "the most tokens in a batch, those that will be written counted (default 16384)", NULL},
+         "maximum tokens in a batch, generated ones included (default 16384)", NULL},
         CLI_PRECISION(j.precision),
         CLI_DEVICES(&j.device),
         CLI_WORKERS(&j.workers),
@@ -374,14 +369,14 @@ int cmd_generate(int argc, char **argv) {
     const cli_syntax syntax = {
         .name = "generate",
         .usage = "generate -m DIR [option...] [PROMPT...]",
-        .about = "Goes on with a text, by a model that has a decoder alone, such as GPT-2 or\n"
-                 "Llama. Each argument is a prompt, or each line of a file (-i), or else all of\n"
-                 "standard input is one. The text of a single prompt is written as it is made;\n"
-                 "of several, each gets a line, its line ends made blanks (--json keeps them).\n"
-                 "Each token is the likeliest, unless --beam-size or an option for drawing is given,\n"
-                 "also where the model's generation_config.json says do_sample; its temperature,\n"
-                 "top_k, top_p and min_p are then what is drawn by. A run with one seed repeats,\n"
-                 "and what a prompt gets does not depend on the others.\n",
+        .about = "Generates text with a decoder-only model such as GPT-2 or Llama. Each argument\n"
+                 "is a prompt, or each line of a file (-i); otherwise all of standard input is\n"
+                 "one prompt. The text of a single prompt is streamed; each of several gets one\n"
+                 "line, with line ends replaced by blanks (--json keeps them).\n"
+                 "Decoding is greedy unless --beam-size or an option of sampling is given, even\n"
+                 "if generation_config.json has do_sample. Sampling then takes temperature,\n"
+                 "top_k, top_p and min_p from that file. A run with the same seed repeats, and\n"
+                 "the text of a prompt does not depend on the other prompts.\n",
         .examples = "  tfm generate -m gpt2 \"Once upon a time\"\n"
                     "  tfm generate -m gpt2 -t 0.8 --top-p 0.95 --seed 7 < letter.txt\n"
                     "  tfm generate -m llama -i prompts.txt -o texts.txt --beam-size 4 --stats\n"

@@ -1,4 +1,4 @@
-/* tfm info: what a model directory holds. */
+/* tfm info: describes a model directory. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static const char *const ACTIVATIONS[] = {
 
 enum { MAX_COMMANDS = 6 };
 
-/* What the directory is for, as commands take it; returns how many. `text`: there is a tokenizer. */
+/* The commands that take the model; returns how many. `text`: there is a tokenizer. */
 static size_t supported_commands(const char *names[MAX_COMMANDS], const tfm_model_info *m, bool text, bool embeds) {
     const bool encodes = m->encoder_layers > 0, decodes = m->decoder_layers > 0;
     const bool generates = decodes && !encodes && m->has_lm_head && !embeds;
@@ -44,8 +44,8 @@ static size_t supported_commands(const char *names[MAX_COMMANDS], const tfm_mode
     return count;
 }
 
-/* `without` says why the directory's tokenizer cannot be opened; NULL: it can. `embedder`: NULL for none. Returns
- * whether a command takes the model. */
+/* `without`: why the tokenizer cannot be opened, or NULL. `embedder`: may be NULL. Returns whether a command takes the
+ * model. */
 static bool print_json(const tfm_model_info *m, const char *without, json_t *embedder) {
     const char *names[MAX_COMMANDS];
     const size_t count = supported_commands(names, m, !without, embedder);
@@ -82,7 +82,7 @@ static bool print_json(const tfm_model_info *m, const char *without, json_t *emb
     return count > 0;
 }
 
-/* What a directory of sentence-transformers says besides its encoder. */
+/* The settings of a sentence-transformers directory, without its encoder. */
 static json_t *embedder_json(const tfm_embedder_info *e) {
     return json_pack("{s:i, s:i, s:s, s:b, s:b, s:i, s:I}", "width", e->width, "max_tokens", e->max_tokens, "pooling",
                      e->pooling, "normalized", e->normalized, "lower_case", e->lower_case, "dense", e->dense_layers,
@@ -90,10 +90,10 @@ static json_t *embedder_json(const tfm_embedder_info *e) {
 }
 
 static void print_embedder(const tfm_embedder_info *e) {
-    printf("vectors           %d numbers, pooled by %s%s", e->width, e->pooling, e->normalized ? ", made 1 long" : "");
+    printf("embeddings        %d wide, pooling %s%s", e->width, e->pooling, e->normalized ? ", normalized" : "");
     if (e->dense_layers)
         printf(", with %d dense layer%s", e->dense_layers, e->dense_layers > 1 ? "s" : "");
-    printf("\ntexts             up to %d tokens%s", e->max_tokens, e->lower_case ? ", in small letters" : "");
+    printf("\ntexts             up to %d tokens%s", e->max_tokens, e->lower_case ? ", lowercased" : "");
     if (e->prompt_count)
         printf("; %zu prompt%s to choose from", e->prompt_count, e->prompt_count > 1 ? "s" : "");
     printf("\n");
@@ -104,7 +104,7 @@ static void print_stack(const char *name, int layers, int heads, int kv_heads, i
         return;
     printf("%-18s%d layers, %d heads of %d", name, layers, heads, head_width);
     if (kv_heads != heads)
-        printf(" with %d of keys and values", kv_heads);
+        printf(", %d KV heads", kv_heads);
     printf(", feed-forward %d\n", feed_forward);
 }
 
@@ -112,7 +112,7 @@ static void print_vocabulary(const tfm_model_info *m) {
     const bool both = m->encoder_layers > 0 && m->decoder_layers > 0;
     const char *output = !m->has_lm_head      ? "no output projection"
                          : m->tied_embeddings ? "output tied"
-                                              : "output of its own";
+                                              : "untied output projection";
     if (both)
         printf("vocabulary        %d source, %d target; %s%s\n", m->source_vocab_size, m->target_vocab_size, output,
                m->has_lm_head && m->tied_embeddings ? " to the target embedding" : "");
@@ -126,7 +126,7 @@ static void print_ids(const tfm_model_info *m) {
         const char *name;
         int id;
     } ids[] = {{"pad", m->pad_id}, {"end", m->eos_id}, {"start", m->start_id}};
-    const size_t count = m->decoder_layers > 0 ? CLI_COUNT(ids) : 1; /* encoders write nothing that begins or ends */
+    const size_t count = m->decoder_layers > 0 ? CLI_COUNT(ids) : 1; /* encoders have no BOS or EOS of output */
     printf("special ids      ");
     for (size_t i = 0; i < count; i++)
         if (ids[i].id >= 0)
@@ -145,21 +145,21 @@ static bool print_table(const tfm_model_info *m, const char *without, const tfm_
                             : "post-norm",
            m->rms_norm ? " (RMS)" : "", ACTIVATIONS[m->activation], m->gated ? " with a gate" : "");
     if (m->multimodal_class)
-        printf("part of           %s: its text alone is run, and pictures are not taken\n", m->multimodal_class);
+        printf("part of           %s: text only, without images\n", m->multimodal_class);
     printf("width             %d\n", m->width);
     print_stack("encoder", m->encoder_layers, m->encoder_heads, m->encoder_kv_heads, m->encoder_head_width,
                 m->encoder_ffn_dim);
     print_stack("decoder", m->decoder_layers, m->decoder_heads, m->decoder_kv_heads, m->decoder_head_width,
                 m->decoder_ffn_dim);
     if (m->has_ssru)
-        printf("recurrence        SSRU cells in the decoder, in the place of attention to what it has written\n");
+        printf("recurrence        SSRU cells in the decoder instead of self-attention\n");
     printf("positions         %d, %s", m->max_positions, m->position_encoding);
     printf(strcmp(m->rope_type, "none") != 0 && strcmp(m->rope_type, "default") != 0 ? " (%s)\n" : "\n", m->rope_type);
     if (m->sliding_window_layers)
         printf("window            %d tokens, in %d layers\n", m->sliding_window, m->sliding_window_layers);
     print_vocabulary(m);
     if (m->has_shortlist)
-        printf("shortlist         yes: searches write what may translate the words of the source\n");
+        printf("shortlist         yes: decoding is limited to likely translations of the source tokens\n");
     print_ids(m);
     if (embedder)
         print_embedder(embedder);
@@ -177,11 +177,11 @@ static bool print_table(const tfm_model_info *m, const char *without, const tfm_
     for (size_t i = 0; i < count; i++)
         printf("%s%s%s", i ? ", " : "commands          ", names[i], i + 1 < count ? "" : "\n");
     if (without)
-        printf("tokenizer         none that runs, so the model takes no text: %s\n", without);
+        printf("tokenizer         not supported, so the model takes no text: %s\n", without);
     return count > 0;
 }
 
-/* What config.json calls a model that does not run, before the sentence that says why. */
+/* The type and class of an unsupported model in config.json, before the reason. */
 static int print_unsupported(const char *dir, bool json, bool embeds) {
     char path[4096], unread[CLI_REASON];
     const char *why = tfm_error_message();
@@ -204,7 +204,7 @@ static int print_unsupported(const char *dir, bool json, bool embeds) {
     return cli_fail_library();
 }
 
-/* A directory of sentence-transformers names its modules, one of which has the encoder. */
+/* A sentence-transformers directory names its modules; one of them is the encoder. */
 static bool has_modules(const char *dir) {
     char path[4096];
     return snprintf(path, sizeof(path), "%s/modules.json", dir) < (int)sizeof(path) && access(path, F_OK) == 0;
@@ -222,11 +222,10 @@ int cmd_info(int argc, char **argv) {
     const cli_syntax syntax = {
         .name = "info",
         .usage = "info MODEL [--json]",
-        .about = "Says what the model in a directory is: architecture, sizes, parameters, and\n"
-                 "how much device memory it needs, which commands take it, and what vectors a\n"
-                 "directory of sentence-transformers makes; or, in the words of translate, why\n"
-                 "it does not run, and which key of its configuration is in the way. No device\n"
-                 "is used.\n",
+        .about = "Describes the model in a directory: architecture, sizes, parameters, device\n"
+                 "memory, the commands that take it, and the embeddings of a\n"
+                 "sentence-transformers directory. For an unsupported model it gives the reason\n"
+                 "and the key of config.json. No device is used.\n",
         .examples = "  tfm info apps/demo\n  tfm info --json apps/demo | jq .parameters\n",
         .options = options,
         .option_count = CLI_COUNT(options),
@@ -240,7 +239,7 @@ int cmd_info(int argc, char **argv) {
     tfm_embedder_info vectors, *embedder = has_modules(dir) ? &vectors : NULL;
     char *without = NULL;
     tfm_status status = read_info(&info, embedder, dir, false);
-    /* A tokenizer that is not there, or not run, leaves a model; a damaged one is said as it is. */
+    /* A missing or unsupported tokenizer leaves a usable model; a damaged one is an error. */
     if (status == TFM_ERROR_IO || status == TFM_ERROR_UNSUPPORTED) {
         without = strdup(tfm_error_message());
         status = read_info(&info, embedder, dir, true);

@@ -1,4 +1,4 @@
-/* tfm kernels: programs for devices without a compiler. */
+/* tfm kernels: offline-compiled programs for devices without a compiler. */
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct kernels_options {
 
 /* ---- Export ---- */
 
-/* A new model of a preset's sizes. Layers are alike, so that two of them ask for all programs. */
+/* A new model of a preset's sizes. All layers are alike, so two of them need all programs. */
 static tfm_status new_model(tfm_model **model, tfm_context *ctx, const kernels_options *o) {
     const bench_model *sizes = &bench_models[o->preset];
     const tfm_model_shape shape = {.width = sizes->width,
@@ -41,10 +41,9 @@ static int run_workload(const kernels_options *o) {
         status = o->model ? tfm_model_open(&model, ctx, o->model, &how) : new_model(&model, ctx, o);
     int code = status == TFM_OK ? CLI_OK : cli_fail_library();
     if (code == CLI_OK && !tfm_model_get_info(model)->has_lm_head)
-        code =
-            cli_fail("the model of %s writes no text: give what is to run on the device as a command after --, as in "
-                     "tfm kernels --export DIR -- embed -m %s",
-                     o->model, o->model);
+        code = cli_fail("the model of %s writes no text: give the command to run after --, as in "
+                        "tfm kernels --export DIR -- embed -m %s",
+                        o->model, o->model);
     if (code == CLI_OK)
         code = workload_generate(model);
     if (code == CLI_OK && o->input)
@@ -57,12 +56,12 @@ static int run_workload(const kernels_options *o) {
     return code;
 }
 
-/* Runs another command of tfm, on the device that is to run programs. */
+/* Runs another command of tfm on the device that runs the programs. */
 static int run_command(const cli_command *commands, const kernels_options *o, int argc, char **argv) {
     const cli_command *c = cli_command_named(commands, argv[0]);
     const char *device = o->run_on ? o->run_on : o->device;
     if (!c || c->run_of == cmd_kernels)
-        return cli_fail("'%s' is no command that kernels can be exported from: see tfm --help", argv[0]);
+        return cli_fail("kernels cannot be exported from '%s': see tfm --help for the commands", argv[0]);
     if (device && setenv("TFM_DEVICE", device, 1) != 0)
         return cli_fail("out of memory");
     return cli_run(commands, c, argc, argv);
@@ -74,12 +73,12 @@ static int export(const cli_command *commands, const kernels_options *o, int arg
         return cli_fail_library();
     const int code = argc > 0 ? run_command(commands, o, argc, argv) : run_workload(o);
     if (code != CLI_OK)
-        return code; /* what was collected goes with the process */
+        return code; /* the process's end frees the list */
     if (tfm_kernels_end(&report) != TFM_OK)
         return cli_fail_library();
     fprintf(
         stderr,
-        "%s has %d programs, %d of them new: compile each NAME.cl to NAME.bin, .aocx or .xclbin beside it, then run "
+        "%s has %d programs, %d of them new: compile each NAME.cl to NAME.bin, .aocx or .xclbin next to it, then run "
         "tfm kernels --pack %s -o FILE\n",
         o->export_dir, report.programs, report.added, o->export_dir);
     return CLI_OK;
@@ -96,29 +95,28 @@ static int pack(const kernels_options *o) {
     return CLI_OK;
 }
 
-/* Whether options go together. */
+/* Rejects conflicting options. */
 static int check(const cli_syntax *syntax, const kernels_options *o, bool command) {
     const bool sample = o->model || o->preset_given;
     if (!o->export_dir == !o->pack_dir)
         return cli_usage_error(syntax, "give either --export DIR or --pack DIR");
     if (o->pack_dir && (sample || command || o->input || o->train || o->run_on))
-        return cli_usage_error(syntax, "--pack takes what was exported: only -o and --device go with it");
+        return cli_usage_error(syntax, "--pack packs an exported folder: only -o and --device go with it");
     if (o->pack_dir && !o->output)
-        return cli_usage_error(syntax, "which file is the pack to be? give -o FILE");
+        return cli_usage_error(syntax, "no pack file is given: give -o FILE");
     if (o->pack_dir)
         return CLI_CONTINUE;
     if (o->output)
-        return cli_usage_error(syntax, "-o is for --pack: --export names its folder itself");
+        return cli_usage_error(syntax, "-o is for --pack: give --export its folder");
     if (sample == command || (o->model && o->preset_given))
-        return cli_usage_error(syntax,
-                               "say what is to run on the device: -m DIR, --preset NAME, or a command after --");
+        return cli_usage_error(syntax, "give one thing to run: -m DIR, --preset NAME, or a command after --");
     if (command && (o->input || o->train || o->precision_given || o->vocabulary_given))
-        return cli_usage_error(syntax, "a command after -- has options of its own: give them there");
-    if (o->model && o->vocabulary_given)
-        return cli_usage_error(syntax, "--vocab-size is for --preset: a model has its vocabulary");
-    if (o->preset_given && (o->input || o->precision_given))
         return cli_usage_error(syntax,
-                               "--input and --precision are for a model, and a preset has no texts: give -m DIR");
+                               "options of a model do not go with a command after --: give its own options there");
+    if (o->model && o->vocabulary_given)
+        return cli_usage_error(syntax, "--vocab-size is for --preset: leave it out with -m");
+    if (o->preset_given && (o->input || o->precision_given))
+        return cli_usage_error(syntax, "--input and --precision need a model: give -m DIR");
     return CLI_CONTINUE;
 }
 
@@ -126,25 +124,20 @@ int cmd_kernels(const cli_command *commands, int argc, char **argv) {
     kernels_options o = {.vocabulary = 8000};
     const cli_option options[] = {
         {0, "export", CLI_STRING, &o.export_dir, "DIR",
-         "write a .cl file for each program, and manifest.json, into this folder; those that it has already stay",
-         NULL},
+         "write a .cl file for each program, and manifest.json, into this folder; existing programs stay", NULL},
         {0, "pack", CLI_STRING, &o.pack_dir, "DIR",
-         "put the binaries that lie beside the programs of this folder into one file; those that are missing are built "
-         "by "
-         "the device, if it has a compiler",
-         NULL},
+         "pack the binaries of this folder into one file; the device builds missing ones, if it has a compiler", NULL},
         {'o', "output", CLI_STRING, &o.output, "FILE", "the pack to write", NULL},
-        {'m', "model", CLI_STRING, &o.model, "DIR", "run this model: translation, or going on with prompts", NULL},
-        {0, "preset", CLI_CHOICE, &o.preset, "tiny|small|base|big", "run a new model of these sizes", &o.preset_given},
-        {0, "vocab-size", CLI_POSITIVE, &o.vocabulary, "N", "with --preset: how many pieces it has (default 8000)",
+        {'m', "model", CLI_STRING, &o.model, "DIR", "run this model: translation or text generation", NULL},
+        {0, "preset", CLI_CHOICE, &o.preset, "tiny|small|base|big", "run a new model of this preset", &o.preset_given},
+        {0, "vocab-size", CLI_POSITIVE, &o.vocabulary, "N", "with --preset: vocabulary size (default 8000)",
          &o.vocabulary_given},
-        {0, "train", CLI_FLAG, &o.train, NULL, "train it besides, for a few updates", NULL},
-        {'i', "input", CLI_STRING, &o.input, "FILE", "run these lines besides", NULL},
+        {0, "train", CLI_FLAG, &o.train, NULL, "also train it for a few updates", NULL},
+        {'i', "input", CLI_STRING, &o.input, "FILE", "also run these lines", NULL},
         {0, "precision", CLI_CHOICE, &o.precision, "auto|fp32|fp16|bf16|int8",
-         "what the model's matrices are kept as (default auto)", &o.precision_given},
+         "dtype of the model's weights (default auto)", &o.precision_given},
         {0, "run-on", CLI_STRING, &o.run_on, "DEVICE",
-         "run the model on this device, with the kernels that suit the one of --device, which may have no compiler",
-         NULL},
+         "run the model on this device, with the kernels for --device, which may lack a compiler", NULL},
         CLI_DEVICE(&o.device),
     };
     const cli_syntax syntax = {
@@ -153,17 +146,15 @@ int cmd_kernels(const cli_command *commands, int argc, char **argv) {
                  "       tfm kernels --export DIR --preset NAME [option...]\n"
                  "       tfm kernels --export DIR [option...] -- COMMAND...\n"
                  "       tfm kernels --pack DIR -o FILE [--device DEVICE]",
-        .about = "For devices without a compiler, such as FPGAs: writes the programs that a\n"
-                 "model needs as files for the vendor's offline compiler, and packs the\n"
-                 "binaries. TFM_KERNELS=FILE makes every command take its programs from the\n"
-                 "pack; then nothing is compiled. A pack is for one device, driver and\n"
-                 "version of tfm.\n"
-                 "Which programs those are is found by running, on a device that compiles:\n"
+        .about = "For devices without a compiler, such as FPGAs: exports a model's OpenCL\n"
+                 "programs for the vendor's offline compiler, and packs the binaries. With\n"
+                 "TFM_KERNELS=FILE every command loads its programs from the pack and compiles\n"
+                 "nothing. A pack is for one device, driver and version of tfm.\n"
+                 "The programs are collected by running the model on a device that compiles:\n"
                  "batches of 1 to 64 random texts of 1 to 60 tokens, greedy, with beams and\n"
-                 "drawn. What differs, such as longer texts, larger beams or other options,\n"
-                 "may need programs that are not there; the sentence that says so names them.\n"
-                 "Then export into the same folder again: with -i, your own lines, or after --\n"
-                 "any command of tfm as you will run it, and pack anew.\n",
+                 "sampled. Longer texts, larger beams or other options may need more programs;\n"
+                 "an error message names missing ones. Then export into the same folder again,\n"
+                 "with your own lines (-i) or the intended tfm command after --, and pack again.\n",
         .examples = "  tfm kernels --export out -m apps/demo --device accel --run-on cpu\n"
                     "  tfm kernels --export out -- train --src a.de --tgt a.en -o new --max-steps 9\n"
                     "  tfm kernels --pack out -o demo.pack\n"
@@ -178,7 +169,7 @@ int cmd_kernels(const cli_command *commands, int argc, char **argv) {
     const int first = optind;
     const bool command = first < argc;
     if (command && strcmp(argv[first - 1], "--") != 0)
-        return cli_usage_error(&syntax, "'%s' is too much: a command of tfm stands after --", argv[first]);
+        return cli_usage_error(&syntax, "unexpected argument '%s': give a command of tfm after --", argv[first]);
     code = check(&syntax, &o, command);
     if (code != CLI_CONTINUE)
         return code;

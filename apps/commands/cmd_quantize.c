@@ -1,11 +1,11 @@
-/* tfm quantize: a model's directory with smaller numbers. */
+/* tfm quantize: writes a model directory with int8, fp16 or bf16 weights. */
 #include <stdlib.h>
 #include <getopt.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cli/cli.h"
 
-/* A directory of another model, or of a training run, is not written over; the library refuses `from` itself. */
+/* Refuses to overwrite another model or a training run; the library refuses `from` itself. */
 static int check_free(const char *dir, const char *from) {
     static const char *const HOLDS[] = {"recipe.json", "config.json", "modules.json"};
     char path[4096];
@@ -14,12 +14,12 @@ static int check_free(const char *dir, const char *from) {
         return CLI_OK;
     for (size_t i = 0; i < CLI_COUNT(HOLDS); i++)
         if (snprintf(path, sizeof(path), "%s/%s", dir, HOLDS[i]) < (int)sizeof(path) && access(path, F_OK) == 0)
-            return cli_fail("%s holds a model already (%s): give -o another directory, or take that one away first",
-                            dir, HOLDS[i]);
+            return cli_fail("%s holds a model already (%s): give -o another directory, or remove that one first", dir,
+                            HOLDS[i]);
     return CLI_OK;
 }
 
-/* Of a directory of sentence-transformers what its encoder is, which may lie in a folder of its own. */
+/* The encoder of a sentence-transformers directory, which may be in a subfolder. */
 static tfm_status read_info(tfm_model_info *info, const char *dir) {
     char path[4096];
     tfm_embedder_info vectors;
@@ -44,22 +44,21 @@ int cmd_quantize(int argc, char **argv) {
     int precision = 0;
     const tfm_dtype dtypes[] = {TFM_I8, TFM_F16, TFM_BF16};
     const cli_option options[] = {
-        {'o', "output", CLI_STRING, (void *)&output, "DIR", "the directory to write, which is made if it is missing",
-         NULL},
+        {'o', "output", CLI_STRING, (void *)&output, "DIR", "the directory to write, created if missing", NULL},
         {0, "precision", CLI_CHOICE, &precision, "int8|fp16|bf16",
-         "what the matrices of layers and the tables of words become (default int8)", NULL},
+         "dtype of linear weights and embeddings (default int8)", NULL},
     };
     const cli_syntax syntax = {
         .name = "quantize",
         .usage = "quantize MODEL -o DIR [option...]",
-        .about = "Writes a model's directory again with smaller numbers: bytes with a scale for\n"
-                 "each output, or halves. Norms, biases and positions stay as they are, and so\n"
-                 "do the tokenizer and all other files, which are copied, but for those of a\n"
-                 "training run. Every command takes the directory as it takes the model.\n"
-                 "With int8 a command also multiplies whole numbers: each row of what a layer\n"
-                 "reads is rounded to 255 steps, so results change a little, and the model takes\n"
-                 "a quarter of the memory. Halves become fp32 when they are read, unless a\n"
-                 "command has --precision fp16 or bf16: then they stay halves, and sums are fp32.\n",
+        .about = "Writes a copy of a model directory with quantized weights: int8 with a scale\n"
+                 "for each output channel, fp16 or bf16. Norms, biases and positions keep their\n"
+                 "dtype. The tokenizer and all other files are copied, except those of a training\n"
+                 "run. Every command accepts the new directory.\n"
+                 "int8 weights take a quarter of the memory and use int8 GEMM: each row of a\n"
+                 "layer's input is quantized to 255 steps, so results change slightly. fp16 and\n"
+                 "bf16 weights are converted to fp32 on load, unless a command has --precision\n"
+                 "fp16 or bf16: then they stay 16-bit, and accumulation is fp32.\n",
         .examples = "  tfm quantize apps/demo -o demo-int8\n"
                     "  tfm quantize opus-mt-de-en -o opus-fp16 --precision fp16\n",
         .options = options,

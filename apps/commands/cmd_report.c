@@ -1,4 +1,4 @@
-/* tfm report: all that one needs to know of a device that one does not have. */
+/* tfm report: a report on a device for issues: device info, self-test, tuning table, timings. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,8 +50,7 @@ static void set_processor(json_t *host) {
         fclose(file);
 }
 
-/* How many programs want to run at once, on average over a minute. What it is before anything is timed is others' work.
- */
+/* The load average over one minute; before the first timing it is the load of other programs. */
 static void set_load(json_t *host, const char *name) {
     double load;
     char text[64];
@@ -61,7 +60,7 @@ static void set_load(json_t *host, const char *name) {
     report_set_text(host, name, text);
 }
 
-/* Without the machine's name. */
+/* Without the host name. */
 static json_t *about_host(void) {
     json_t *host = json_object();
     struct utsname name;
@@ -77,7 +76,7 @@ static json_t *about_host(void) {
     return host;
 }
 
-/* A fact of the device, or of the tuning table, which is an object of its own. */
+/* An item of device info, or of the tuning table, which is a separate object. */
 static bool on_property(void *user, const char *name, const char *text) {
     static const char ROW[] = "tuned: ";
     json_t *report = user;
@@ -112,7 +111,7 @@ static bool on_check(void *user, const tfm_selftest_record *record) {
 
 /* ---- The command ---- */
 
-/* Before anything takes its time: the folder, and what is in the places of both files. */
+/* Checks the folder and both file names before the first timing. */
 static int check_place(const char *name) {
     static const char *const SUFFIXES[] = {".json", ".md"};
     char *path = malloc(strlen(name) + sizeof(".json")), *folder = strdup(name);
@@ -128,14 +127,14 @@ static int check_place(const char *name) {
         else if (stat(path, &there) == 0 && S_ISDIR(there.st_mode))
             code = cli_fail("cannot write %s: there is a folder of that name", path);
         else if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
-            code = cli_fail("cannot write %s: there is something of that name that is no file", path);
+            code = cli_fail("cannot write %s: it is no regular file", path);
     }
     free(folder);
     free(path);
     return code;
 }
 
-/* Whether the last part of a path can begin the names of two files. */
+/* Whether the last part of a path can be the stem of two files. */
 static bool is_name(const char *name) {
     const char *last = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
     return *last && strcmp(last, ".") != 0 && strcmp(last, "..") != 0;
@@ -167,7 +166,7 @@ static int make_report(tfm_context *ctx, const char *name) {
     json_object_set_new(report, "table", json_object());
     json_object_set_new(report, "self_test", c.all);
     json_object_set_new(report, "table_hash", json_string("0"));
-    /* A device that is lost is what others want to know of: what there is until then is written. */
+    /* If the device is lost, the report so far is still written. */
     if (tfm_context_describe(ctx, on_property, report) != TFM_OK || tfm_selftest(ctx, NULL, on_check, &c) != TFM_OK)
         report_failed(report);
     else
@@ -180,10 +179,10 @@ static int make_report(tfm_context *ctx, const char *name) {
     if (code == CLI_OK)
         fprintf(stderr, "%s.md and %s.json are written; attach both to an issue\n", name, name);
     if (code == CLI_OK && c.failed > 0)
-        fprintf(stderr, "%zu checks of the self-test failed, which the report tells: an issue is welcome\n", c.failed);
+        fprintf(stderr, "%zu checks of the self-test failed: please open an issue with the report\n", c.failed);
     const char *failed = json_string_value(json_object_get(report, "failed"));
     if (failed)
-        code = cli_fail("the report is not whole: %s", failed);
+        code = cli_fail("the report is incomplete: %s", failed);
     json_decref(report);
     return code;
 }
@@ -197,15 +196,12 @@ int cmd_report(int argc, char **argv) {
     const cli_syntax syntax = {
         .name = "report",
         .usage = "report [--device DEVICE] [-o NAME]",
-        .about = "Writes what others need to know of a device that they do not have, as Markdown\n"
-                 "to read and as JSON: versions, what the device says of itself, the self-test,\n"
-                 "the table of tfm tune, and how fast things are: products, attention and norms\n"
-                 "in parts of the peak and of the bandwidth that are measured beside them, and,\n"
-                 "without such a measure, products of weights in 16 bits and in bytes, and steps\n"
-                 "of decoding; and how far those timings scatter, and how much else the machine\n"
-                 "had to do. There are no names of users, machines or folders in it. It takes\n"
-                 "about two minutes. Where something fails, what there is until then is written.\n"
-                 "Attach both files to an issue.\n",
+        .about = "Writes a report on a device as Markdown and JSON: versions, device info, the\n"
+                 "self-test, the table of tfm tune, and timings: GEMM, attention and norms as\n"
+                 "fractions of the measured peak and bandwidth; 16-bit and int8 GEMM and decoding\n"
+                 "steps without such a fraction; their spread, and the machine's load. The report\n"
+                 "has no names of users, machines or folders. It takes about two minutes. After\n"
+                 "a failure the report so far is written. Attach both files to an issue.\n",
         .examples = "  tfm report\n  tfm report --device nvidia -o my-gpu\n",
         .options = options,
         .option_count = CLI_COUNT(options),
@@ -215,7 +211,7 @@ int cmd_report(int argc, char **argv) {
         return code;
     tfm_context *ctx = NULL;
     if (!is_name(name))
-        return cli_usage_error(&syntax, "-o needs a name, to which .md and .json are added: '%s' has none", name);
+        return cli_usage_error(&syntax, "-o is '%s': give a file name without .md or .json", name);
     if (check_place(name) != CLI_OK)
         return CLI_FAILED;
     cli_catch_signals();

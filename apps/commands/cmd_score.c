@@ -1,17 +1,17 @@
-/* tfm score: how likely a model finds given translations, or texts. */
+/* tfm score: log probabilities of given translations or texts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "cli/cli.h"
 
-/* Pairs, or texts, that are scored and written at a time. */
+/* Pairs or texts scored and written at a time. */
 enum { PAIRS = 4096 };
 
 typedef struct job {
     const char *model_dir, *source_file, *target_file, *text_file, *output, *device;
     int workers;
-    bool perplexity; /* is all that is wanted */
+    bool perplexity; /* write the perplexity only */
     double log_prob; /* of all lines, and their tokens */
     uint64_t tokens;
     tfm_text_options text;
@@ -21,7 +21,7 @@ typedef struct job {
     tfm_model *model;
     cli_lines source, target;
     cli_output out;
-    size_t first; /* of the pairs at hand */
+    size_t first; /* of the current pairs */
     bool bad[PAIRS];
     size_t bad_count;
 } job;
@@ -53,7 +53,7 @@ static bool on_score(void *user, size_t line, double log_prob, size_t tokens) {
     return cli_output_ok(&j->out);
 }
 
-/* Lines that are no text are told apart here, where their length is known, and scored as empty ones. */
+/* Lines that are not UTF-8 text are detected here, with their length, and scored as empty ones. */
 static void check_side(job *j, const cli_lines *lines, size_t count) {
     for (size_t i = 0; i < count; i++) {
         size_t at = j->first + i;
@@ -84,10 +84,10 @@ static int score_pairs(job *j, size_t count) {
     return status == TFM_ERROR_CANCELLED ? cli_output_flush(&j->out) : cli_fail_library();
 }
 
-/* One line of all. */
+/* The line of --perplexity. */
 static int put_perplexity(job *j) {
     if (j->tokens == 0)
-        return cli_fail("%s has no token to score", j->target.name);
+        return cli_fail("%s has no tokens to score", j->target.name);
     const double nll = -j->log_prob / (double)j->tokens;
     fprintf(j->out.file, "ppl = %.4f  nll = %.6f  tokens = %llu\n", exp(nll), nll, (unsigned long long)j->tokens);
     return cli_output_checkpoint(&j->out, 1);
@@ -129,19 +129,20 @@ static int run(job *j) {
     return code == CLI_OK && j->bad_count > 0 ? CLI_FAILED : code;
 }
 
-/* Options that do not go together. */
+/* Rejects conflicting options. */
 static int check(const job *j, const cli_syntax *syntax) {
     if (!j->model_dir || (!j->text_file && (!j->source_file || !j->target_file)))
-        return cli_usage_error(syntax, "-m, --src and --tgt are needed, or -m and --text");
+        return cli_usage_error(syntax, "there is nothing to score: give -m, --src and --tgt, or -m and --text");
     const int code = cli_check_workers(syntax, j->workers);
     if (code != CLI_CONTINUE)
         return code;
     if (j->text_file && (j->source_file || j->target_file))
-        return cli_usage_error(syntax, "give --src and --tgt, or --text, not both");
+        return cli_usage_error(syntax, "--text does not go with --src and --tgt: leave one out");
     if (j->text.add_bos && !j->text_file)
-        return cli_usage_error(syntax, "--add-bos is for --text: a translation begins as its model says");
+        return cli_usage_error(syntax, "--add-bos is for --text: leave it out");
     if (j->text.score_eos && !j->text_file)
-        return cli_usage_error(syntax, "--score-eos is for --text: the end of a translation always counts");
+        return cli_usage_error(syntax,
+                               "--score-eos is for --text: the EOS of a translation always counts, leave it out");
     if (!j->text_file && strcmp(j->source_file, "-") == 0 && strcmp(j->target_file, "-") == 0)
         return cli_usage_error(syntax, "only one of the files can be standard input");
     return CLI_CONTINUE;
@@ -156,20 +157,17 @@ int cmd_score(int argc, char **argv) {
         {'s', "src", CLI_STRING, &j->source_file, "FILE", "the source lines", NULL},
         {'t', "tgt", CLI_STRING, &j->target_file, "FILE", "a target line for each source line", NULL},
         {0, "text", CLI_STRING, &j->text_file, "FILE",
-         "in place of both: lines of text, which a language model scores (- is standard input)", NULL},
-        {0, "score-eos", CLI_FLAG, &j->text.score_eos, NULL, "with --text: score the end of each line too", NULL},
+         "instead of both: lines of text for a decoder-only model (- is standard input)", NULL},
+        {0, "score-eos", CLI_FLAG, &j->text.score_eos, NULL, "with --text: also score the EOS of each line", NULL},
         {0, "add-bos", CLI_FLAG, &j->text.add_bos, NULL,
-         "with --text: put the model's BOS token first also where its tokenizer does not; without this, lines are read "
-         "as tfm generate reads prompts",
+         "with --text: add the BOS token even if the tokenizer does not (default: as tfm generate)", NULL},
+        {0, "perplexity", CLI_FLAG, &j->perplexity, NULL, "write only one line for all, `ppl = X  nll = X  tokens = N`",
          NULL},
-        {0, "perplexity", CLI_FLAG, &j->perplexity, NULL,
-         "write one line about all, `ppl = X  nll = X  tokens = N`, and none for each", NULL},
-        {'o', "output", CLI_STRING, &j->output, "FILE", "write here; the file appears when it is complete", NULL},
+        {'o', "output", CLI_STRING, &j->output, "FILE", "write to this file, which appears when it is complete", NULL},
         CLI_LANGUAGES(j->text),
         {0, "batch-tokens", CLI_POSITIVE, &j->text.batch_tokens, "N",
-         "the most source tokens in a batch, with padding (default 4096)", NULL},
-        {0, "truncate", CLI_FLAG, &j->text.truncate, NULL, "cut lines that are longer than the model's positions",
-         NULL},
+         "maximum source tokens in a batch, with padding (default 4096)", NULL},
+        {0, "truncate", CLI_FLAG, &j->text.truncate, NULL, "truncate lines longer than the model's positions", NULL},
         CLI_PRECISION(j->precision),
         CLI_DEVICES(&j->device),
         CLI_WORKERS(&j->workers),
@@ -178,12 +176,12 @@ int cmd_score(int argc, char **argv) {
         .name = "score",
         .usage = "score -m DIR --src FILE --tgt FILE [option...]\n"
                  "       tfm score -m DIR --text FILE [option...]",
-        .about = "Writes for each pair of lines the sum of log p of the target's tokens given\n"
-                 "the source, the number of these tokens (the end counts as one), and the\n"
-                 "average, with tabs between. With --text it does so for each line of a text by\n"
-                 "itself, each token given those before it; its end counts with --score-eos alone. A\n"
-                 "line of which nothing counts gives an empty line. So does a bad line, which is\n"
-                 "named on standard error; the exit code is then 1.\n",
+        .about = "Writes for each pair of lines the log probability of the target given the\n"
+                 "source, the number of target tokens (EOS included), and the average, separated\n"
+                 "by tabs. With --text it scores each line of a text, each token given the tokens\n"
+                 "before it; EOS counts only with --score-eos. A line without scored tokens gives\n"
+                 "an empty line. So does a bad line, which is reported on standard error; the\n"
+                 "exit code is then 1.\n",
         .examples = "  tfm score -m apps/demo --src apps/demo/test.de --tgt apps/demo/greedy.en\n"
                     "  tfm score -m apps/demo --src a.de --tgt a.en | cut -f3 | sort -g | head\n"
                     "  tfm score -m gpt2 --text book.txt --perplexity\n",

@@ -1,4 +1,4 @@
-/* tfm selftest: is every op right on this device? */
+/* tfm selftest: checks every op on this device. */
 #include <getopt.h>
 #include "cli/cli.h"
 
@@ -32,7 +32,7 @@ static bool on_record(void *user, const tfm_selftest_record *record) {
     return t->writing == CLI_OK;
 }
 
-/* The last line. What is not available is no failure. */
+/* The last line. Unavailable ops are no failures. */
 static void print_verdict(const tally *t) {
     const size_t checks = t->passed + t->failed;
     if (t->failed > 0)
@@ -50,10 +50,10 @@ int cmd_selftest(int argc, char **argv) {
     const cli_syntax syntax = {
         .name = "selftest",
         .usage = "selftest [--device DEVICE] [OP]",
-        .about = "Runs every op, or OP alone, and each provider of matrix multiplication, on\n"
-                 "small odd shapes, and compares the results with double precision on the host.\n"
-                 "Each line says pass, fail, or not available with the reason, and the last one\n"
-                 "is the verdict. The exit code is 1 if a check fails.\n",
+        .about = "Runs every op, or only OP, and each provider of matrix multiplication, on small\n"
+                 "odd shapes, and compares the results with double precision on the host. Each\n"
+                 "line says pass, fail, or not available with the reason; the last line is the\n"
+                 "verdict. The exit code is 1 if a check fails.\n",
         .examples = "  tfm selftest\n  tfm selftest softmax\n  tfm selftest --device llvmpipe\n",
         .options = options,
         .option_count = CLI_COUNT(options),
@@ -80,7 +80,7 @@ int cmd_selftest(int argc, char **argv) {
     else if (status != TFM_OK)
         code = cli_fail_library();
     else if (t.failed > 0)
-        code = cli_fail("%zu of %zu checks failed: do not trust this device with what failed", t.failed,
+        code = cli_fail("%zu of %zu checks failed: do not use the failed ops on this device", t.failed,
                         t.passed + t.failed);
     else
         code = CLI_OK;

@@ -1,4 +1,4 @@
-/* tfm train: from two text files to a model that translates, or from plain text to a language model. */
+/* tfm train: trains a translation model on parallel text, or a decoder-only model on plain text. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -68,7 +68,7 @@ static int open_all(train_run *r) {
     return status == TFM_OK ? CLI_OK : cli_fail_library();
 }
 
-/* Without a validation set of its own, a run keeps some pairs of the training files for it, few enough. */
+/* Without a separate validation set, a run holds out some pairs of the training files. */
 static int count_held_out(train_run *r) {
     enum { LEAST = 20 };
     train_recipe *o = &r->recipe;
@@ -79,12 +79,12 @@ static int count_held_out(train_run *r) {
     return code;
 }
 
-/* How validation is given. */
+/* The options of the validation set. */
 static const char *valid_options(const train_recipe *o) {
     return train_is_lm(o) ? "--valid-text" : "--valid-src and --valid-tgt";
 }
 
-/* Says where a file and its translation have not as many lines. */
+/* Warns of files with different numbers of lines. */
 static int warn_line_counts(const train_run *r) {
     const train_recipe *o = &r->recipe;
     for (size_t i = 0; i < o->targets.count; i++) {
@@ -94,21 +94,20 @@ static int warn_line_counts(const train_run *r) {
             train_count_lines(target, &targets) != CLI_OK)
             return CLI_FAILED;
         if (sources != targets)
-            train_print(
-                "warning: %s has %" PRId64 " lines and %s %" PRId64
-                ": where a line is missing in the middle, all after it are paired with what is no translation of "
-                "them; stop here and mend them unless it is the end that is missing",
-                source, sources, target, targets);
+            train_print("warning: %s has %" PRId64 " lines and %s %" PRId64
+                        ": if a line is missing in the middle, all later lines are paired with wrong translations; "
+                        "stop and fix the files unless only the end is missing",
+                        source, sources, target, targets);
     }
     return CLI_OK;
 }
 
-/* What a run can be begun with, and is most often a mistake. Not told again when the run goes on. */
+/* Warns of probable mistakes. Not repeated when the run is resumed. */
 static int warn(train_run *r) {
     enum { FEW = 100 };
     const train_recipe *o = &r->recipe;
     if (r->valid.count > 0 && r->valid.count < FEW)
-        train_print("warning: with only %zu %s for validation it is left to chance which model is the best: give some "
+        train_print("warning: with only %zu %s for validation the choice of the best model is unreliable: give some "
                     "hundred by %s",
                     r->valid.count, train_unit(o, r->valid.count), valid_options(o));
     return train_warn_corpus_size(r) == CLI_OK ? warn_line_counts(r) : CLI_FAILED;
@@ -145,7 +144,7 @@ static int print_run(train_run *r) {
                                    (json_int_t)r->valid.count, "update", (json_int_t)tfm_trainer_updates(r->trainer)));
 }
 
-/* Up to the first update. */
+/* Everything before the first update. */
 static int prepare(train_run *r) {
     int code =
         (r->checkpoint = train_path(r->dir, "checkpoint.safetensors")) ? CLI_OK : cli_fail("%s: out of memory", r->dir);
@@ -182,7 +181,7 @@ static void close_all(train_run *r) {
     free(r->checkpoint);
 }
 
-/* Text is read more than once, and from its middle. `count`: how many files the option has. */
+/* Text is read more than once, and from its middle. `count`: number of files of the option. */
 static int check_file(const train_recipe *o, const char *file, const char *option, size_t count) {
     struct stat info;
     if (stat(file, &info) != 0 || access(file, R_OK) != 0) {
@@ -190,10 +189,9 @@ static int check_file(const train_recipe *o, const char *file, const char *optio
         if (!o->resume)
             return cli_fail("cannot read %s: %s", file, why);
         if (count == 1)
-            return cli_fail("cannot read %s: %s; if it lies elsewhere now, say where by --%s FILE", file, why, option);
-        return cli_fail(
-            "cannot read %s: %s; if it lies elsewhere now, give all %zu files of --%s again, in their order", file, why,
-            count, option);
+            return cli_fail("cannot read %s: %s; if it was moved, give its new name by --%s FILE", file, why, option);
+        return cli_fail("cannot read %s: %s; if it was moved, give all %zu files of --%s again, in their order", file,
+                        why, count, option);
     }
     if (!S_ISREG(info.st_mode))
         return cli_fail("cannot train on %s: it is no regular file, and text is read more than once", file);
@@ -217,7 +215,8 @@ static int check_files(const train_recipe *o) {
 static int resume(train_run *r, const cli_syntax *syntax, int argc, char **argv) {
     r->dir = r->recipe.resume;
     if (r->recipe.out)
-        return cli_usage_error(syntax, "-o is for a new run: --resume %s goes on where it is", r->dir);
+        return cli_usage_error(syntax, "-o is for a new run: --resume %s continues in its directory, leave -o out",
+                               r->dir);
     int code = train_recipe_resume(&r->recipe, &r->changed, syntax, argc, argv);
     if (code == CLI_CONTINUE)
         code = train_lm_check(&r->recipe, syntax);
@@ -232,7 +231,7 @@ static int resume(train_run *r, const cli_syntax *syntax, int argc, char **argv)
 
 static int begin(train_run *r, const cli_syntax *syntax) {
     train_recipe *o = &r->recipe;
-    const bool named = o->out && *o->out; /* "" is a shell's variable that was never set, not the root */
+    const bool named = o->out && *o->out; /* "" is an unset shell variable, not the root */
     int code = named ? train_lm_check(o, syntax) : cli_usage_error(syntax, "-o DIR is needed, or --resume DIR");
     if (code == CLI_CONTINUE)
         code = train_model_check(o, syntax);
@@ -251,12 +250,11 @@ static int begin(train_run *r, const cli_syntax *syntax) {
     r->dir = o->out;
     const char *file = train_is_lm(o) ? "tokenizer.json" : "vocab.json";
     if (o->vocabulary && !train_exists(o->vocabulary, file))
-        return cli_fail("%s has no %s: --vocab is for the directory of a tokenizer", o->vocabulary, file);
+        return cli_fail("%s has no %s: give --vocab the directory of a tokenizer", o->vocabulary, file);
     return train_run_dir_claim(r);
 }
 
-/* What a rank does that is not the first, once the directory is ready: the recipe, the tokenizer and the checkpoint are
- * those that the first has put there. */
+/* Prepares a rank other than the first, once rank 0 has written recipe, tokenizer and checkpoint to the directory. */
 static int follow(train_run *r, const cli_syntax *syntax, int argc, char **argv) {
     r->dir = r->recipe.resume ? r->recipe.resume : r->recipe.out;
     r->recipe.resume = r->dir;
@@ -276,7 +274,7 @@ static int follow(train_run *r, const cli_syntax *syntax, int argc, char **argv)
     return code;
 }
 
-/* The run, of which the first rank makes everything ready and the others then come after it. */
+/* The run: rank 0 prepares everything, then the other ranks follow. */
 static int run(train_run *r, const cli_syntax *syntax, int argc, char **argv) {
     const bool new = !r->recipe.resume, first = train_first(r);
     int code = train_devices_count(r, syntax);
@@ -293,8 +291,7 @@ static int run(train_run *r, const cli_syntax *syntax, int argc, char **argv) {
     if (code == CLI_OK)
         code = train_ranks_compare(r, code);
     if (code == CLI_OK)
-        code =
-            train_ranks_agree(r, train_balance_begin(r)); /* where one fails, the others do not begin to wait for it */
+        code = train_ranks_agree(r, train_balance_begin(r)); /* if one fails, the others must not wait for it */
     if (code == CLI_OK)
         code = train_loop(r);
     if (code != CLI_OK && claimed && new && (!r->trainer || tfm_trainer_updates(r->trainer) == 0))
@@ -313,15 +310,13 @@ int cmd_train(int argc, char **argv) {
                  "       tfm train -o DIR --init-from DIR (--src FILE --tgt FILE | --text FILE)\n"
                  "                 [option...]\n"
                  "       tfm train --resume DIR [option...]",
-        .about = "Trains an encoder-decoder Transformer on pairs of lines, as \"Attention Is All\n"
-                 "You Need\" describes it, and keeps the best model so far in DIR, where tfm\n"
-                 "translate opens it. With --text it trains a language model on plain text, of\n"
-                 "the kind of GPT-2 or Llama, with which tfm generate goes on with prompts.\n"
-                 "--init-from begins with a model that is there, of any family with a decoder. Ctrl-C\n"
-                 "saves the run and ends it. --resume continues it, with the same result to the\n"
-                 "bit as if it had never stopped, even after a power cut. Several devices,\n"
-                 "or ranks that mpirun starts with a device each, share the batches of each\n"
-                 "update.\n",
+        .about = "Trains an encoder-decoder Transformer (\"Attention Is All You Need\") on parallel\n"
+                 "text and keeps the best model so far in DIR, for tfm translate. With --text it\n"
+                 "trains a decoder-only model like GPT-2 or Llama on plain text, for tfm\n"
+                 "generate. --init-from fine-tunes a model of any family with a decoder. Ctrl-C\n"
+                 "saves the run and ends it; --resume continues it with bit-identical results,\n"
+                 "even after a power cut. Training is data parallel over several devices, or over\n"
+                 "ranks started by mpirun with a device each.\n",
         .examples = "  tfm train -o de-en --src train.de --tgt train.en\n"
                     "  tfm train -o de-en --src train.de --tgt train.en \\\n"
                     "      --valid-src dev.de --valid-tgt dev.en --preset tiny --max-steps 8000\n"

@@ -1,4 +1,4 @@
-/* tfm translate: a line out for each line in. */
+/* tfm translate: translates lines or documents. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -21,7 +21,7 @@ static void print_stats(const translate_job *j) {
         "tokens_per_s", cli_rounded_json((double)s->target_tokens / seconds, 1)));
 }
 
-/* A prefix file is known whole before the first line is translated, so a bad one costs nothing. */
+/* Checks the whole prefix file before the first line is translated. */
 static int read_prefixes(translate_job *j) {
     if (!j->prefix_file)
         return CLI_OK;
@@ -44,7 +44,7 @@ static int open_model(translate_job *j) {
     return CLI_OK;
 }
 
-/* Whether the model's own beam is enough for n-best, before anything is loaded. */
+/* Checks that the model's own beam is enough for n-best, before loading. */
 static int check_n_best(const translate_job *j, const cli_syntax *syntax) {
     tfm_model_info info;
     if (j->search.beam_size || j->search.n_best < 2)
@@ -96,10 +96,10 @@ static int run(translate_job *j) {
     return code == CLI_OK && j->bad > 0 ? CLI_FAILED : code;
 }
 
-/* Options that do not go together. */
+/* Rejects conflicting options. */
 static int check(const translate_job *j, const cli_syntax *syntax) {
     if (!j->model_dir)
-        return cli_usage_error(syntax, "which model? give -m DIR");
+        return cli_usage_error(syntax, "no model is given: give -m DIR");
     if (j->prefix_file && strcmp(j->prefix_file, "-") == 0 && (!j->input || strcmp(j->input, "-") == 0))
         return cli_usage_error(syntax, "only one of the files can be standard input");
     int code = cli_check_beam(syntax, j->search.beam_size);
@@ -117,7 +117,7 @@ static int check(const translate_job *j, const cli_syntax *syntax) {
                                FORMAT_NAMES[j->format]);
     if (j->text.split && j->search.n_best > 1)
         return cli_usage_error(syntax,
-                               "--split gives one translation for a line, put together from those of its sentences: "
+                               "--split joins the translations of a line's sentences into one, so there are no N best: "
                                "leave --n-best or --split away");
     if (j->text.language && !j->text.split && !j->format)
         return cli_usage_error(syntax, "--language is for --split and --format: give both, or neither");
@@ -132,37 +132,30 @@ static int parse_and_run(int argc, char **argv, cli_strings *keep) {
     translate_job j = {.keep = keep};
     const cli_option options[] = {
         {'m', "model", CLI_STRING, &j.model_dir, "DIR", "the model's directory", NULL},
-        {'i', "input", CLI_STRING, &j.input, "FILE", "read lines from here instead of standard input", NULL},
-        {'o', "output", CLI_STRING, &j.output, "FILE", "write here; the file appears when it is complete", NULL},
+        {'i', "input", CLI_STRING, &j.input, "FILE", "read lines from this file instead of standard input", NULL},
+        {'o', "output", CLI_STRING, &j.output, "FILE", "write to this file, which appears when it is complete", NULL},
         {'n', "n-best", CLI_POSITIVE, &j.search.n_best, "N",
          "write the N best translations of each line, as lines `index ||| text ||| score`, the index from 0", NULL},
-        {0, "scores", CLI_FLAG, &j.scores, NULL, "put a tab and the score after each translation", NULL},
+        {0, "scores", CLI_FLAG, &j.scores, NULL, "append a tab and the score to each translation", NULL},
         {0, "json", CLI_FLAG, &j.json, NULL,
-         "write an object for each translation: the index of its line, from 0, rank, text, score, log_prob, and tokens "
-         "with their log probabilities",
+         "write a JSON object for each translation: index of its line, from 0, rank, text, score, log_prob, and tokens "
+         "with log probabilities",
          NULL},
         {0, "alignments", CLI_FLAG, &j.text.alignments, NULL,
-         "with --json, also write how much each token of the translation looked at each one of the source: the weights "
-         "of "
-         "the last layer's cross-attention, a mean over heads",
-         NULL},
+         "with --json, also write alignments: cross-attention weights of the last layer, a mean over heads", NULL},
         {0, "alignment-layer", CLI_POSITIVE, &j.text.alignment_layer, "N",
-         "take the alignments from this decoder layer, from 1", NULL},
+         "decoder layer of the alignments, counted from 1", NULL},
         {0, "alignment-head", CLI_POSITIVE, &j.text.alignment_head, "N",
-         "take the alignments from this head alone, from 1", NULL},
+         "attention head of the alignments, counted from 1", NULL},
         {0, "format", CLI_CHOICE, &j.format, "text|html|srt|vtt",
-         "html: keep the markup of a document around its words; srt, vtt: keep the numbers, times and tags of SubRip "
-         "or "
-         "WebVTT subtitles; documents are read whole and translated sentence by sentence (default text: lines)",
+         "html: keep a document's markup; srt, vtt: keep numbers, times and tags of SubRip or WebVTT subtitles; "
+         "documents are translated sentence by sentence (default text: lines)",
          NULL},
         {0, "split", CLI_FLAG, &j.text.split, NULL, "translate the sentences of a line one by one", NULL},
         {0, "language", CLI_STRING, &j.text.language, "CODE",
-         "the language of the source, such as de, by whose rules sentences are found (default: what "
-         "tokenizer_config.json "
-         "says)",
-         NULL},
+         "the source language for sentence splitting, such as de (default: from tokenizer_config.json)", NULL},
         {0, "prefix-file", CLI_STRING, &j.prefix_file, "FILE",
-         "a file with a line for each line of input: the text that its translation must begin with", NULL},
+         "a file with the required start of each translation, one line per input line", NULL},
         CLI_KEEP(keep, &j.no_keep),
         CLI_LANGUAGES(j.text),
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
@@ -174,13 +167,12 @@ static int parse_and_run(int argc, char **argv, cli_strings *keep) {
         .name = "translate",
         .usage = "translate -m DIR [option...] < lines",
         .about = "Translates lines of UTF-8 text: one line out for each line in, in order. It\n"
-                 "reads until its input pauses or 16 batches are full, writes each translation\n"
-                 "as soon as all before it are done, and goes on.\n"
-                 "With -o FILE, a run that is interrupted leaves what it has written in\n"
-                 "FILE.partial.\n"
-                 "A line that cannot be translated (invalid UTF-8, a NUL, too long) is named on\n"
-                 "standard error and gives an empty line. The other lines are still translated,\n"
-                 "and the exit code is 1. What cannot be translated in a document stays there.\n",
+                 "reads until its input pauses or 16 batches are full, and writes each\n"
+                 "translation as soon as all before it are done.\n"
+                 "With -o FILE, an interrupted run leaves its results in FILE.partial.\n"
+                 "A line that cannot be translated (invalid UTF-8, a NUL, too long) is reported\n"
+                 "on standard error and gives an empty line. The other lines are still\n"
+                 "translated, and the exit code is 1. In a document such text stays unchanged.\n",
         .examples = "  echo \"Guten Morgen.\" | tfm translate -m apps/demo\n"
                     "  tfm translate -m apps/demo -i book.de -o book.en --beam-size 1 --stats\n"
                     "  tfm translate -m apps/demo --beam-size 8 --n-best 3 < book.de\n"

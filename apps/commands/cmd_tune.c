@@ -1,4 +1,4 @@
-/* tfm tune: what is this device fastest with? */
+/* tfm tune: finds the fastest kernels for this device. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -14,13 +14,13 @@ typedef struct tune_options {
 
 typedef struct model_sizes {
     int width, heads, feed_forward, vocabulary; /* E, H, F, V */
-    int queries, keys;                          /* how many columns queries have, and keys and values each */
-    bool writes;                                /* there is a decoder, and so a vocabulary */
+    int queries, keys;                          /* columns of q, and of k and v each */
+    bool writes;                                /* there is a decoder, thus an output projection */
 } model_sizes;
 
 typedef struct shape {
     int64_t m, n, k;
-    tfm_dtype precision; /* TFM_F32, or of what `stored` says, else of what the product may round to */
+    tfm_dtype precision; /* TFM_F32, or of `stored`, else the dtype that operands may be rounded to */
     bool transpose_a, transpose_b, stored;
 } shape;
 
@@ -37,7 +37,7 @@ typedef struct tally {
     bool nothing; /* the kernels of this device are not tuned */
 } tally;
 
-/* ---- What a model multiplies ---- */
+/* ---- The GEMMs of a model ---- */
 
 static bool same(const shape *x, const shape *y) {
     return x->m == y->m && x->n == y->n && x->k == y->k && x->precision == y->precision &&
@@ -46,14 +46,14 @@ static bool same(const shape *x, const shape *y) {
 
 static void add_one(shapes *s, const shape *one) {
     for (int i = 0; i < s->count; i++)
-        if (same(&s->list[i], one)) /* widths of a model may be equal */
+        if (same(&s->list[i], one)) /* several widths may be equal */
             return;
     if (s->count < MOST_SHAPES)
         s->list[s->count++] = *one;
 }
 
-/* The product of floats, by whose row one in 16 bits may go, and after it the one in 16 bits, if that is asked for: of
- * a weight that is kept so, or in training, which keeps floats, of what is rounded to bf16. */
+/* The fp32 GEMM, whose table row also applies to a 16-bit GEMM without a row, and if requested the 16-bit GEMM: with a
+ * 16-bit weight, or in training with fp32 operands rounded to bf16. */
 static void add(shapes *s, int64_t m, int64_t n, int64_t k, const char *letters, bool trains) {
     shape one = {.m = m, .n = n, .k = k, .transpose_a = letters[0] == 't', .transpose_b = letters[1] == 't'};
     add_one(s, &one);
@@ -63,7 +63,7 @@ static void add(shapes *s, int64_t m, int64_t n, int64_t k, const char *letters,
         add_one(s, &one);
 }
 
-/* A layer's product; in training also the gradients of its input and of its weight. */
+/* A layer's GEMM; in training also the gradients of its input and of its weight. */
 static void add_layer(shapes *s, int64_t rows, int64_t outputs, int64_t inputs, bool training) {
     add(s, rows, outputs, inputs, "nt", training);
     if (training) {
@@ -72,9 +72,9 @@ static void add_layer(shapes *s, int64_t rows, int64_t outputs, int64_t inputs, 
     }
 }
 
-/* Those that a user feels come first, since time may end before shapes do: steps of decoding, by rows that are alive at
- * once, the encoder, and training on a batch, which makes logits for some rows at a time. An encoder alone reads
- * batches and short texts. Queries, keys and values are products of their own. */
+/* The most noticeable GEMMs come first, since time may run out: decoding steps by number of active rows, the encoder,
+ * and training on a batch, which computes logits for some rows at a time. Encoder-only models read batches and short
+ * texts. Q, K and V are separate GEMMs. */
 static void find_shapes(shapes *s, const model_sizes *model, bool training) {
     enum { BATCH = 2048, LOGITS = 256 };
     static const int64_t DECODING[] = {4, 32, 1, 64}, ENCODING[] = {512, 32, 8};
@@ -120,7 +120,7 @@ static int read_model(model_sizes *model, const tune_options *o) {
     return CLI_OK;
 }
 
-/* ---- One after the other ---- */
+/* ---- Tuning ---- */
 
 static void print_time(double seconds) {
     if (seconds >= 1e-3)
@@ -129,7 +129,7 @@ static void print_time(double seconds) {
         printf(" %7.1f us", seconds * 1e6);
 }
 
-/* Rows of products in 16 bits say so, and may be of an engine's rings. */
+/* Rows of 16-bit GEMMs name the dtype, and may have pipeline stages of matrix cores. */
 static int name_width(const tune_options *o) {
     return o->precision ? 23 : 17;
 }
@@ -173,7 +173,7 @@ static void print_header(const tune_options *o) {
                "gain");
 }
 
-/* Tries one, `shape` or NULL for work-groups. What the device has no room for is left out with a sentence. */
+/* Tunes one `shape`, or work-group sizes for NULL. Shapes too large for the device are skipped with a message. */
 static int tune_shape(tfm_context *ctx, tally *t, const shape *s, const model_sizes *model, const tune_options *o) {
     tfm_tune_record record;
     char name[64] = "rows";
@@ -186,7 +186,7 @@ static int tune_shape(tfm_context *ctx, tally *t, const shape *s, const model_si
                  s->precision == TFM_F32   ? ""
                  : s->precision == TFM_F16 ? "f16"
                                            : "bf16");
-    /* No rows of an encoder are as long as logits. */
+    /* Encoder-only models have no logits. */
     const tfm_status status =
         !s ? tfm_tune_workgroups(ctx, &record, model->width, model->writes ? model->vocabulary : model->width)
         : s->precision == TFM_F32 ? tfm_tune_gemm(ctx, &record, s->m, s->n, s->k, s->transpose_a, s->transpose_b)
@@ -197,7 +197,7 @@ static int tune_shape(tfm_context *ctx, tally *t, const shape *s, const model_si
         return CLI_OK;
     if (status == TFM_ERROR_MEMORY) {
         cli_progress(NULL);
-        fprintf(stderr, "%s is left out: %s\n", name, tfm_error_message());
+        fprintf(stderr, "%s is skipped: %s\n", name, tfm_error_message());
         tfm_context_clear_error(ctx);
         return CLI_OK;
     }
@@ -206,7 +206,7 @@ static int tune_shape(tfm_context *ctx, tally *t, const shape *s, const model_si
     if (t->tried == 0)
         print_header(o);
     tally_add(t, &record);
-    /* Stored at once, so that whoever ends the program keeps what was found. */
+    /* Stored at once, so that an interrupted run keeps its results. */
     return tfm_tune_save(ctx) == TFM_OK ? print_row(name, &record, o) : cli_fail_library();
 }
 
@@ -216,13 +216,13 @@ static int tune_shapes(tfm_context *ctx, tally *t, const model_sizes *model, con
     find_shapes(&s, model, o->training);
     int code = CLI_OK, i = 0;
     for (; i < s.count && code == CLI_OK && cli_seconds() < end; i++) {
-        cli_progress("tune: product %d of %d, at most %.0f s more", i + 1, s.count, end - cli_seconds());
+        cli_progress("tune: GEMM %d of %d, at most %.0f s more", i + 1, s.count, end - cli_seconds());
         code = tune_shape(ctx, t, &s.list[i], model, o);
         if (t->nothing)
             return code;
     }
     if (code == CLI_OK && i < s.count)
-        fprintf(stderr, "the time was up after %d of %d products: --seconds %d gives it more\n", i, s.count,
+        fprintf(stderr, "the time was up after %d of %d GEMMs: give more by --seconds %d\n", i, s.count,
                 (int)(1.2 * o->seconds * s.count / (i ? i : 1)));
     cli_progress("tune: work-groups of rows");
     return code == CLI_OK && i == s.count ? tune_shape(ctx, t, NULL, model, o) : code;
@@ -235,23 +235,22 @@ static int tune(tfm_context *ctx, const tune_options *o) {
     int code = read_model(&model, o);
     if (code != CLI_OK)
         return code;
-    if (tfm_tune_save(ctx) != TFM_OK) /* whether there is a place for it, before what takes its time */
+    if (tfm_tune_save(ctx) != TFM_OK) /* the cache folder must be writable before tuning */
         return cli_fail_library();
     code = tune_shapes(ctx, &t, &model, o, end);
     if (code != CLI_OK)
         return code;
     if (t.tried == 0 && t.nothing) {
-        fputs("there is nothing to tune here: the kernels of this device follow from the width of its vectors\n",
-              stderr);
+        fputs("there is nothing to tune: the kernels of this device follow from its vector width\n", stderr);
         return CLI_OK;
     }
-    fflush(stdout); /* the table comes first, wherever the two go */
+    fflush(stdout); /* the table comes before the summary */
     fprintf(stderr, "%d of %d are faster by the table, all of them by %.2f on average; %s for this device and driver\n",
             t.faster, t.tried, exp(t.gain / (t.tried ? t.tried : 1)),
             t.faster ? "it is stored" : "nothing new is stored");
     if (t.wrong > 0)
-        fprintf(stderr, "%d way%s wrong or failed on this device, and %s not used: TFM_LOG=info names %s\n", t.wrong,
-                t.wrong == 1 ? " was" : "s were", t.wrong == 1 ? "is" : "are", t.wrong == 1 ? "it" : "them");
+        fprintf(stderr, "%d candidate%s wrong or failed on this device, and %s not used: TFM_LOG=info names %s\n",
+                t.wrong, t.wrong == 1 ? " was" : "s were", t.wrong == 1 ? "is" : "are", t.wrong == 1 ? "it" : "them");
     return CLI_OK;
 }
 
@@ -259,8 +258,7 @@ static int reset(tfm_context *ctx) {
     tfm_tune_clear(ctx);
     if (tfm_tune_save(ctx) != TFM_OK)
         return cli_fail_library();
-    fprintf(stderr, "there is no table for %s any more, and what was tried on it is forgotten\n",
-            tfm_context_device(ctx)->name);
+    fprintf(stderr, "the tuning table and the trials of %s are removed\n", tfm_context_device(ctx)->name);
     return CLI_OK;
 }
 
@@ -272,27 +270,26 @@ int cmd_tune(int argc, char **argv) {
         {0, "preset", CLI_CHOICE, &o.preset, "tiny|small|base|big", "tune for these sizes (default base)",
          &o.preset_given},
         {0, "precision", CLI_CHOICE, &o.precision, "fp32|fp16|bf16",
-         "tune the products of a model that is kept so as well, by matrix engines too; with --training also those of "
-         "training that rounds to bf16 (default fp32)",
+         "also tune GEMMs with weights of this dtype, including matrix cores; with --training also bf16 training "
+         "(default fp32)",
          NULL},
-        {0, "training", CLI_FLAG, &o.training, NULL, "tune the products of training as well", NULL},
-        {0, "seconds", CLI_POSITIVE, &o.seconds, "N", "begin nothing new after this time (default 120)", NULL},
-        {0, "reset", CLI_FLAG, &o.reset, NULL, "forget this device's table and trials, and tune nothing", NULL},
+        {0, "training", CLI_FLAG, &o.training, NULL, "also tune the GEMMs of training", NULL},
+        {0, "seconds", CLI_POSITIVE, &o.seconds, "N", "start no new shape after this time (default 120)", NULL},
+        {0, "reset", CLI_FLAG, &o.reset, NULL, "remove this device's table and trials without tuning", NULL},
         {0, "json", CLI_FLAG, &o.json, NULL, "write a JSON object for each line of the table instead", NULL},
     };
     const cli_syntax syntax = {
         .name = "tune",
         .usage = "tune [-m MODEL | --preset NAME] [--precision fp16|bf16] [option...]",
-        .about = "Tries what else could run on this device: other tiles and splits of matrix\n"
-                 "products, CLBlast or tfm's own kernels, a matrix engine or none for products in\n"
-                 "16 bits (--precision), and other sizes of work-groups.\n"
-                 "What is faster in two contests, and right by comparison with the plain kernel,\n"
-                 "is stored at once in a table in the cache folder, for this device and driver;\n"
-                 "every command uses it from then on. Results stay the same from run to run as\n"
-                 "long as the table does. Shapes that were tuned before stay in it.\n"
-                 "A product MxNxK has two letters after it, which say whether a and b are\n"
-                 "transposed; then f16 or bf16 where b is kept so, and \"as bf16\" where floats\n"
-                 "are rounded to it. On CPUs with wide vectors there is nothing to try.\n",
+        .about = "Tunes this device: tile sizes and split-K of GEMM, CLBlast or tfm's own\n"
+                 "kernels, matrix cores for 16-bit GEMM (--precision), and work-group sizes.\n"
+                 "A candidate that is faster in two measurements and validated against the\n"
+                 "reference kernel is stored at once in a table in the cache folder, for this\n"
+                 "device and driver. Every command uses the table. Results are reproducible as\n"
+                 "long as the table does not change. Shapes tuned before stay in it.\n"
+                 "A GEMM MxNxK is followed by two letters for transposed a and b, then by f16 or\n"
+                 "bf16 if b has that dtype, or by \"as bf16\" if fp32 operands are rounded to it.\n"
+                 "CPU-style devices have nothing to tune.\n",
         .examples = "  tfm tune\n  tfm tune --device nvidia -m apps/demo\n  tfm tune --preset small --training\n"
                     "  tfm tune --precision bf16\n  tfm tune --reset\n",
         .options = options,
@@ -302,7 +299,7 @@ int cmd_tune(int argc, char **argv) {
     if (code != CLI_CONTINUE)
         return code;
     if (o.model && o.preset_given)
-        return cli_usage_error(&syntax, "the sizes are a model's or a preset's: give -m DIR or --preset NAME");
+        return cli_usage_error(&syntax, "-m and --preset do not go together: give one");
     tfm_context *ctx = NULL;
     cli_catch_signals();
     if (tfm_context_open(&ctx, &(tfm_context_options){.device = o.device, .on_build = cli_on_build}) != TFM_OK)

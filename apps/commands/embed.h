@@ -6,7 +6,7 @@
 
 typedef enum embed_format { EMBED_JSON, EMBED_NPY, EMBED_TEXT } embed_format;
 
-/* What is asked of the model. */
+/* Settings of the task. */
 typedef enum embed_task { EMBED_VECTORS, EMBED_SIMILAR, EMBED_CLASSIFY, EMBED_FILL_MASK } embed_task;
 
 typedef struct embed_job {
@@ -22,27 +22,27 @@ typedef struct embed_job {
     tfm_embed_options options;
     tfm_embed_stats done;
     tfm_fleet *fleet;
-    tfm_context *ctx;       /* of its first device, where neighbours are found */
-    tfm_embedder *embedder; /* of vectors and neighbours */
-    tfm_model *model;       /* of the other tasks its own, else the embedder's */
-    cli_lines in, others;   /* others: those of --similar */
+    tfm_context *ctx;       /* of its first device, which computes neighbours */
+    tfm_embedder *embedder; /* of embeddings and neighbours */
+    tfm_model *model;       /* the embedder's, or loaded for the other tasks */
+    cli_lines in, others;   /* others: of --similar */
     cli_output out;
-    tfm_tensor neighbours; /* (N, W), each row 1 long */
+    tfm_tensor neighbours; /* (N, W), rows of unit length */
     float *numbers;        /* the results of a chunk */
     size_t room;           /* of `numbers` */
     const char **seconds;  /* the second texts of a chunk, with --pairs */
     size_t second_room;
     bool *bad; /* lines of a chunk that were rejected */
     size_t bad_room, bad_count;
-    size_t rows; /* vectors that are written */
+    size_t rows; /* embeddings written */
     double load_seconds, load_build, build_seconds;
 } embed_job;
 
-/* Vectors as lines of JSON or text, or as NumPy's .npy (embed_write.c). */
+/* Embeddings as lines of JSON or text, or as NumPy's .npy (embed_write.c). */
 int embed_write_begin(embed_job *j);
 bool embed_write_vectors(embed_job *j, size_t count);
 
-/* Neighbours (embed_similar.c): the vectors of all lines of a file, and the nearest of them to the chunk's. */
+/* Neighbours (embed_similar.c): embeddings of all lines of a file, and the nearest ones to the chunk's. */
 int embed_similar_read(embed_job *j);
 int embed_similar_write(embed_job *j, size_t count);
 

@@ -1,4 +1,4 @@
-/* Classes of lines, and what their masked words may be. */
+/* Sequence classification and masked-token prediction of lines. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 /* ---- Classes --------------------------------------------------------------------------------------------------- */
 
-/* The class with the next smaller score than that of `after`, or the best one for -1. Of equal ones the first. */
+/* The class with the next smaller score after `after`; -1: the best. Of equal ones the first. */
 static int next_best(const float *scores, int count, int after) {
     int best = -1;
     for (int i = 0; i < count; i++) {
@@ -51,13 +51,13 @@ int embed_classify(embed_job *j) {
     return CLI_OK;
 }
 
-/* ---- Masked words ---------------------------------------------------------------------------------------------- */
+/* ---- Masked tokens --------------------------------------------------------------------------------------------- */
 
-/* Lines up to this one have been written; a line without a guess is an empty one. */
+/* Lines up to this one have been written; a line without a prediction is an empty one. */
 typedef struct words {
     embed_job *job;
     size_t next;
-    json_t *list; /* of the mask at hand */
+    json_t *list; /* of the current mask */
 } words;
 
 static bool put_empty(words *w, size_t line) {

@@ -1,4 +1,4 @@
-/* The nearest neighbours of lines among those of a file: cosines, which the device multiplies. */
+/* The nearest neighbours of lines among the lines of a file, by cosine; a GEMM on the device. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -6,10 +6,10 @@
 #include "commands/embed.h"
 #include <tfm/ops.h>
 
-/* Scores that are made at a time. */
+/* Scores computed at a time. */
 enum { MOST_SCORES = 1 << 24 };
 
-/* Makes rows 1 long, so that their products are cosines. What has no length, or no numbers, is near to nothing. */
+/* Scales rows to unit length, so that dot products are cosines. Zero rows and NaN have no neighbours. */
 static void normalize(float *x, size_t rows, size_t width) {
     for (size_t r = 0; r < rows; r++) {
         double sum = 0;
@@ -20,7 +20,7 @@ static void normalize(float *x, size_t rows, size_t width) {
     }
 }
 
-/* Bad lines of that file are told, and are nobody's neighbours. */
+/* Bad lines of that file are reported and excluded. */
 static bool on_reject(void *user, size_t line, const char *message) {
     embed_job *j = user;
     cli_fail("%s, line %zu: %s", j->others.name, line + 1, message);
@@ -50,7 +50,7 @@ int embed_similar_read(embed_job *j) {
     return status == TFM_OK ? CLI_OK : cli_fail_library();
 }
 
-/* The `top` best of some rows, to the host. */
+/* Reads the `top` best of some rows to the host. */
 static tfm_status find(embed_job *j, float *scores, int32_t *lines, const float *rows, size_t count, int top) {
     tfm_tensor queries = {0}, all = {0}, best = {0}, which = {0};
     const int64_t dims[] = {(int64_t)count, j->neighbours.dims[1]};

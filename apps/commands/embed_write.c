@@ -1,4 +1,4 @@
-/* Vectors as lines of JSON, as text, or as NumPy's .npy. */
+/* Writes embeddings as lines of JSON, as text, or as NumPy's .npy. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { HEADER = 128 };
 
-/* The header of version 1.0, always as long, so that it can be written again when the rows are known. */
+/* The header of version 1.0, of constant length, so that it can be rewritten once the number of rows is known. */
 static bool put_header(embed_job *j) {
     char text[HEADER + 1];
     const int width = tfm_embedder_get_info(j->embedder)->width;
@@ -23,7 +23,7 @@ static bool put_header(embed_job *j) {
            fseeko(j->out.file, 0, SEEK_END) == 0;
 }
 
-/* The lowest byte first, whatever this machine has. */
+/* Little-endian on every host. */
 static bool put_floats(FILE *file, const float *x, size_t count) {
     for (size_t i = 0; i < count; i++) {
         uint32_t bits;
@@ -44,7 +44,7 @@ int embed_write_begin(embed_job *j) {
 
 /* ---- Lines ----------------------------------------------------------------------------------------------------- */
 
-/* As many digits as tell a float from its neighbours. A bad line is null, or an empty line of text. */
+/* Enough digits to round-trip a float. A bad line is null, or an empty line of text. */
 static void put_line(const embed_job *j, const float *x, int width) {
     FILE *file = j->out.file;
     const bool json = j->format == EMBED_JSON, bad = isnan(x[0]);

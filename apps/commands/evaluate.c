@@ -1,4 +1,4 @@
-/* How well a model does on pairs of lines. */
+/* Evaluates a model on pairs of lines. */
 #include <math.h>
 #include <stdlib.h>
 #include "cli/cli.h"

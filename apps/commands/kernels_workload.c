@@ -1,5 +1,5 @@
-/* What a model does on a device, in small: batches of several shapes and ways to search, so that it asks for the
- * programs that it needs. Texts are random ids, since programs depend on sizes and not on words. */
+/* A small workload of a model: batches of several shapes and search methods, to build all programs that it needs. Texts
+ * are random ids, since programs depend on sizes only. */
 #include "commands/kernels_workload.h"
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static uint32_t random_bits(uint64_t *state) {
     return (uint32_t)(*state >> 33);
 }
 
-/* Any id but those that end or fill a text. What has no encoder reads the words that it writes. */
+/* A random id except EOS and padding. Decoder-only models read target ids. */
 static int32_t random_token(uint64_t *state, const tfm_model_info *info) {
     const int words = info->encoder_layers > 0 ? info->source_vocab_size : info->target_vocab_size;
     int32_t id;
@@ -43,7 +43,7 @@ static int32_t random_token(uint64_t *state, const tfm_model_info *info) {
     return id;
 }
 
-/* `longest` is what the model takes. Texts of an encoder end with its token for that. */
+/* `longest`: maximum length of the model. Source texts end with the EOS of the encoder. */
 static int batch_make(batch *b, const tfm_model_info *info, int texts, int least, int most, int longest) {
     uint64_t state = (uint64_t)texts * 1000 + (uint64_t)most;
     *b = (batch){.texts = (size_t)texts};
@@ -86,7 +86,7 @@ static int generate(tfm_model *model, const batch *b, const tfm_generate_options
     return CLI_OK;
 }
 
-/* Greedy, with scores and without, by beams, and drawn. */
+/* Greedy, with scores and without, beam search, and sampling. */
 static int generate_all_ways(tfm_model *model, const batch *b, int steps) {
     const tfm_generate_options ways[] = {
         {.max_new_tokens = steps},
@@ -125,7 +125,7 @@ int workload_generate(tfm_model *model) {
         }
         batch_free(&b);
     }
-    if (code == CLI_OK && !translates) { /* prompts are read in pieces */
+    if (code == CLI_OK && !translates) { /* chunked prefill */
         code = batch_make(&b, info, 1, LONG_PROMPT, LONG_PROMPT, longest < 1 ? 1 : longest);
         if (code == CLI_OK)
             code = generate(model, &b, &(tfm_generate_options){.max_new_tokens = STEPS});
@@ -134,7 +134,7 @@ int workload_generate(tfm_model *model) {
     return code;
 }
 
-/* ---- Lines of the user's --------------------------------------------------------------------------------------- */
+/* ---- User's lines ---------------------------------------------------------------------------------------------- */
 
 static bool ignore_translation(void *user, const tfm_translation *t) {
     (void)user;
@@ -166,7 +166,7 @@ int workload_lines(tfm_model *model, const char *path) {
     cli_lines lines;
     int code = cli_lines_read_all(&lines, path);
     if (code == CLI_OK && !tfm_model_tokenizer(model))
-        code = cli_fail("the model has no tokenizer, so it does not take the lines of %s: leave -i away", path);
+        code = cli_fail("the model has no tokenizer, so it cannot read the lines of %s: leave -i out", path);
     if (code == CLI_OK && tfm_model_get_info(model)->encoder_layers == 0) {
         code = generate_lines(model, &lines);
     } else if (code == CLI_OK) {
@@ -184,7 +184,7 @@ int workload_lines(tfm_model *model, const char *path) {
 
 /* ---- Training -------------------------------------------------------------------------------------------------- */
 
-/* Rows of one width from a batch, whose texts stand one after another. */
+/* Pads the concatenated texts of a batch to rows of one width. */
 static int32_t *rows_of(const batch *b, int64_t *width, int32_t *lengths) {
     *width = 0;
     for (size_t i = 0; i < b->texts; i++) {
@@ -197,7 +197,7 @@ static int32_t *rows_of(const batch *b, int64_t *width, int32_t *lengths) {
     return rows;
 }
 
-/* An update on a batch, and what validation asks of it. */
+/* An update on a batch, and its validation. */
 static int update(tfm_trainer *trainer, const tfm_model_info *info, const batch *sources, const batch *targets) {
     int32_t *lengths = calloc(2 * targets->texts, sizeof(*lengths)), *rows[2] = {NULL};
     tfm_batch pairs = {.count = (int64_t)targets->texts};

@@ -1,10 +1,11 @@
-/* What `tfm kernels` runs, so that programs are asked for. Each returns CLI_OK; or CLI_FAILED, after saying why. */
+/* The workload of `tfm kernels`, which builds programs. Each function returns CLI_OK; or CLI_FAILED, after a message.
+ */
 #ifndef TFM_KERNELS_WORKLOAD_H
 #define TFM_KERNELS_WORKLOAD_H
 
 #include "cli/cli.h"
 
-/* Translates, or goes on with prompts, of random ids: greedy, by beams, and in language models drawn. */
+/* Translates or generates text from random ids: greedy, beam search, and for decoder-only models sampling. */
 int workload_generate(tfm_model *model);
 /* The same with the lines of a file, once greedy and once with a beam. */
 int workload_lines(tfm_model *model, const char *path);

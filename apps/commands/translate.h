@@ -12,7 +12,7 @@ typedef struct translate_job {
     bool scores, stats, json, no_keep;
     const cli_strings *keep; /* patterns */
     tfm_placeholders *placeholders;
-    int split_checks; /* lines that were looked at for the hint; MAX_SPLIT_CHECKS once it was given */
+    int split_checks; /* lines checked for the hint; MAX_SPLIT_CHECKS once it was given */
     tfm_search_options search;
     tfm_text_options text;
     int penalty;
@@ -23,18 +23,18 @@ typedef struct translate_job {
     cli_lines in, prefixes;
     cli_output out;
     size_t bad;
-    size_t finished;                                /* lines that are written */
-    double load_seconds, load_build, build_seconds; /* building kernels while the model was loaded, and in all */
-    double start;          /* when the first batch was done, in which kernels may be built; 0 before */
-    double start_part;     /* how much of the input was done then, from 0 to 1, */
-    uint64_t start_done;   /* and how many sentences */
-    uint64_t bytes_before; /* the chunk at hand */
-    uint64_t bytes;        /* of the whole input; 0 where nobody knows */
-    bool told;             /* why it ended has been said */
+    size_t finished;                                /* lines written */
+    double load_seconds, load_build, build_seconds; /* building kernels during loading, and in total */
+    double start;                                   /* end of the first batch, which may build kernels; 0 before */
+    double start_part;                              /* fraction of the input done then, from 0 to 1, */
+    uint64_t start_done;                            /* and number of sentences */
+    uint64_t bytes_before;                          /* the current chunk */
+    uint64_t bytes;                                 /* of the whole input; 0 if unknown */
+    bool told;                                      /* the reason of the end was reported */
     tfm_search_stats done;
 } translate_job;
 
-/* Has the library tell this job of rejected lines, counts and progress. */
+/* Sets the library's callbacks for rejected lines, counts and progress. */
 void translate_set_callbacks(translate_job *job);
 /* Translates all lines of the input (translate_lines.c). */
 int translate_lines(translate_job *job);

@@ -1,4 +1,4 @@
-/* The lines of tfm translate: read ahead, translated together, written in their order. */
+/* The lines of tfm translate: read ahead, translated in batches, written in input order. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -8,8 +8,8 @@
 #include <unistd.h>
 #include "commands/translate.h"
 
-/* Batches that are read ahead, so that lines of like length meet; bytes that make about one token; and lines whose
- * sentences are counted for the hint, each of which costs ICU an iterator. */
+/* Batches read ahead, to batch lines of similar length; estimated bytes per token; and lines whose sentences are
+ * counted for the hint, each with an ICU iterator. */
 enum { BATCHES_AHEAD = 16, DEFAULT_BATCH_TOKENS = 4096, BYTES_PER_TOKEN = 3, MAX_SPLIT_CHECKS = 100 };
 
 static bool on_reject(void *user, size_t line, const char *message) {
@@ -21,7 +21,7 @@ static bool on_reject(void *user, size_t line, const char *message) {
 
 /* ---- One translation ------------------------------------------------------------------------------------------- */
 
-/* An object a line. */
+/* One JSON object a line. */
 static bool write_json(translate_job *j, const tfm_translation *t) {
     json_t *object =
         cli_hypothesis_json(j->in.first + t->line, t->rank, t->text, t->score, t->log_prob, &t->target, t->log_probs);
@@ -65,7 +65,7 @@ static bool on_translation(void *user, const tfm_translation *t) {
 
 /* ---- Progress -------------------------------------------------------------------------------------------------- */
 
-/* How much of the input is done, from 0 to 1; 0 where its size is not known. */
+/* Fraction of the input done, from 0 to 1; 0 if its size is unknown. */
 static double fraction(const translate_job *j, uint64_t done, uint64_t total) {
     const double chunk = total > 0 ? (double)j->in.taken * (double)done / (double)total : 0;
     const double all = j->bytes > 0 ? ((double)j->bytes_before + chunk) / (double)j->bytes : 0;
@@ -91,7 +91,7 @@ static void show_progress(const translate_job *j, uint64_t done, uint64_t total)
     cli_progress_fields((const cli_field[]){{percent, 0}, {lines, 2}, {rate, 3}, {eta, 1}}, 4);
 }
 
-/* After each batch: what is done is handed on, whatever happens next. */
+/* After each batch, flushes the finished lines. */
 static bool on_progress(void *user, uint64_t done, uint64_t total) {
     translate_job *j = user;
     if (j->start == 0 && j->done.sentences > 0) {
@@ -108,7 +108,7 @@ static bool on_progress(void *user, uint64_t done, uint64_t total) {
     return true;
 }
 
-/* What is left of a file that is read, or of one that standard input is. */
+/* Remaining bytes of the input, if it is a regular file. */
 static uint64_t input_bytes(int fd) {
     struct stat file;
     const off_t at = fstat(fd, &file) == 0 && S_ISREG(file.st_mode) ? lseek(fd, 0, SEEK_CUR) : -1;
@@ -117,7 +117,7 @@ static uint64_t input_bytes(int fd) {
 
 /* ---- The lines ------------------------------------------------------------------------------------------------- */
 
-/* Something follows a mark that ends sentences: worth a closer look. */
+/* Text follows a sentence-ending mark: count sentences. */
 static bool may_have_several_sentences(const char *line, size_t bytes) {
     const char *end = line + bytes;
     for (const char *at = line; (at = memchr(at, ' ', (size_t)(end - at))); at++)
@@ -126,7 +126,7 @@ static bool may_have_several_sentences(const char *line, size_t bytes) {
     return false;
 }
 
-/* Told once: where a line has several sentences, models that learned from single ones merge or drop some. */
+/* Printed once: models trained on single sentences merge or drop some of several in a line. */
 static void suggest_split(translate_job *j) {
     const char *language = tfm_tokenizer_language(tfm_model_tokenizer(j->model), TFM_SOURCE);
     for (size_t i = 0; i < j->in.count && j->split_checks < MAX_SPLIT_CHECKS && !j->text.split; i++) {
@@ -137,7 +137,7 @@ static void suggest_split(translate_job *j) {
         j->split_checks++;
         if (tfm_text_sentences(&found, &count, j->in.text[i], j->in.bytes[i], language) == TFM_OK && count > 1) {
             cli_progress(NULL);
-            fprintf(stderr, "tfm: line %zu of %s has %zu sentences, and is translated as one; see --split%s\n",
+            fprintf(stderr, "tfm: line %zu of %s has %zu sentences and is translated as one: see --split%s\n",
                     j->in.first + i + 1, j->in.name, count, j->search.n_best ? ", which goes without --n-best" : "");
             j->split_checks = MAX_SPLIT_CHECKS;
         }
@@ -145,7 +145,7 @@ static void suggest_split(translate_job *j) {
     }
 }
 
-/* The chunk's prefixes, or NULL where none are wanted. The file has a line for each line of input. */
+/* The chunk's prefixes, or NULL without --prefix-file. The file has a line for each line of input. */
 static int chunk_prefixes(translate_job *j, const char *const **out) {
     *out = NULL;
     if (!j->prefix_file)

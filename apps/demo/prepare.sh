@@ -1,5 +1,5 @@
-# Makes the demo model's training text of a folder with all.de and all.en, line by line the same sentences, and
-# demo/valid.* and demo/test.*, which are kept out: a pair of all.* goes if either of its sides is a line of them.
+# Prepares the demo model's training text from all.de and all.en, aligned line by line, without demo/valid.* and
+# demo/test.*: a pair of all.* is removed if a side is also a line of them.
 #     sh apps/demo/prepare.sh CORPUS_DIR OUT_DIR
 # Writes OUT_DIR/train.tsv, valid.de and valid.en.
 set -eu

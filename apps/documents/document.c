@@ -1,11 +1,10 @@
-/* A document's way through a model: read, translated a few batches of sentences at a time, written. */
+/* Translates documents: reads, translates a few batches of sentences at a time, writes. */
 #include <stdlib.h>
 #include <string.h>
 #include "documents/document.h"
 
-/* Batches whose sentences are translated in one call, so that those of like length meet; bytes that make about one
- * token; the most weights of alignments that are kept for one call, beyond which marks go by their place; and the
- * largest document. */
+/* Batches per call, to batch sentences of similar length; estimated bytes per token; maximum alignment weights per
+ * call, beyond which marks are placed by position; and the largest document. */
 enum {
     BATCHES_AHEAD = 4,
     DEFAULT_BATCH_TOKENS = 4096,

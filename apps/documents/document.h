@@ -1,23 +1,23 @@
-/* Files that tfm translate takes as a whole: HTML, and subtitles (document.c). */
+/* Whole documents for tfm translate: HTML and subtitles (document.c). */
 #ifndef TFM_DOCUMENT_H
 #define TFM_DOCUMENT_H
 
 #include "cli/cli.h"
 #include "documents/markup.h"
 
-/* A kind of file: texts that are translated each, and what is around them. */
+/* A file format: separately translated texts, and everything around them. */
 typedef struct document_kind {
     const char *name;
     /* Reads UTF-8 without NUL, with one after it, which stays until the document is freed. NULL after a sentence that
      * names `file`. */
     void *(*read)(const char *file, char *text, size_t bytes);
     size_t (*count)(const void *content);
-    /* A text, which belongs to the document, and whether its alignment is of use. */
+    /* A text, owned by the document, and whether it needs an alignment. */
     const char *(*text)(const void *content, size_t i);
     bool (*marked)(const void *content, size_t i);
-    /* Where a text is, for sentences: "line 3". */
+    /* The place of a text for messages: "line 3". */
     void (*where)(char *out, size_t room, const void *content, size_t i);
-    /* Puts a translation in the place of a text, as markup_put does. False without memory. */
+    /* Replaces a text by its translation, as markup_put does. False without memory. */
     bool (*put)(void *content, size_t i, const char *translation, const json_t *alignment);
     /* The document, which the caller frees; NULL without memory. */
     char *(*write)(const void *content);
@@ -33,10 +33,10 @@ typedef struct document {
     bool marked_order; /* it begins with a byte order mark */
 } document;
 
-/* Reads a file; NULL and "-" are standard input. CLI_OK, or CLI_FAILED after its sentence; freed in any case. */
+/* Reads a file; NULL and "-" are standard input. CLI_OK, or CLI_FAILED after a message; freed in any case. */
 int document_read(document *d, const document_kind *kind, const char *path);
-/* Translates all texts, sentence by sentence. A text that cannot be translated is named, stays as it is, and counts as
- * one of `bad`. */
+/* Translates all texts, sentence by sentence. A text that cannot be translated is reported, kept, and counted in `bad`.
+ */
 int document_translate(document *d, tfm_model *model, const tfm_text_options *text, const tfm_search_options *search,
                        size_t *bad);
 int document_write(const document *d, cli_output *out);

@@ -9,8 +9,8 @@ typedef enum html_kind {
     HTML_TEXT,
     HTML_START,
     HTML_END,
-    HTML_COMMENT,  /* nobody sees it: comments, doctypes, processing instructions, tags that the file's end cuts off */
-    HTML_TEMPLATE, /* what a template language puts there, such as {% if x %}: it may be seen */
+    HTML_COMMENT,  /* invisible: comments, doctypes, processing instructions, truncated tags */
+    HTML_TEMPLATE, /* a template expression such as {% if x %}, which may be visible */
     HTML_CDATA,    /* a CDATA section of svg and math: text */
     HTML_EOF
 } html_kind;
@@ -54,7 +54,7 @@ enum {
     HTML_FORMAT = 1 << 5,    /* its end tag reaches beyond special elements */
     HTML_KEPT = 1 << 6,      /* its text is not translated unless translate="yes" says so */
     HTML_ISLAND = 1 << 7,    /* stands in a sentence, and its text is not of that sentence */
-    HTML_BLIND = 1 << 8,     /* nobody sees it: words around it are one word */
+    HTML_BLIND = 1 << 8,     /* invisible: words around it are one word */
     HTML_RAW = 1 << 9,       /* RAWTEXT */
     HTML_PRE = 1 << 10,      /* keeps its lines */
     HTML_BREAKOUT = 1 << 11, /* ends svg and math */

@@ -173,7 +173,7 @@ static places places_of(const writer *w, size_t word) {
     p.lead = s->begin < s->body ? element_at(w->run, s->begin) : p.body;
     p.trail = s->body_end < s->end ? element_at(w->run, s->end - 1) : p.body;
     const bool last = word + 1 == target->count || t[1].sentence != t->sentence;
-    if (s->body_end == s->end && t->body_end < t->end) /* a stop of its own: outside of what ends here */
+    if (s->body_end == s->end && t->body_end < t->end) /* a separate stop: outside of elements that end here */
         p.trail = run_around(w->run, p.body,
                              last ? element_of_stop(w, s) : element_at(w->run, source->words[t[1].other].begin));
     return p;

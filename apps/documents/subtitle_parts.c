@@ -1,4 +1,4 @@
-/* A cue's text to parts that are translated each: what one speaker says, or a line of a song. */
+/* Splits a cue's text into separately translated parts: the text of one speaker, or a line of a song. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -176,7 +176,7 @@ static bool opens_voice(const subtitle_item *item) {
     return item->kind == SUBTITLE_OPEN && strncasecmp(item->at, "<v", 2) == 0 && strchr(" \t.>", item->at[2]);
 }
 
-/* Where a part ends, of those that begin at item `first`; `next` is where the one after it begins. */
+/* The end of the part that begins at item `first`; `next`: the beginning of the next part. */
 static size_t part_end(const subtitle_items *items, size_t first, size_t *next) {
     size_t gap = first, word = items->count;
     for (size_t i = first; i < items->count; i++) {

@@ -163,8 +163,8 @@ static void put_words(writer *w, const char *translation, const size_t *from, co
     close_to(w, 0);
 }
 
-/* The source word of each word of the translation. A tag that none of these is in gets the one that corresponds most,
- * so that no tag is lost. */
+/* The source word of each word of the translation. A tag without such a word gets the best corresponding one, so that
+ * no tag is lost. */
 static bool find_sources(size_t *from, const subtitle_view *v, size_t rows, const char *translation,
                          const json_t *alignment) {
     marks_pair pair;

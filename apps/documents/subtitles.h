@@ -29,14 +29,14 @@ typedef struct subtitle_file {
     bool vtt;
     subtitle_line *lines;
     size_t line_count, line_room;
-    subtitle_cue *cues; /* those that have text */
+    subtitle_cue *cues; /* cues with text */
     size_t cue_count, cue_room, heads;
     uint64_t number; /* the last cue number */
     /* Lines that may have text and belong to no cue. */
     size_t lost, first_lost;
 } subtitle_file;
 
-/* Finds the cues of a file as players do; what is no cue is left alone. `vtt` is the format that was requested: a first
+/* Finds the cues of a file as players do; other lines are kept. `vtt` is the format that was requested: a first
  * line WEBVTT, or times with commas, say otherwise. False when out of memory. */
 bool subtitle_file_read(subtitle_file *f, const char *name, const char *text, size_t bytes, bool vtt);
 void subtitle_file_free(subtitle_file *f);
@@ -83,7 +83,7 @@ size_t subtitle_reference(char out[HTML_CHARACTER], const char *text, size_t byt
 
 /* ---- Parts of a cue (subtitle_parts.c, subtitle_put.c) --------------------------------------------------------- */
 
-/* What is translated as one text: a cue, or what one speaker says in it. */
+/* A unit of translation: a cue, or the text of one speaker in it. */
 typedef struct subtitle_part {
     const char *from; /* in the file's bytes */
     size_t bytes, line;

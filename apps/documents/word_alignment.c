@@ -1,5 +1,4 @@
-/* Which word of a text corresponds to which of its translation: the one that the model looked at most as it wrote it.
- */
+/* Word alignment of a text and its translation, by the highest attention weight. */
 #include <stdlib.h>
 #include <string.h>
 #include "cli/cli.h"
@@ -9,7 +8,7 @@
 enum { MOST_WEIGHTS = 1 << 22 };
 
 typedef struct matrix {
-    double *at; /* [rows][columns]: how much each word of the target looked at each of the source; NULL: unknown */
+    double *at; /* [rows][columns]: attention weights of target words over source words; NULL: unknown */
     size_t rows, columns;
 } matrix;
 
@@ -155,7 +154,7 @@ static bool weigh(matrix *m, marks_pair *p, const json_t *alignment) {
 
 /* ---- Which is whose -------------------------------------------------------------------------------------------- */
 
-/* The word of the source that each one of the target looked at most. */
+/* The source word with the highest weight for each target word. */
 static void choose_sources(marks_pair *p, const matrix *m) {
     for (size_t r = 0; r < m->rows && m->columns > 0; r++) {
         size_t best = m->columns * r / m->rows; /* by place, where nothing weighs */
@@ -166,7 +165,7 @@ static void choose_sources(marks_pair *p, const matrix *m) {
     }
 }
 
-/* The last word of the target that belongs to each one of the source, else the one that looked at it most. */
+/* The last target word aligned with each source word, else the one with the highest weight. */
 static bool choose_targets(marks_pair *p, const matrix *m) {
     bool *taken = calloc(m->columns + 1, sizeof(*taken));
     for (size_t r = 0; taken && r < m->rows && m->columns > 0; r++) {

@@ -1,11 +1,11 @@
-/* One op on host arrays: softmax(q k^T / sqrt(d)) v, for 2 queries that look at 3 keys of width 4.
+/* One op on host arrays: softmax(q k^T / sqrt(d)) v, for 2 queries and 3 keys of width 4.
  *
  *     cc attention.c $(pkg-config --cflags --libs tfm) -o attention && ./attention */
 #include <stdio.h>
 #include <tfm/tfm.h>
 
-/* A tensor (1, positions, 4) with these numbers. A failure is kept by the context, so one look at the end
- * will do. */
+/* A tensor (1, positions, 4) with these numbers. The context stores failures, so one check at the end is
+ * enough. */
 static tfm_tensor upload(tfm_context *ctx, const float *numbers, int64_t positions) {
     tfm_tensor x = {0};
     tfm_tensor_new(ctx, &x, TFM_F32, 3, (int64_t[]){1, positions, 4});

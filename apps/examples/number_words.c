@@ -1,12 +1,12 @@
-/* Writes parallel text to learn from: the numbers below a million, in German and in British English words.
+/* Writes parallel text for training: the numbers below a million, in German and in British English words.
  *
  *     cc number_words.c -o number_words
  *     ./number_words numbers --train 20000
  *
  * numbers/train.de and train.en, and likewise valid and test, then have a number a line: "einundzwanzig" and
  * "twenty-one", "viertausendeinhundertsieben" and "four thousand one hundred and seven". No number is in two
- * of the sets, so whoever translates the test has understood how words make numbers. It is little to learn
- * and still what a translator has to do: German says the one of twenty-one first, and all in one word. */
+ * of the sets, so a good score on the test set needs generalisation. German puts the ones before the tens, in one word.
+ */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -93,9 +93,8 @@ static int random_below(uint64_t *state, int below) {
     return (int)((z ^ z >> 31) % (uint64_t)below);
 }
 
-/* Lengths are drawn evenly: of numbers below a million, nine in ten have six digits, and nobody would meet
- * the short ones. A third of the digits is 0, since words are left out there: that is where the grammar is.
- */
+/* Samples lengths uniformly: of all numbers below a million, nine in ten have six digits. A third of the digits is 0,
+ * where words are left out. */
 static int random_number(uint64_t *state) {
     int n = 1 + random_below(state, 9);
     for (int more = random_below(state, 6); more > 0; more--)
@@ -184,10 +183,10 @@ int main(int argc, char **argv) {
         return 1;
     }
     int *numbers = malloc((size_t)(train + valid + test) * sizeof(*numbers));
-    const bool drawn = numbers && random_numbers(numbers, (int)(train + valid + test), (uint64_t)seed);
-    if (!drawn)
+    const bool created = numbers && random_numbers(numbers, (int)(train + valid + test), (uint64_t)seed);
+    if (!created)
         fprintf(stderr, "number_words: out of memory\n");
-    const bool done = drawn && write_set(dir, "train", numbers, (int)train) &&
+    const bool done = created && write_set(dir, "train", numbers, (int)train) &&
                       write_set(dir, "valid", numbers + train, (int)valid) &&
                       write_set(dir, "test", numbers + train + valid, (int)test);
     free(numbers);

@@ -1,10 +1,10 @@
-/* Attention, step by step, on numbers that one can follow by hand.
+/* Attention, step by step, on numbers to follow by hand.
  *
  *     cc self_attention.c $(pkg-config --cflags --libs tfm) -o self_attention && ./self_attention */
 #include <stdio.h>
 #include <tfm/tfm.h>
 
-/* A tensor of these numbers. A failure is kept by the context, so one look at the end will do. */
+/* A tensor of the given numbers. The context stores failures, so one check at the end is enough. */
 static tfm_tensor upload(tfm_context *ctx, const float *numbers, int64_t rows, int64_t columns) {
     tfm_tensor x = {0};
     tfm_tensor_new(ctx, &x, TFM_F32, 2, (int64_t[]){rows, columns});
@@ -22,8 +22,7 @@ static void show(tfm_context *ctx, const char *title, tfm_tensor x) {
         printf("%10.5f%s", (double)numbers[i], i % columns == columns - 1 ? "\n" : "");
 }
 
-/* Three inputs that look at each other: each has a query for what it seeks, a key for what it is found by,
- * and a value. */
+/* Self-attention of three inputs: each has a query, a key and a value. */
 static void self_attention(tfm_context *ctx) {
     const float inputs[] = {1, 0, 1, 0, 0, 2, 0, 2, 1, 1, 1, 1};
     const float w_key[] = {0, 0, 1, 1, 1, 0, 0, 1, 0, 1, 1, 0};
@@ -60,8 +59,7 @@ static void self_attention(tfm_context *ctx) {
     show(ctx, "outputs with three heads", heads);
 }
 
-/* A decoder's state that looks at the encoder's states: sequence-to-sequence attention, with the dot product
- * as score. */
+/* Cross-attention of a decoder state over encoder states, with dot products as scores. */
 static void sequence_to_sequence(tfm_context *ctx) {
     const float states[] = {0, 1, 1, 5, 0, 1, 1, 1, 0, 0, 5, 1}, state[] = {10, 5, 10};
     const int64_t encoded[] = {1, 4, 3}, decoded[] = {1, 1, 3};

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Trains on machines that Slurm gives, a rank for each GPU, and is put into the queue again until the run is at its end:
-# when its time is up, and when a rank or a machine dies.
+# Trains on machines of Slurm, a rank for each GPU, and is requeued until the run is complete: after its time limit, and
+# when a rank or a machine fails.
 #     sbatch train_slurm.sh DIR OPTION...
 # The options are those of a new run of tfm train, such as --src train.de --tgt train.en. DIR, the text and tfm have the
-# same names on all machines. A run that is there goes on as its recipe says; EVERY_START has options that are in no
+# same paths on all machines. An existing run is resumed with its recipe; EVERY_START has options that are not in the
 # recipe: EVERY_START=--shard-optimizer sbatch train_slurm.sh DIR ...
 #SBATCH --job-name=tfm-train
 #SBATCH --nodes=4
@@ -13,7 +13,7 @@
 #SBATCH --requeue
 #SBATCH --open-mode=append
 #SBATCH --signal=USR1@300
-# That signal goes to the ranks five minutes before the end: one that gets it has all of them save the run and end.
+# The ranks receive this signal five minutes before the end; all save the run and end.
 set -u
 dir=$1
 shift
@@ -22,13 +22,13 @@ if [ -e "$dir/recipe.json" ]; then
 else
     set -- -o "$dir" "$@"
 fi
-export TFM_DEVICE="${TFM_DEVICE-gpu,gpu}" # those of a machine, of which each rank takes one
+export TFM_DEVICE="${TFM_DEVICE-gpu,gpu}" # devices of a machine, one for each rank
 
-# Without a rank the others can do nothing: they end with it. Not every Slurm has PMIx: `srun --mpi=list`.
+# If a rank fails, all end. Not every Slurm has PMIx: `srun --mpi=list`.
 # shellcheck disable=SC2086 # words
 srun --mpi=pmix --kill-on-bad-exit=1 tfm train "$@" ${EVERY_START-}
 code=$?
-[ $code = 2 ] && exit 2 # a mistake in the options is one again
+[ $code = 2 ] && exit 2 # wrong options: do not requeue
 tail -n 1 "$dir/train.jsonl" 2>/dev/null | grep -q '^{"type":"end"' && exit $code
 if [ "${SLURM_RESTART_COUNT:-0}" -ge 100 ]; then
     echo "train_slurm.sh: $dir was begun a hundred times and is not at its end" >&2

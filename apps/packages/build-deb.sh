@@ -1,13 +1,13 @@
-# Builds Debian's packages of tfm, unsigned, into FOLDER, from TARBALL (as `meson dist` writes it) or, where none is given,
-# from the files here. debian/ must be at the top of a source while it is built, so that is done in a copy.
+# Builds unsigned Debian packages of tfm into FOLDER, from TARBALL (of `meson dist`) or from the files here. It builds a
+# copy, because debian/ must be at the top of the source.
 #     sh apps/packages/build-deb.sh FOLDER [TARBALL]
-# Needs dpkg-dev, and what debian/control names: as root, apt-get build-dep ./apps/packages
+# Needs dpkg-dev, and the build dependencies: as root, apt-get build-dep ./apps/packages
 set -eu
 fail() {
     echo "build-deb.sh: $*" >&2
     exit 1
 }
-[ $# -ge 1 ] || fail "where to? Give a folder"
+[ $# -ge 1 ] || fail "no folder is given: give the output folder"
 mkdir -p "$1"
 out=$(realpath "$1")
 tarball=${2:+$(realpath "$2")}

@@ -1,4 +1,4 @@
-/* Where numbers go on an axis, and which of them are written beside it. */
+/* Scales of axes, and their tick labels. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static int linear_ticks(const axis *a, int wanted, double *ticks) {
     return count;
 }
 
-/* These digits in every `stride`-th decade. */
+/* Ticks with these digits in every `stride`-th decade. */
 static int log_ticks(const axis *a, const double *digits, int stride, double *ticks) {
     const int first = (int)floor(log10(a->low)), last = (int)floor(log10(a->high));
     int count = 0;

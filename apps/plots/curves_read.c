@@ -8,7 +8,7 @@
 #include <sys/types.h>
 #include "plots/curves.h"
 
-/* A number of a report; NaN where there is none, or none that fp32 has. */
+/* A number of a report; NaN if absent or out of the range of fp32. */
 static double number(const json_t *report, const char *key) {
     const json_t *value = json_object_get(report, key);
     const double got = json_is_number(value) ? json_number_value(value) : NAN;
@@ -25,7 +25,7 @@ static bool add(curve *c, double update, double value) {
     return true;
 }
 
-/* What a kind of report has for the curves first to last. */
+/* Adds the values of a report to the curves first to last. */
 typedef struct kind {
     const char *type;
     curve_name first, last;
@@ -39,9 +39,8 @@ static const kind KINDS[] = {
     {"start", CURVE_RESUMED, CURVE_RESUMED, {"update"}},
 };
 
-/* Where a report at `update` follows, points of its own kind from there on are of a run that was left; of the
- * other kinds those beyond are, since the training, validation and average of one update are lines of their
- * own. */
+/* Before a report at `update`, drops points of its kind from there on, and of other kinds beyond it, since training,
+ * validation and average of one update are separate lines: they are of a continuation that was not resumed. */
 static void go_back(curves *c, const kind *of, double update) {
     for (int i = 0; i < CURVE_COUNT; i++) {
         curve *one = &c->all[i];
@@ -52,8 +51,7 @@ static void go_back(curves *c, const kind *of, double update) {
     }
 }
 
-/* A report of validation says anew what the best at its update is; one of an average, only if it is the best.
- */
+/* A report of validation replaces the best at its update; one of an average, only if it is the best. */
 static bool take_best(curve *best, const kind *of, const json_t *report, double update) {
     const bool average = of->first == CURVE_AVERAGE_NLL, is = json_is_true(json_object_get(report, "best"));
     if (of->first == CURVE_LOSS || of->first == CURVE_RESUMED || (average && !is))

@@ -1,14 +1,13 @@
-/* The picture: a title, what the colours mean, and lines of panels. */
+/* The picture: title, legend, and lines of panels. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "plots/picture_draw.h"
 
-/* Lengths are in units of a screen's pixel: an SVG has them as they are, a PNG has two pixels for one where
- * it can. */
+/* Lengths are in pixels: unscaled in SVG, with a scale of two in PNG if possible. */
 static const double NARROWEST = 560, TITLE = 14, LEGEND_WIDTH = 220, LEGEND_HEIGHT = 10;
 
-/* What cairo can draw at all, and what is sane to hold in memory. */
+/* cairo's maximum size, and a limit of memory. */
 static const double MOST_PIXELS_ASIDE = 32767, MOST_PIXELS = 1 << 28;
 
 static void ink(const drawing *d, double grey) {
@@ -39,7 +38,7 @@ static double draw_lines(const drawing *d, double y, const char *text, double si
         size_t bytes = line_bytes(d, text, size, bold, d->width - 2 * PICTURE_MARGIN);
         char *line = strndup(text, bytes);
         for (char *c = line; c && *c; c++)
-            *c = (unsigned char)*c < ' ' || *c == 127 ? ' ' : *c; /* a tab has no shape */
+            *c = (unsigned char)*c < ' ' || *c == 127 ? ' ' : *c; /* a tab has no glyph */
         y += 1.35 * size;
         if (line)
             picture_text_draw(d, PICTURE_MARGIN, y, 0, line, size, bold);
@@ -52,7 +51,7 @@ static double draw_lines(const drawing *d, double y, const char *text, double si
 
 /* ---- The whole ----------------------------------------------------------------------------------------- */
 
-/* The colours of weights, as a bar below `y`; returns where it ends. */
+/* Renders the colour bar below `y`; returns its end. */
 static double draw_legend(const drawing *d, double y) {
     static const double ticks[] = {0, 0.01, 0.05, 0.1, 0.25, 0.5, 1};
     enum { STEPS = 110 };
@@ -86,7 +85,7 @@ static double draw_legend(const drawing *d, double y) {
     return y + 1.4 * PICTURE_SMALL;
 }
 
-/* What is above the panels; returns where they begin. */
+/* Renders the part above the panels; returns its end. */
 static double draw_head(const drawing *d) {
     const picture *p = d->p;
     char *target = malloc(strlen(p->target) + 8);
@@ -102,7 +101,7 @@ static double draw_head(const drawing *d) {
     return draw_legend(d, y) + PICTURE_GAP;
 }
 
-/* How large the picture is, and its labels. False when out of memory. */
+/* Computes the picture's size and labels. False when out of memory. */
 static bool lay_out(drawing *d, extent *all) {
     extent panels = {0, 0};
     picture_measure_begin(d);
@@ -129,7 +128,7 @@ static int draw_fitting(drawing *d, cli_output *out) {
         return cli_fail("out of memory for the picture");
     const double scale = fits(all, 2) ? 2 : 1;
     if (!d->vector && !fits(all, scale))
-        return cli_fail("the picture would have %.0f x %.0f pixels, too many for a PNG: choose some of it with --kind, "
+        return cli_fail("the picture would have %.0f x %.0f pixels, too many for a PNG: select a part with --kind, "
                         "--layer or --head, or write an SVG",
                         all.width, all.height);
     return picture_surface_write(d, all, scale, draw_all, NULL, out);

@@ -1,6 +1,6 @@
-/* Attention maps drawn as one picture, and the curves of a training run, PNG or SVG.
+/* Renders attention maps, and the curves of a training run, as PNG or SVG.
  *
- * picture*.c draw with cairo; where tfm is built without it, picture_absent.c is in their place and says so. */
+ * picture*.c use cairo; picture_absent.c replaces them in a build without it. */
 #ifndef TFM_PICTURE_H
 #define TFM_PICTURE_H
 
@@ -14,7 +14,7 @@ typedef struct picture_panel {
     int block;           /* groups of one block stand one below the other; blocks may stand side by side */
     char title[32];
     size_t rows, columns;
-    const char *const *row_labels, *const *column_labels; /* tokens: the word mark of SentencePiece is drawn as "_" */
+    const char *const *row_labels, *const *column_labels; /* tokens; "_" replaces SentencePiece's word mark */
     const float *weights;                                 /* [rows][columns], 0 to 1 */
 } picture_panel;
 
@@ -26,19 +26,17 @@ typedef struct picture {
     size_t panel_count;
 } picture;
 
-/* Whether pictures can be made at all. */
+/* Whether this build can render pictures. */
 bool picture_available(void);
-/* The same: CLI_OK, or CLI_FAILED after the sentence that names the package to
- * install. */
+/* The same: CLI_OK, or CLI_FAILED after a message with the package to install. */
 int picture_require(void);
 
-/* Draws it into `out`. CLI_FAILED after its sentence, else CLI_OK; failed writes are left for the output's
- * close. */
+/* Renders it to `out`. CLI_OK, or CLI_FAILED after a message; closing the output reports failed writes. */
 int picture_write(const picture *p, picture_format format, cli_output *out);
 
-/* Draws what a train.jsonl reports into `path`, a .svg or .png, which appears when it is complete: likelihoods, scores
- * with the best one marked, learning rate and gradient norm by updates. The title names `title`, unless it is NULL.
- * CLI_OK, or CLI_FAILED after its sentence: also where nothing is reported yet. */
+/* Renders a train.jsonl to `path`, a .svg or .png, which appears when it is complete: likelihoods, scores with the best
+ * one marked, learning rate and gradient norm by updates. `title` may be NULL. CLI_OK, or CLI_FAILED after a message,
+ * also for a file without reports. */
 int picture_curves(const char *log, const char *title, const char *path);
 
 #endif

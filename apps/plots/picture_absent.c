@@ -1,4 +1,4 @@
-/* In the place of picture.c where tfm is built without cairo. */
+/* Replaces picture.c in a build without cairo. */
 #include "plots/picture.h"
 
 bool picture_available(void) {
@@ -6,7 +6,7 @@ bool picture_available(void) {
 }
 
 int picture_require(void) {
-    return cli_fail("this tfm was built without cairo and draws no pictures: install libcairo2-dev and build "
+    return cli_fail("this tfm was built without cairo, which pictures need: install libcairo2-dev and build "
                     "it again");
 }
 

@@ -14,15 +14,15 @@ static const colour BLUE = {0.25, 0.44, 0.62}, ORANGE = {0.75, 0.38, 0.10}, GREE
 /* ---- Layout -------------------------------------------------------------------------------------------- */
 
 /* Adds a series if it has points. False when out of memory. */
-static bool add_series(panel *p, const char *name, colour c, const curve *points, style drawn) {
+static bool add_series(panel *p, const char *name, colour c, const curve *points, style line_style) {
     if (points->count == 0)
         return true;
     series *s = &p->all[p->count++];
-    *s = (series){.name = name, .ink = c, .points = points, .drawn = drawn};
-    return drawn != SMOOTHED || points->count < SMOOTHED_FROM || curve_smooth(&s->smooth, points);
+    *s = (series){.name = name, .ink = c, .points = points, .line_style = line_style};
+    return line_style != SMOOTHED || points->count < SMOOTHED_FROM || curve_smooth(&s->smooth, points);
 }
 
-/* Few decades are drawn as they are, many by their logarithms. */
+/* The axis is linear for few decades, logarithmic for many. */
 static void choose_axis(panel *p) {
     double low = fmin(INFINITY, p->reach), high = fmax(-INFINITY, p->reach);
     for (int i = 0; i < p->count; i++)
@@ -48,14 +48,14 @@ static void choose_axis(panel *p) {
     p->y.low = low >= 0 ? fmax(low - room, 0) : low - room;
 }
 
-/* Where the best is an average of snapshots, its value: it is on no curve. */
+/* The value of the best if it is an average of snapshots, which is on no curve. */
 static double reach_of(const curves *data, curve_name name) {
     const curve *best = &data->all[CURVE_BEST], *c = &data->all[name];
     const bool average = best->count > 0 && best->points[best->count - 1].value == BEST_AVERAGE;
     return average && c->count > 0 ? c->points[c->count - 1].value : NAN;
 }
 
-/* Fills the panels that have something to show. False when out of memory. */
+/* Fills the panels with data. False when out of memory. */
 static bool make_panels(plot *p) {
     const curve *all = p->data->all;
     const bool nll = all[CURVE_NLL].count > 0;
@@ -93,7 +93,7 @@ static bool make_panels(plot *p) {
     return good;
 }
 
-/* From 0, but for a run whose reports begin late. */
+/* From 0, unless the reports begin late. */
 static void make_updates(plot *p) {
     const double first = p->data->first, last = p->data->last;
     p->x = (axis){.low = first > 0.5 * last && first < last ? first : 0,
@@ -129,11 +129,11 @@ int picture_curves(const char *log, const char *title, const char *path) {
     const char *ending = strrchr(path, '.');
     const bool svg = ending && strcasecmp(ending, ".svg") == 0, png = ending && strcasecmp(ending, ".png") == 0;
     if (!svg && !png)
-        return cli_fail("the picture's name is '%s': its ending says what to draw, .svg or .png", path);
+        return cli_fail("the picture's name is '%s': give a name that ends in .svg or .png", path);
     curves data;
     int code = curves_read(&data, log);
     if (code == CLI_OK && data.last < 0)
-        code = cli_fail("%s has no report of training or validation yet: there is nothing to draw", log);
+        code = cli_fail("%s has no report of training or validation yet: there is nothing to render", log);
     if (code == CLI_OK)
         code = draw_data(&data, title, svg ? PICTURE_SVG : PICTURE_PNG, path);
     curves_free(&data);

@@ -1,4 +1,4 @@
-/* What the files that draw share: a drawing at work, its text, its panels. */
+/* Shared declarations of rendering: the drawing, its text, its panels. */
 #ifndef TFM_PICTURE_DRAW_H
 #define TFM_PICTURE_DRAW_H
 
@@ -36,7 +36,7 @@ typedef struct drawing {
     picture_place *places; /* [panels] */
 } drawing;
 
-/* Margin of the whole, what keeps things apart, and text: headings, and what is small but for tokens. */
+/* Margin, gap, and text sizes: of headings, and of small text except tokens. */
 #define PICTURE_MARGIN 24.0
 #define PICTURE_GAP 22.0
 #define PICTURE_HEADING 13.0
@@ -44,10 +44,10 @@ typedef struct drawing {
 
 /* ---- Text (picture_text.c): each piece of it in an installed font that has its characters -------------- */
 
-/* NULL, after the sentence that says what to install, where there is no font at all. */
+/* NULL, after a message with the package to install, if there is no font. */
 picture_fonts *picture_fonts_open(void);
 void picture_fonts_close(picture_fonts *fonts);
-/* A warning if some text had characters that no installed font has. */
+/* Warns of characters missing in all installed fonts. */
 void picture_fonts_warn(const picture_fonts *fonts);
 
 double picture_text_width(const drawing *d, const char *text, double size, bool bold);
@@ -58,15 +58,14 @@ char *picture_text_label(const drawing *d, const char *token, double size, doubl
 
 /* ---- Surfaces (picture_surface.c) ---------------------------------------------------------------------- */
 
-/* In between, text can be measured, and nothing is drawn. */
+/* In between, text can be measured, and nothing is rendered. */
 void picture_measure_begin(drawing *d);
 void picture_measure_end(drawing *d);
 
 typedef void (*picture_ink_fn)(const drawing *d, const void *what);
 
-/* Lets `draw` draw `what` on white, and writes it as the drawing's format has it; a PNG has `scale` pixels for one, and
- * an SVG has its lengths as they are.
- * CLI_FAILED after its sentence, else CLI_OK; failed writes are left for the output's close. */
+/* Calls `draw` with `what` on a white surface, and writes it in the drawing's format; `scale` applies to PNG only.
+ * CLI_OK, or CLI_FAILED after a message; closing the output reports failed writes. */
 int picture_surface_write(drawing *d, extent all, double scale, picture_ink_fn draw, const void *what, cli_output *out);
 
 /* ---- What only an SVG has (picture_svg.c) --------------------------------------------------------------- */
@@ -79,7 +78,7 @@ bool picture_svg_take(picture_svg *svg, const unsigned char *data, size_t bytes)
 /* Text in this font, `width` wide, placed as picture_text_draw says, in cairo's colour. */
 void picture_svg_text(const drawing *d, double x, double y, double align, const char *text, const char *family,
                       double size, bool bold, double width);
-/* What a viewer shows where the pointer rests on this rectangle. */
+/* Adds a tooltip for this rectangle. */
 void picture_svg_tip(const drawing *d, double x, double y, double width, double height, const char *text);
 /* The whole into `out`, once cairo's is complete. False when out of memory. */
 bool picture_svg_write(picture_svg *svg, FILE *out);
@@ -92,7 +91,7 @@ bool picture_panels_lay_out(drawing *d, extent *all);
 void picture_panels_draw(const drawing *d, double x, double y);
 void picture_panels_free(drawing *d);
 
-/* What a weight of 0 to 1 is drawn in. */
+/* The colour of a weight of 0 to 1. */
 colour picture_shade(double weight);
 /* Weights as squares of `cell`, from (x, y). */
 void picture_weights_draw(const drawing *d, double x, double y, const float *weights, size_t rows, size_t columns,

@@ -1,4 +1,4 @@
-/* The squares of a picture: where they go, their labels, their colours. */
+/* The panels of a picture: layout, labels, colours. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,9 @@ static const double WIDEST_LABEL = 96, PAD = 4;
 
 /* ---- Colours ------------------------------------------------------------------------------------------- */
 
-/* From white by orange, red and purple to near black: a weight is told from another by its hue as well, and as the
- * lightness always falls, by its grey where the picture is printed. The square root lets weights of a few hundredths,
- * which are all there is in long sentences, stand out from zero; the legend's ticks follow it. */
+/* From white by orange, red and purple to near black: distinguishable by hue, and by decreasing lightness in grey
+ * print. The square root makes weights of a few hundredths visible, common in long sentences; the legend's ticks follow
+ * it. */
 colour picture_shade(double weight) {
     static const colour stops[] = {
         {1.00, 1.00, 1.00}, {0.99, 0.92, 0.82}, {0.99, 0.78, 0.58}, {0.97, 0.53, 0.37}, {0.89, 0.32, 0.42},
@@ -68,7 +68,7 @@ static void free_labels(char **all, size_t count) {
     free(all);
 }
 
-/* Labels of tokens, and the room that the widest takes. NULL when out of memory. */
+/* Labels of tokens, and the width of the widest. NULL when out of memory. */
 static char **make_labels(const drawing *d, const char *const *tokens, size_t count, double *room) {
     char **all = calloc(count, sizeof(*all));
     for (size_t i = 0; all && i < count; i++) {
@@ -121,12 +121,12 @@ static extent panel_room(const drawing *d, size_t i) {
                     1.6 * PICTURE_SMALL + place->top + (double)panel->rows * d->cell};
 }
 
-/* How far from a square. */
+/* Distance from a square. */
 static double oblong(extent all) {
     return fabs(log(all.width / all.height));
 }
 
-/* The room of a group whose panels stand in so many columns. */
+/* The size of a group with this number of columns. */
 static extent grid_room(const group *g, size_t columns) {
     const double across = (double)columns, down = (double)((g->count + columns - 1) / columns);
     return (extent){across * g->each.width + (across - 1) * PICTURE_GAP,
@@ -142,7 +142,7 @@ static void choose_columns(group *g) {
     g->room = grid_room(g, g->columns);
 }
 
-/* Fills `groups` from the panels, with the room that each takes; returns how many there are. */
+/* Fills `groups` from the panels, with their sizes; returns their number. */
 static size_t make_groups(const drawing *d, group *groups) {
     size_t count = 0;
     for (size_t i = 0; i < d->p->panel_count; i++) {
@@ -260,8 +260,7 @@ static void draw_labels(const drawing *d, size_t index, double x, double y) {
     }
 }
 
-/* Says a weight where the pointer rests on its square. What is rounded to 0.00 goes without, so that the tips of a long
- * sentence, nearly all of whose weights are that small, do not outweigh the picture. */
+/* Adds tooltips of weights. Weights rounded to 0.00 have none, to bound the file size for long sentences. */
 static void add_tips(const drawing *d, const picture_panel *panel, double x, double y) {
     for (size_t i = 0; i < panel->rows * panel->columns; i++) {
         const size_t row = i / panel->columns, column = i % panel->columns;

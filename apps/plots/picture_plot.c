@@ -1,4 +1,4 @@
-/* A plot in ink: axes, curves, and the numbers that one wants to know. */
+/* Renders a plot: axes, curves, and labels. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static const curve_point *last_of(const curve *c) {
     return c->count > 0 ? &c->points[c->count - 1] : NULL;
 }
 
-/* Adds what can be drawn of a name, which may be of any bytes: up to a whole character. */
+/* Appends a name of any bytes, truncated to whole characters. */
 static void add_text(char *text, size_t room, const char *name) {
     size_t used = strlen(text);
     while (*name) {
@@ -42,7 +42,7 @@ static void add_text(char *text, size_t room, const char *name) {
     text[used] = 0;
 }
 
-/* What the run is, and to the right of it how far it is. A name that leaves no room is cut. */
+/* The name of the run, truncated if needed, and its progress at the right. */
 static void draw_title(const drawing *d, const plot *p) {
     char text[256], far[128], number[32];
     const curve_point *epoch = last_of(&p->data->all[CURVE_EPOCH]);
@@ -62,7 +62,7 @@ static void draw_title(const drawing *d, const plot *p) {
     if (p->title)
         add_text(strcpy(text, "Training of "), sizeof(text), p->title);
     const double room = PLOT_WIDTH - PLOT_LEFT - 2 * PICTURE_MARGIN - picture_text_width(d, far, HEADING, false);
-    char *title = picture_text_label(d, text, TITLE, room / 1.15); /* measured plain, and drawn bold */
+    char *title = picture_text_label(d, text, TITLE, room / 1.15); /* measured plain, rendered bold */
     ink(d, grey(0.12), 1);
     picture_text_draw(d, PLOT_LEFT, 32, 0, title ? title : "Training", TITLE, true);
     free(title);
@@ -110,7 +110,7 @@ static void draw_updates(const drawing *d, const plot *p) {
     picture_text_draw(d, (p->x.from + p->x.to) / 2, bottom + 36, 0.5, "updates", HEADING, false);
 }
 
-/* Where a run that had stopped went on; the word where there is room for it. */
+/* Marks where the run was resumed, with a label if there is room. */
 static void draw_resumed(const drawing *d, const plot *p) {
     const curve *c = &p->data->all[CURVE_RESUMED];
     double worded = -INFINITY;
@@ -158,8 +158,7 @@ static void draw_frame(const drawing *d, const panel *p) {
 
 /* ---- Curves -------------------------------------------------------------------------------------------- */
 
-/* The points of half a pixel's width are one stroke from the lowest to the highest, so that a long run has no
- * more of them than a short one. */
+/* Points within half a pixel become one stroke from the lowest to the highest, to bound the size for long runs. */
 static void trace(const drawing *d, const plot *p, const axis *y, const curve *c) {
     for (size_t i = 0; i < c->count;) {
         const double column = floor(2 * axis_place(&p->x, c->points[i].update));
@@ -203,7 +202,7 @@ static void draw_series(const drawing *d, const plot *p, const panel *in, const 
     cairo_set_line_width(d->cr, 1.7);
     trace(d, p, &in->y, smooth ? &s->smooth : s->points);
     cairo_stroke(d->cr);
-    if ((s->drawn == DOTTED && s->points->count <= DOTS_UP_TO) || s->points->count == 1)
+    if ((s->line_style == DOTTED && s->points->count <= DOTS_UP_TO) || s->points->count == 1)
         for (size_t i = 0; i < s->points->count; i++)
             draw_dot(d, axis_place(&p->x, s->points->points[i].update), axis_place(&in->y, s->points->points[i].value),
                      2.6, s->ink);

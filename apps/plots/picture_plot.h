@@ -1,4 +1,4 @@
-/* What picture_curves.c lays out and picture_plot.c draws: panels of curves above each other. */
+/* Panels of curves above each other: layout in picture_curves.c, rendering in picture_plot.c. */
 #ifndef TFM_PICTURE_PLOT_H
 #define TFM_PICTURE_PLOT_H
 
@@ -19,18 +19,18 @@ enum { PLOT_SERIES = 2, PLOT_PANELS = 4 };
 typedef enum style { PLAIN, SMOOTHED, DOTTED } style;
 
 typedef struct series {
-    const char *name; /* NULL: the panel's title says it */
+    const char *name; /* NULL: as the panel's title */
     colour ink;
     const curve *points;
-    style drawn;
-    curve smooth; /* no points: drawn as it is */
+    style line_style;
+    curve smooth; /* no points: not smoothed */
 } series;
 
 typedef struct panel {
     const char *title, *unit;
     double share; /* of the height */
     bool from_zero;
-    double reach;            /* a value that the axis is to hold besides, or NaN */
+    double reach;            /* a further value for the axis, or NaN */
     series all[PLOT_SERIES]; /* [count] */
     int count;
     axis y;

@@ -1,4 +1,4 @@
-/* From a drawing to a file: what PNG and SVG have different. */
+/* Writes a drawing as PNG or SVG. */
 #include <cairo-svg.h>
 #include <math.h>
 #include "plots/picture_draw.h"
@@ -13,7 +13,7 @@ static cairo_status_t write_bytes(void *user, const unsigned char *data, unsigne
     return cli_output_ok(out) ? CAIRO_STATUS_SUCCESS : CAIRO_STATUS_WRITE_ERROR;
 }
 
-/* A context on this surface, whose reference it takes over. Text is the same on all of them. */
+/* A context on this surface; takes ownership. Text metrics are the same on all. */
 static cairo_t *begin(cairo_surface_t *surface, double scale) {
     cairo_t *cr = cairo_create(surface);
     cairo_surface_destroy(surface);
@@ -65,11 +65,11 @@ static int write_surface(drawing *d, extent all, double scale, picture_ink_fn dr
     if (status == CAIRO_STATUS_SUCCESS && d->vector && !picture_svg_write(d->svg, out->file))
         status = CAIRO_STATUS_NO_MEMORY;
     if (status != CAIRO_STATUS_SUCCESS && status != CAIRO_STATUS_WRITE_ERROR)
-        return cli_fail("the picture cannot be drawn: %s", cairo_status_to_string(status));
+        return cli_fail("cannot render the picture: %s", cairo_status_to_string(status));
     return CLI_OK;
 }
 
-/* An SVG has no pixels: its lengths are the drawing's own, whatever the scale. */
+/* An SVG has no pixels: its lengths are not scaled. */
 int picture_surface_write(drawing *d, extent all, double scale, picture_ink_fn draw, const void *what,
                           cli_output *out) {
     if (!d->vector)

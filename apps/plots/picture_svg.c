@@ -1,5 +1,5 @@
-/* What cairo's SVG has not: text that stays text, and tooltips. They are collected while cairo draws, and put on top of
- * its drawing when that is complete. */
+/* Adds text as text, and tooltips, to cairo's SVG. They are collected during rendering, and put on top when it is
+ * complete. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ bool picture_svg_take(picture_svg *svg, const unsigned char *data, size_t bytes)
     return fwrite(data, 1, bytes, svg->drawing) == bytes;
 }
 
-/* Text as XML has it. Control characters, and two noncharacters, are not allowed there even when escaped. */
+/* Escapes text for XML. Control characters, and two noncharacters, are not allowed even if escaped. */
 static void put_escaped(FILE *out, const char *text) {
     for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
         if (*c == '&' || *c == '<' || *c == '>')
@@ -53,7 +53,7 @@ static void put_escaped(FILE *out, const char *text) {
     }
 }
 
-/* `textLength` holds what any font makes of the text to the width that the layout has reckoned with. */
+/* `textLength` fits the text of any font to the layout's width. */
 void picture_svg_text(const drawing *d, double x, double y, double align, const char *text, const char *family,
                       double size, bool bold, double width) {
     static const char *const anchors[] = {"start", "middle", "end"};
@@ -73,7 +73,7 @@ void picture_svg_text(const drawing *d, double x, double y, double align, const 
     if (bold)
         fputs(" font-weight=\"bold\"", out);
     fputs(" font-family=\"", out);
-    for (const char *c = family; *c; c++) /* the names of fonts have quotes only by mistake */
+    for (const char *c = family; *c; c++) /* quotes in font names are removed */
         fputc(strchr("\"'&<>\\", *c) ? ' ' : *c, out);
     fputs(", sans-serif\">", out);
     put_escaped(out, text);

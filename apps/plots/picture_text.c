@@ -1,5 +1,4 @@
-/* Fonts by fontconfig, which knows what characters each has; cairo alone would draw boxes for those that a
- * font lacks. */
+/* Chooses fonts by fontconfig, by their characters; cairo alone would show boxes for missing glyphs. */
 #include <cairo-ft.h>
 #include <fontconfig/fontconfig.h>
 #include <stdio.h>
@@ -22,7 +21,7 @@ struct picture_fonts {
     char missing[64];
 };
 
-/* The next character of *text, which moves on; 0 at the end. What is no UTF-8 is read byte by byte. */
+/* The next character of *text, which is advanced; 0 at the end. Invalid UTF-8 is read byte by byte. */
 static FcChar32 next_character(const char **text) {
     FcChar32 character = 0;
     if (!**text)
@@ -45,25 +44,25 @@ static bool covers(const font *f, const char *text) {
 
 /* The sans-serif font that has most of the text's characters. */
 static bool open_font(font *out, const char *text, bool bold) {
-    FcPattern *wish = FcPatternCreate();
+    FcPattern *pattern = FcPatternCreate();
     FcCharSet *characters = FcCharSetCreate();
     FcResult result;
     for (FcChar32 c; characters && (c = next_character(&text)) != 0;)
         if (c > ' ')
             FcCharSetAddChar(characters, c);
-    if (wish && characters) {
-        FcPatternAddString(wish, FC_FAMILY, (const FcChar8 *)"sans-serif");
-        FcPatternAddInteger(wish, FC_WEIGHT, bold ? FC_WEIGHT_BOLD : FC_WEIGHT_REGULAR);
-        FcPatternAddBool(wish, FC_SCALABLE, FcTrue);
-        FcPatternAddCharSet(wish, FC_CHARSET, characters);
-        FcConfigSubstitute(NULL, wish, FcMatchPattern);
-        FcDefaultSubstitute(wish);
-        out->pattern = FcFontMatch(NULL, wish, &result);
+    if (pattern && characters) {
+        FcPatternAddString(pattern, FC_FAMILY, (const FcChar8 *)"sans-serif");
+        FcPatternAddInteger(pattern, FC_WEIGHT, bold ? FC_WEIGHT_BOLD : FC_WEIGHT_REGULAR);
+        FcPatternAddBool(pattern, FC_SCALABLE, FcTrue);
+        FcPatternAddCharSet(pattern, FC_CHARSET, characters);
+        FcConfigSubstitute(NULL, pattern, FcMatchPattern);
+        FcDefaultSubstitute(pattern);
+        out->pattern = FcFontMatch(NULL, pattern, &result);
     }
     if (characters)
         FcCharSetDestroy(characters);
-    if (wish)
-        FcPatternDestroy(wish);
+    if (pattern)
+        FcPatternDestroy(pattern);
     FcChar8 *file;
     out->bold = bold;
     if (out->pattern && FcPatternGetString(out->pattern, FC_FILE, 0, &file) == FcResultMatch &&
@@ -87,7 +86,7 @@ picture_fonts *picture_fonts_open(void) {
     picture_fonts *fonts = calloc(1, sizeof(*fonts));
     if (!fonts || !open_font(&fonts->all[0], "abc", false)) {
         free(fonts);
-        cli_fail("there is no font to draw with: install fonts-dejavu-core, or any TrueType font");
+        cli_fail("there is no font: install fonts-dejavu-core, or any TrueType font");
         return NULL;
     }
     fonts->count = 1;
@@ -101,16 +100,16 @@ void picture_fonts_close(picture_fonts *fonts) {
 }
 
 void picture_fonts_warn(const picture_fonts *fonts) {
-    static bool warned; /* training draws the same again and again */
+    static bool warned; /* training renders the same text repeatedly */
     if (fonts->missing[0] && !warned)
         fprintf(stderr,
-                "tfm: warning: no installed font has all characters of '%s', which are drawn as boxes: install "
+                "tfm: warning: no installed font has all characters of '%s', shown as boxes: install "
                 "one for its script, such as fonts-noto-core or fonts-noto-cjk\n",
                 fonts->missing);
     warned = warned || fonts->missing[0];
 }
 
-/* Copies as much of a text as there is room for, in whole characters. */
+/* Copies a text, truncated to whole characters. */
 static void copy_start(char *out, size_t room, const char *text) {
     size_t length = strlen(text);
     if (length >= room)
@@ -120,7 +119,7 @@ static void copy_start(char *out, size_t room, const char *text) {
     out[length] = 0;
 }
 
-/* One that is open already, else a new one; where no font has the whole text, the best there is. */
+/* An open font, else a new one; if no font has the whole text, the best one. */
 static const font *font_for(picture_fonts *fonts, const char *text, bool bold) {
     for (size_t i = 0; i < fonts->count; i++)
         if (fonts->all[i].bold == bold && covers(&fonts->all[i], text))

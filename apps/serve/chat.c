@@ -1,4 +1,4 @@
-/* Chats as prompts of ChatML: <|im_start|>ROLE, the text and <|im_end|> for each message. */
+/* Renders chats as ChatML prompts: <|im_start|>ROLE, the text and <|im_end|> for each message. */
 #include <stdlib.h>
 #include <string.h>
 #include <unicode/uchar.h>
@@ -16,11 +16,11 @@ bool serve_has_chat(const serve_model *model) {
 
 typedef struct message {
     const char *role;
-    char *content; /* NULL: it is damaged */
+    char *content; /* NULL: invalid */
     size_t bytes;
 } message;
 
-/* Refuses a message, and names what is wrong in it; `format` has the name. */
+/* Refuses a message, and names the invalid field. */
 static bool refuse(const serve_request *r, size_t i, const char *field, const char *what, serve_reply *reply) {
     char name[96];
     snprintf(name, sizeof(name), "messages[%zu].%s", i, field);
@@ -28,7 +28,7 @@ static bool refuse(const serve_request *r, size_t i, const char *field, const ch
     return false;
 }
 
-/* The role as templates know it: OpenAI's developer is the system. NULL: there is no such role. */
+/* The role in templates: OpenAI's developer is system. NULL: unknown role. */
 static const char *role_of(const json_t *item) {
     static const char *const ROLES[] = {"system", "user", "assistant", "tool"};
     const char *role = json_string_value(json_object_get(item, "role"));
@@ -40,7 +40,7 @@ static const char *role_of(const json_t *item) {
     return NULL;
 }
 
-/* Joins the parts of a content, with line ends between them as vLLM and llama.cpp do. */
+/* Joins the parts of a content by line ends, as vLLM and llama.cpp do. */
 static bool join_parts(const serve_request *r, size_t i, const json_t *parts, FILE *out, serve_reply *reply) {
     for (size_t k = 0; k < json_array_size(parts); k++) {
         const json_t *part = json_array_get(parts, k), *text = json_object_get(part, "text");
@@ -56,7 +56,7 @@ static bool join_parts(const serve_request *r, size_t i, const json_t *parts, FI
     return true;
 }
 
-/* Whether a message has what a prompt of this template cannot say. */
+/* Refuses fields of a message that this template cannot express. */
 static bool check_calls(const serve_request *r, size_t i, const json_t *item, serve_reply *reply) {
     static const char *const NAMES[] = {"tool_calls", "function_call", "audio"};
     for (size_t k = 0; k < CLI_COUNT(NAMES); k++) {
@@ -96,12 +96,12 @@ static bool read_message(const serve_request *r, const serve_chat *chat, size_t 
 
 /* ---- Prompts --------------------------------------------------------------------------------------------------- */
 
-/* What Python's strip() takes. */
+/* The characters of Python's strip(). */
 static bool is_blank(UChar32 c) {
     return u_isUWhiteSpace(c) || (c >= 0x1c && c <= 0x1f);
 }
 
-/* Writes a text, with `trims` without the blanks around it. */
+/* Writes a text, with `trims` stripped. */
 static void put_content(FILE *out, const message *m, bool trims) {
     int32_t from = 0, to = (int32_t)m->bytes, next;
     UChar32 c;
@@ -133,7 +133,7 @@ static void put_chat(FILE *out, const serve_chat *chat, const message *messages,
         fputs("<|im_start|>assistant\n", out);
 }
 
-/* The prompt of the request's messages, for free(); NULL with the answer. */
+/* The prompt of the request's messages, for free(); NULL with the error reply. */
 static char *prompt_of(serve_request *r, const serve_model *model, size_t *bytes, serve_reply *reply) {
     const size_t count = json_array_size(json_object_get(r->fields, "messages"));
     message *messages = calloc(count ? count : 1, sizeof(*messages));
@@ -162,8 +162,8 @@ json_t *serve_chat_prompt(serve_request *r, const serve_model *model, serve_repl
     if (!serve_has_chat(model)) {
         *reply = serve_reply_field(
             r, "model", NULL,
-            model->chat.text ? "The model '%s' has a chat template that is not ChatML, which is the only one that is "
-                               "run: write the prompt yourself for /v1/completions"
+            model->chat.text ? "The model '%s' has a chat template other than ChatML, the only supported one: "
+                               "render the prompt for /v1/completions"
                              : "The model '%s' has no chat template: use /v1/completions",
             model->name);
         return NULL;
@@ -181,7 +181,7 @@ json_t *serve_chat_prompt(serve_request *r, const serve_model *model, serve_repl
 
 /* ---- The end of a turn ----------------------------------------------------------------------------------------- */
 
-/* Whether a token is seen in the text that it is decoded to. */
+/* Whether a token is visible in decoded text. */
 static bool is_seen(const tfm_tokenizer *tokenizer, int32_t id) {
     char *text = NULL;
     const bool seen = tfm_tokenizer_decode(tokenizer, &text, &id, 1) == TFM_OK && *text;
@@ -189,7 +189,7 @@ static bool is_seen(const tfm_tokenizer *tokenizer, int32_t id) {
     return seen;
 }
 
-/* Adds what ends a turn, unless the model ends with it anyway: a special token by its id, another text as it is. */
+/* Adds the end of a turn, unless it is an EOS of the model: a special token by its id, other text as a stop string. */
 static void add_end(serve_model *model, const char *token, bool any_text) {
     const int32_t id = token ? tfm_tokenizer_piece_id(model->tokenizer, TFM_TARGET, token) : -1;
     if (!token || (id >= 0 && id == model->eos_id) || (id < 0 && !any_text))

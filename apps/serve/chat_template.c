@@ -1,6 +1,5 @@
-/* Chat templates of models: where their directories have them, and which of them is ChatML. Templates are programs in
- * Jinja's language; here they are not run but recognised, in a form without the blanks, quotes and concatenations in
- * which those of one meaning differ. */
+/* Chat templates of models: finds them, and recognises ChatML. The Jinja templates are not executed, but compared in a
+ * canonical form without differences of blanks, quotes and concatenations. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +8,13 @@
 
 /* ---- The canonical form ---------------------------------------------------------------------------------------- */
 
-/* In it a statement stands between \1 and \2, what is put between \3 and \4; all else is text as it is written. */
+/* A statement is between \1 and \2, an expression between \3 and \4; all else is literal text. */
 typedef struct canon {
     FILE *out;
     const char *at;
     bool failed;
-    bool strips, trims; /* the tag before ended in '-', or was a statement: the blanks, or one line end, go */
-    bool line;          /* a line begins here */
+    bool strips, trims; /* the previous tag ended in '-', or was a statement: strip blanks, or one line end */
+    bool line;          /* at the start of a line */
 } canon;
 
 static bool is_word(char c) {
@@ -35,7 +34,7 @@ static const char *take_string(canon *c, const char *at, FILE *out, bool quoted)
             at++;
             while (*code && *code != *at)
                 code += 2;
-            c->failed |= !*code; /* \x, \u and what is an error in Python's strings to come */
+            c->failed |= !*code; /* \x, \u and invalid escapes */
             put = *code ? code[1] : 0;
         }
         c->failed |= (put >= 1 && put <= 4) || (quoted && put == '\'');
@@ -76,7 +75,7 @@ static void put_expression(canon *c, const char *at, const char *end) {
     }
 }
 
-/* Where the operand ends that begins here: at a + or ~ outside parentheses and strings. */
+/* The end of the operand: a + or ~ outside parentheses and strings. */
 static const char *operand_end(const char *at, const char *end) {
     int depth = 0;
     for (char quote = 0; at < end; at++) {
@@ -96,7 +95,7 @@ static const char *operand_end(const char *at, const char *end) {
     return at;
 }
 
-/* What is put: strings as text, all else between \3 and \4. */
+/* An expression: strings as text, all else between \3 and \4. */
 static void put_output(canon *c, const char *at, const char *end) {
     while (at < end && !c->failed) {
         const char *stop = operand_end(at, end), *last = stop;
@@ -116,7 +115,7 @@ static void put_output(canon *c, const char *at, const char *end) {
     }
 }
 
-/* The text up to the next tag, as Jinja with trim_blocks and lstrip_blocks leaves it. */
+/* The text up to the next tag, as in Jinja with trim_blocks and lstrip_blocks. */
 static void put_text(canon *c, const char *end, char kind, bool strips) {
     const char *from = c->at, *to = end;
     if (c->strips)
@@ -164,7 +163,7 @@ static void put_tag(canon *c) {
     c->at = end + 2;
 }
 
-/* A template in the canonical form; NULL where it has none or there is no memory. The caller frees it. */
+/* A template in canonical form; NULL if it has none, or without memory. The caller frees it. */
 static char *canonical(const char *text) {
     char *form = NULL;
     size_t bytes = 0, length = strlen(text);
@@ -190,7 +189,7 @@ static char *canonical(const char *text) {
 
 /* ---- ChatML ---------------------------------------------------------------------------------------------------- */
 
-/* Takes the part that a segment of a template stands for. */
+/* Skips a segment of the template if it is next. */
 static bool take(const char **at, const char *part) {
     char *form = canonical(part);
     const size_t length = form ? strlen(form) : 0;
@@ -222,7 +221,7 @@ static void skip_branch(const char **at) {
     }
 }
 
-/* Takes the system message that stands where a chat has none, up to `after`. */
+/* Reads the default system message, up to `after`. */
 static bool take_system(serve_chat *chat, const char **at, const char *after) {
     static const char begin[] = "<|im_start|>system\n";
     const char *from = *at + strlen(begin),
@@ -237,7 +236,7 @@ static bool take_system(serve_chat *chat, const char **at, const char *after) {
 static const char LOOP
 [] = "{% for message in messages %}";
 
-/* What comes before the messages: nothing, or a system message where the first is none, as in SmolLM2 and Qwen 2. */
+/* The part before the messages: nothing, or a default system message, as in SmolLM2 and Qwen 2. */
 static bool take_head(serve_chat *chat, const char **at) {
     static const char *const first[] = {
         "{% if loop.first and messages[0]['role'] != 'system' %}",
@@ -251,7 +250,7 @@ static bool take_head(serve_chat *chat, const char **at) {
     return take(at, LOOP) && (!take_any(at, first, CLI_COUNT(first)) || take_system(chat, at, "{% endif %}"));
 }
 
-/* The same of Qwen 2.5, whose template has branches for tools, which requests do not have here. */
+/* The same for Qwen 2.5; its branches for tools are skipped, requests have no tools here. */
 static bool take_head_tools(serve_chat *chat, const char **at) {
     static const char own[] =
         "{% if messages[0]['role'] == 'system' %}{{ '<|im_start|>system\n' + messages[0]['content'] + "
@@ -274,7 +273,7 @@ static bool take_message(serve_chat *chat, const char **at) {
     chat->trims = take(at, "{{ message.content | trim }}");
     if (!chat->trims && !take(at, "{{ message.content }}"))
         return false;
-    const bool within = take_any(at, last, CLI_COUNT(last)); /* Qwen 1.5: so it is with a generation prompt */
+    const bool within = take_any(at, last, CLI_COUNT(last)); /* Qwen 1.5: the result with a generation prompt */
     if (!take(at, "<|im_end|>"))
         return false;
     chat->line = take(at, "{{ '\n' }}");
@@ -307,9 +306,9 @@ static bool recognise(serve_chat *chat) {
     return known;
 }
 
-/* ---- Where it is ----------------------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------------------------- */
 
-/* A file of the directory as text, or NULL. Its line ends are LF, as Jinja reads them. */
+/* A file of the directory as text, or NULL. Line ends become LF, as in Jinja. */
 static char *read_text(const char *dir, const char *name) {
     char path[4096], *text = NULL;
     size_t bytes = 0;
@@ -325,7 +324,7 @@ static char *read_text(const char *dir, const char *name) {
     return text;
 }
 
-/* A JSON file of the directory; NULL where there is none, or with a sentence where it is damaged. */
+/* A JSON file of the directory; NULL if it is missing, or after a message if it is damaged. */
 static json_t *read_json(const char *dir, const char *name, int *code) {
     char path[4096], why[CLI_REASON];
     snprintf(path, sizeof(path), "%s/%s", dir, name);
@@ -335,7 +334,7 @@ static json_t *read_json(const char *dir, const char *name, int *code) {
     return value;
 }
 
-/* The template of a value: a string, or the one of a list of {"name", "template"} that is named default. */
+/* The template of a value: a string, or the entry named default in a list of {"name", "template"}. */
 static char *template_of(const json_t *value) {
     const char *text = json_string_value(value);
     for (size_t i = 0; i < json_array_size(value); i++) {
@@ -349,8 +348,7 @@ static char *template_of(const json_t *value) {
     return text ? strdup(text) : NULL;
 }
 
-/* A special token: a string, or an object with its content, of tokenizer_config.json, or else special_tokens_map.json.
- */
+/* A special token of tokenizer_config.json, else special_tokens_map.json: a string, or an object with its content. */
 static char *token_of(const json_t *config, const json_t *map, const char *name) {
     const json_t *value = json_object_get(config, name);
     if (!value || json_is_null(value))
@@ -359,7 +357,7 @@ static char *token_of(const json_t *config, const json_t *map, const char *name)
     return text ? strdup(text) : NULL;
 }
 
-/* A template, or NULL for a blank one, which is none. A byte order mark before it is not of it. Takes `text` over. */
+/* A template without byte order mark, or NULL for a blank one. Takes ownership of `text`. */
 static char *not_blank(char *text) {
     static const char bom[] = "\xEF\xBB\xBF";
     const size_t skipped = text && strncmp(text, bom, strlen(bom)) == 0 ? strlen(bom) : 0;

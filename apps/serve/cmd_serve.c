@@ -1,4 +1,4 @@
-/* tfm serve: translation, vectors and texts over HTTP. */
+/* tfm serve: translation, embeddings and text generation over HTTP. */
 #include <errno.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -9,13 +9,12 @@
 #include <time.h>
 #include "serve/server.h"
 
-/* How often the watch looks, and has malloc return what is free; and how long answers may take to leave when the server
- * goes down. */
+/* Intervals of the watch thread and of malloc_trim, and the time limit for sending answers at shutdown. */
 enum { WATCH_MS = 100, TRIM_SECONDS = 10, LEAVE_SECONDS = 5 };
 
 /* ---- Keys ------------------------------------------------------------------------------------------------------ */
 
-/* A key for each line of the file that is not empty. */
+/* Reads a key from each non-empty line of the file. */
 static int read_keys(serve_options *o, char **lines) {
     FILE *file = o->keys_file ? fopen(o->keys_file, "r") : NULL;
     size_t bytes = 0;
@@ -49,8 +48,8 @@ static int check_keys(const serve_options *o) {
 
 static atomic_bool watching;
 
-/* Pages between blocks that are in use stay resident when they are free: PoCL's buffers, which batches of all shapes
- * make, leave 40 MB of them within ten minutes. */
+/* Free pages between used blocks stay resident: PoCL's buffers for batches of all shapes leave 40 MB of them within ten
+ * minutes. */
 static void trim(void) {
 #ifdef __GLIBC__
     malloc_trim(0);
@@ -72,13 +71,13 @@ static void *watch(void *user) {
     return NULL;
 }
 
-/* Waits for one of the signals, at most so long; false when it is over. */
+/* Waits for one of the signals with a timeout; false after the timeout. */
 static bool wait_signal(const sigset_t *signals, double seconds) {
     const struct timespec most = {(time_t)seconds, (long)(1e9 * (seconds - (double)(time_t)seconds))};
     return sigtimedwait(signals, NULL, &most) > 0;
 }
 
-/* No new requests; those that are here are answered, unless a second signal comes. */
+/* Stops new requests and answers pending ones, unless a second signal comes. */
 static void drain(server *s, const sigset_t *signals) {
     const double start = cli_seconds();
     pthread_mutex_lock(&s->lock);
@@ -90,7 +89,7 @@ static void drain(server *s, const sigset_t *signals) {
             break;
 }
 
-/* Lets the answers leave, those also that say that the server goes down. */
+/* Waits until all answers are sent, including errors about the shutdown. */
 static void leave(server *s, const sigset_t *signals) {
     const double start = cli_seconds();
     while (atomic_load(&s->requests) > 0 && cli_seconds() - start < LEAVE_SECONDS)
@@ -98,7 +97,7 @@ static void leave(server *s, const sigset_t *signals) {
             break;
 }
 
-/* Ends the workers; whatever still waits fails, and its connection goes on. */
+/* Ends the workers; waiting jobs fail, and their connections resume. */
 static void end_workers(server *s) {
     pthread_mutex_lock(&s->lock);
     s->ending = true;
@@ -111,8 +110,8 @@ static void end_workers(server *s) {
     serve_queue_expire(s);
 }
 
-/* As many as the options say, or as models may get; one where memory is limited, or deals to several devices. Without
- * room for all threads there are fewer. */
+/* Number of workers: by the options, or the maximum of a model; one with a memory limit or several devices. Fewer if
+ * threads cannot be created. */
 static bool start_workers(server *s) {
     const bool one = s->devices > 1 || (!s->options->workers && s->options->limits.memory);
     const int asked = one ? 1 : s->options->workers ? s->options->workers : 2;
@@ -126,7 +125,7 @@ static bool start_workers(server *s) {
     return s->worker_count > 0;
 }
 
-/* Models are opened when they are asked for, and what is wrong with the devices is said before anybody asks. */
+/* Checks the devices at start; models are loaded at their first request. */
 static int try_devices(server *s) {
     tfm_fleet *fleet = NULL;
     const int code = cli_open_fleet(&fleet, s->options->device, 1) == TFM_OK ? CLI_OK : cli_fail_library();
@@ -143,9 +142,9 @@ static int run_threads(server *s, const sigset_t *signals) {
         return code;
     atomic_store(&watching, true);
     if (!start_workers(s))
-        return cli_fail("the system has no room for another thread");
+        return cli_fail("the system cannot create another thread");
     const bool watched = pthread_create(&watcher, NULL, watch, s) == 0;
-    code = watched ? serve_http_start(s) : cli_fail("the system has no room for another thread");
+    code = watched ? serve_http_start(s) : cli_fail("the system cannot create another thread");
     if (code == CLI_OK) {
         const bool six = strchr(s->options->host, ':') != NULL;
         fprintf(stderr, "tfm: listening on %s://%s%s%s:%d/\n", s->options->certificate ? "https" : "http",
@@ -165,7 +164,7 @@ static int run_threads(server *s, const sigset_t *signals) {
 }
 
 static int run(serve_options *o, const cli_syntax *syntax) {
-    static server s; /* large, and one */
+    static server s; /* large, a single instance */
     sigset_t signals;
     s.options = o;
     s.last = &s.first;
@@ -177,7 +176,7 @@ static int run(serve_options *o, const cli_syntax *syntax) {
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* all threads, the drivers' too, leave them to this one */
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* only this thread handles them, not even the drivers' threads */
     int code = serve_models_read(&s.models, o, syntax);
     if (code == CLI_OK && !o->no_keep && tfm_placeholders_new(&o->placeholders, o->keep.items, o->keep.count) != TFM_OK)
         code = cli_fail_library();
@@ -213,8 +212,7 @@ static int check(serve_options *o, const cli_syntax *syntax) {
     if (!o->certificate != !o->certificate_key)
         return cli_usage_error(syntax, "--tls-cert and --tls-key go together: give both, or neither");
     if (o->certificate && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
-        return cli_usage_error(syntax,
-                               "this libmicrohttpd has no TLS: leave --tls-cert away, or put a proxy before it");
+        return cli_usage_error(syntax, "this libmicrohttpd has no TLS: leave --tls-cert out, or use a proxy");
     if (o->workers > SERVE_WORKERS)
         return cli_usage_error(syntax, "--workers is %d: give 1 to %d", o->workers, SERVE_WORKERS);
     if (o->workers > 1 && l->memory)
@@ -231,35 +229,36 @@ int cmd_serve(int argc, char **argv) {
     serve_limits *l = &o.limits;
     const cli_option options[] = {
         {'m', "model", CLI_LIST, &o.models, "[NAME=]DIR",
-         "a model's directory, as often as there are models; the name of one that translates is its languages, as in "
-         "de-en=DIR, if its directory does not say them",
+         "a model's directory, repeatable; the name of a translation model is its languages, as in de-en=DIR, if its "
+         "directory does not have them",
          NULL},
-        {0, "host", CLI_STRING, &o.host, "ADDRESS", "listen here; 0.0.0.0 is every IPv4 address (default 127.0.0.1)",
+        {0, "host", CLI_STRING, &o.host, "ADDRESS",
+         "listen on this address; 0.0.0.0 is every IPv4 address (default 127.0.0.1)", NULL},
+        {'p', "port", CLI_NONNEGATIVE, &o.port, "N", "listen on this port; 0 is any free port (default 5000)", NULL},
+        {0, "api-key", CLI_LIST, &o.keys, "KEY", "require this key, repeatable; other users of the machine can see it",
          NULL},
-        {'p', "port", CLI_NONNEGATIVE, &o.port, "N", "listen on this port; 0 is any that is free (default 5000)", NULL},
-        {0, "api-key", CLI_LIST, &o.keys, "KEY", "want one of these keys; other users of the machine can see it here",
+        {0, "api-keys", CLI_STRING, &o.keys_file, "FILE", "require one of the keys in this file, one on each line",
          NULL},
-        {0, "api-keys", CLI_STRING, &o.keys_file, "FILE", "want one of the keys in this file, one on each line", NULL},
         {0, "allow-origin", CLI_STRING, &o.origin, "ORIGIN",
-         "let pages of this origin read answers, as in https://example.org; * is any", NULL},
-        {0, "tls-cert", CLI_STRING, &o.certificate, "FILE", "speak HTTPS with this certificate (PEM)", NULL},
-        {0, "tls-key", CLI_STRING, &o.certificate_key, "FILE", "and this private key (PEM)", NULL},
-        {0, "max-chars", CLI_POSITIVE, &l->chars, "N", "the most characters of a request (default 50000)", NULL},
-        {0, "max-lines", CLI_POSITIVE, &l->lines, "N", "the most lines of a request (default 1000)", NULL},
-        {0, "max-queue", CLI_POSITIVE, &l->queue, "N", "the most lines that wait; more get 503 (default 10000)", NULL},
+         "allow pages of this origin (CORS), as in https://example.org; * is any", NULL},
+        {0, "tls-cert", CLI_STRING, &o.certificate, "FILE", "serve HTTPS with this certificate (PEM)", NULL},
+        {0, "tls-key", CLI_STRING, &o.certificate_key, "FILE", "the private key of the certificate (PEM)", NULL},
+        {0, "max-chars", CLI_POSITIVE, &l->chars, "N", "maximum characters of a request (default 50000)", NULL},
+        {0, "max-lines", CLI_POSITIVE, &l->lines, "N", "maximum lines of a request (default 1000)", NULL},
+        {0, "max-queue", CLI_POSITIVE, &l->queue, "N", "maximum waiting lines; more get 503 (default 10000)", NULL},
         {0, "max-client", CLI_POSITIVE, &l->client, "N",
-         "the most lines of one address or key that wait; more get 429 (default: half of --max-queue)", NULL},
-        {0, "max-connections", CLI_POSITIVE, &l->connections, "N", "the most connections at a time (default 1000)",
+         "maximum waiting lines of one address or key; more get 429 (default: half of --max-queue)", NULL},
+        {0, "max-connections", CLI_POSITIVE, &l->connections, "N", "maximum connections at a time (default 1000)",
          NULL},
         {0, "max-new-tokens", CLI_POSITIVE, &l->max_new_tokens, "N",
-         "the most tokens that a request may have written (default 1024)", NULL},
+         "maximum tokens that a request may generate (default 1024)", NULL},
         {0, "timeout", CLI_POSITIVE, &l->seconds, "SECONDS",
-         "the most time for a request to arrive, and to be answered (default 60)", NULL},
+         "time limit for a request to arrive, and to be answered (default 60)", NULL},
         {0, "memory-limit", CLI_POSITIVE, &l->memory, "MIB",
-         "the device memory for models: those that were not used for longest are dropped (default: no limit)", NULL},
-        {'q', "quiet", CLI_FLAG, &o.quiet, NULL, "write no line for each request", NULL},
+         "device memory for models: the least recently used ones are unloaded (default: no limit)", NULL},
+        {'q', "quiet", CLI_FLAG, &o.quiet, NULL, "do not log requests", NULL},
         {0, "workers", CLI_POSITIVE, &o.workers, "N",
-         "how many batches a device works on at the same time, 1 to 4 (default: 2 with a small model on one CPU, else "
+         "batches in flight on a device, 1 to 4 (default: 2 with a small model on one CPU, else "
          "1)",
          NULL},
         CLI_KEEP(&o.keep, &o.no_keep),
@@ -269,14 +268,14 @@ int cmd_serve(int argc, char **argv) {
     const cli_syntax syntax = {
         .name = "serve",
         .usage = "serve -m [NAME=]DIR... [option...]",
-        .about = "Serves models over HTTP until SIGTERM or SIGINT, after which it answers what\n"
-                 "it has and ends. A page to translate with is at /, and what programs may ask\n"
-                 "is at /openapi.json: the API of LibreTranslate (/translate, /languages,\n"
-                 "/detect), OpenAI's /v1/embeddings, /v1/completions and /v1/chat/completions,\n"
-                 "and /metrics for Prometheus. Models are loaded when they are first asked for.\n"
-                 "Lines are split into sentences. Requests that wait at the same time are worked\n"
-                 "on as one batch, in turns between clients; on a CPU, others join it as some\n"
-                 "end. Each request is a line of JSON on standard error, without its text.\n",
+        .about = "Serves models over HTTP until SIGTERM or SIGINT, then answers pending requests\n"
+                 "and ends. A web page is at /, the description of the API at /openapi.json:\n"
+                 "LibreTranslate's /translate, /languages and /detect, OpenAI's /v1/embeddings,\n"
+                 "/v1/completions and /v1/chat/completions, and /metrics for Prometheus. Models\n"
+                 "are loaded at their first request. Lines are split into sentences. Waiting\n"
+                 "requests are batched, fairly between clients; on a CPU with continuous\n"
+                 "batching. The log on standard error has a line of JSON for each request,\n"
+                 "without its text.\n",
         .examples = "  tfm serve -m opus-mt-de-en\n"
                     "  curl -d q=\"Guten Morgen.\" -d source=de -d target=en localhost:5000/translate\n"
                     "  tfm serve -m de-en=opus-mt-de-en -m en-de=opus-mt-en-de -m minilm=MiniLM\n"

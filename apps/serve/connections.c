@@ -1,4 +1,4 @@
-/* Connections: which wait for a request, and which have taken too long. */
+/* Connections and their timeouts. */
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -6,8 +6,8 @@
 
 struct serve_connection {
     int fd;
-    bool busy;    /* a request has arrived whole, and its answer is not made yet */
-    double since; /* when it began to wait for one, or to take its answer */
+    bool busy;    /* a complete request has arrived, without an answer yet */
+    double since; /* start of waiting for a request, or of sending an answer */
     serve_connection *next, **link;
 };
 
@@ -55,7 +55,7 @@ bool serve_peer_closed(int fd) {
     return fd >= 0 && poll(&one, 1, 0) > 0 && (one.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
 }
 
-/* libmicrohttpd's own clock starts anew with every byte; this one does not. */
+/* libmicrohttpd's own timeout restarts with every byte; this one does not. */
 void serve_connections_expire(server *s) {
     const double now = cli_seconds();
     pthread_mutex_lock(&s->connections_lock);

@@ -1,4 +1,4 @@
-/* The language of a text: by its script, by frequent words and by CLD2, where that is; what is served comes first. */
+/* Language detection by script, frequent words and, if built in, CLD2; served languages have priority. */
 #include <string.h>
 #include <unicode/uchar.h>
 #include <unicode/uloc.h>
@@ -6,29 +6,27 @@
 #include <unicode/utf8.h>
 #include "serve/detect.h"
 
-/* Bytes that are looked at; up to how many a text is short; words of it that are looked up; languages to choose from.
- */
+/* Bytes examined; maximum bytes of a short text; words looked up; candidate languages. */
 enum { MOST = 4096, SHORT = 240, WORDS = 48, WORD_BYTES = 48, CANDIDATES = 64, LETTERS = 16 };
-/* Points: CLD2's score of a text that is clearly of a language is more than CLEAR; frequent words add up to
- * WORD_POINTS. */
+/* Points: CLD2's score of a clear text is more than CLEAR; frequent words give at most WORD_POINTS. */
 static const double CLEAR = 900, MOST_POINTS = 3000, WORD_POINTS = 2200;
-/* Points for letters next to a to z that are all of a language; the part that is left where one is not. */
+/* Points if all letters besides a to z belong to a language; the factor if one does not. */
 static const double OWN_LETTERS = 120, FOREIGN_LETTERS = 0.3;
-/* The part of a text that is frequent words, from which a foreign letter is that of a name. */
+/* Fraction of frequent words above which a foreign letter counts as part of a name. */
 static const double ENOUGH_WORDS = 0.3;
 
 typedef struct sample {
     const char *text;
     size_t bytes, letters, words;
     UScriptCode script;       /* of most letters */
-    UChar32 special[LETTERS]; /* those next to a to z, each once */
+    UChar32 special[LETTERS]; /* letters besides a to z, each once */
     size_t specials;
     char lower[WORDS][WORD_BYTES];
 } sample;
 
 typedef struct candidate {
     char code[SERVE_CODE];
-    double points, words; /* the part of the text that is frequent words of it */
+    double points, words; /* fraction of the text in its frequent words */
 } candidate;
 
 typedef struct choice {
@@ -38,7 +36,7 @@ typedef struct choice {
 
 /* ---- Codes ----------------------------------------------------------------------------------------------------- */
 
-/* The language of a code as CLD2 and most models have it: two letters, where it has two. */
+/* Normalizes a language code: two letters if there are, as in CLD2 and most models. */
 static void language_of(char out[SERVE_CODE], const char *code) {
     static const char *const SAME[][2] = {{"nb", "no"}, {"nn", "no"}, {"iw", "he"}, {"in", "id"}, {"jw", "jv"}};
     UErrorCode status = U_ZERO_ERROR;
@@ -56,7 +54,7 @@ bool serve_language_same(const char *a, const char *b) {
     return strcmp(left, right) == 0;
 }
 
-/* The code that a served model has for it, a source before a target; else the usual one. */
+/* The code of a served model for it, source codes first; else the usual one. */
 static void name_code(char out[SERVE_CODE], const serve_models *models, const char *code) {
     if (strchr(code, '-')) /* zh-Hant */
         snprintf(out, SERVE_CODE, "%s", code);
@@ -75,7 +73,7 @@ static void name_code(char out[SERVE_CODE], const serve_models *models, const ch
 
 /* ---- Scripts --------------------------------------------------------------------------------------------------- */
 
-/* Whether a language is written in a script; yes where ICU does not know. */
+/* Whether a language is written in a script; true if ICU does not know. */
 static bool writes(const char *code, UScriptCode script) {
     UScriptCode scripts[8];
     UErrorCode status = U_ZERO_ERROR;
@@ -86,7 +84,7 @@ static bool writes(const char *code, UScriptCode script) {
     return U_FAILURE(status) || count <= 0 || (script == USCRIPT_CYRILLIC && serve_language_same(code, "sr"));
 }
 
-/* The language that most texts of a script are in, as CLDR says. */
+/* The most likely language of a script, by CLDR. */
 static void likely_language(char out[SERVE_CODE], UScriptCode script) {
     char und[16], full[64];
     UErrorCode status = U_ZERO_ERROR;
@@ -98,16 +96,16 @@ static void likely_language(char out[SERVE_CODE], UScriptCode script) {
         snprintf(out, SERVE_CODE, "en");
 }
 
-/* Whether several languages share a script, so that it alone does not tell. */
+/* Whether several languages share a script. */
 static bool is_shared(UScriptCode script) {
     return script == USCRIPT_LATIN || script == USCRIPT_CYRILLIC || script == USCRIPT_ARABIC ||
            script == USCRIPT_DEVANAGARI || script == USCRIPT_BENGALI || script == USCRIPT_ETHIOPIC ||
            script == USCRIPT_HEBREW;
 }
 
-/* ---- What a text is made of ------------------------------------------------------------------------------------ */
+/* ---- Scanning a text ------------------------------------------------------------------------------------------- */
 
-/* Adds a letter to the word at hand; -1 ends the word. */
+/* Adds a letter to the current word; -1 ends the word. */
 static void add_letter(sample *s, size_t *used, UChar32 c) {
     if (c < 0) {
         s->words += *used > 0;
@@ -165,7 +163,7 @@ static candidate *add_candidate(choice *c, const char *code, UScriptCode script)
     return &c->items[c->count++];
 }
 
-/* How much of a text are frequent words of each language, 0 to 1. A word of several says less for each. */
+/* The fraction of frequent words of each language, 0 to 1. A word of several languages counts less for each. */
 static void add_words(choice *c, const sample *s) {
     const size_t count = s->words < WORDS ? s->words : WORDS;
     for (size_t i = 0; i < count; i++) {
@@ -179,8 +177,7 @@ static void add_words(choice *c, const sample *s) {
     }
 }
 
-/* A short text is looked at as if it were of each language in turn: CLD2 takes hints, and what it then still says tells
- * whether the text can be of that language. */
+/* Runs CLD2 on a short text with each language as a hint: its result shows whether the language is possible. */
 static void add_points(choice *c, const sample *s) {
     serve_cld2 found[SERVE_DETECTIONS];
     const int plain = serve_cld2_detect(found, s->text, s->bytes, NULL);
@@ -201,8 +198,8 @@ static void add_points(choice *c, const sample *s) {
     }
 }
 
-/* A short text's letters: those of a few languages tell more than n-grams. Of those that share a script, the one that
- * is written most comes first. */
+/* Scores a short text's letters: special letters tell more than n-grams. Of languages that share a script, the most
+ * common one comes first. */
 static void add_letters(choice *c, const sample *s) {
     char usual[SERVE_CODE] = "";
     if (s->script != USCRIPT_LATIN)
@@ -228,8 +225,7 @@ static double preference_of(const serve_models *models, const char *code) {
     return more;
 }
 
-/* Of one to three words, what is served comes first where that is plausible: not where they are frequent words of
- * another language and none of its own. */
+/* For one to three words, served languages come first, unless the words are frequent words of another language only. */
 static void prefer_served(choice *c, const serve_models *models, const sample *s) {
     double words = 0;
     for (int i = 0; i < c->count; i++)
@@ -251,7 +247,7 @@ static void sort(choice *c) {
 
 /* ---- The answer ------------------------------------------------------------------------------------------------ */
 
-/* How sure that is: by how clear the best is, and by how far it is from the next one. */
+/* The confidence: by the score of the best, and by its distance to the next one. */
 static double confidence_of(const choice *c, const sample *s) {
     const double best = c->items[0].points, next = c->count > 1 ? c->items[1].points : 0;
     const double clear = best < CLEAR ? best / CLEAR : 1, far = (best - next) / best;
@@ -275,7 +271,7 @@ static int answer(serve_detection out[SERVE_DETECTIONS], const serve_models *mod
     return count;
 }
 
-/* The first served language that is written so; else what CLDR says. */
+/* The first served language of the script, else CLDR's. */
 static void first_served(char out[SERVE_CODE], const serve_models *models, UScriptCode script) {
     for (size_t i = 0; i < models->count; i++)
         if (models->items[i].task == SERVE_TRANSLATE &&
@@ -286,7 +282,7 @@ static void first_served(char out[SERVE_CODE], const serve_models *models, UScri
     likely_language(out, script == USCRIPT_COMMON ? USCRIPT_LATIN : script);
 }
 
-/* Languages without frequent words here that letters tell from those that share their script. */
+/* Languages without frequent words here that are distinguished by letters. */
 static void add_by_letters(choice *c, const sample *s) {
     static const char *const CODES[] = {"fa", "ur", "mr", "be", "kk", "lv", "lt"};
     for (size_t i = 0; s->specials > 0 && i < CLI_COUNT(CODES); i++)
@@ -294,7 +290,7 @@ static void add_by_letters(choice *c, const sample *s) {
             add_candidate(c, CODES[i], s->script);
 }
 
-/* Puts blanks in place of addresses of the web and of mail, which are in no language. */
+/* Replaces URLs and e-mail addresses by blanks. */
 static void blank_addresses(char *text) {
     for (char *word = text + strspn(text, " \t\r\n"), *end; *word; word = end + strspn(end, " \t\r\n")) {
         end = word + strcspn(word, " \t\r\n");
@@ -321,7 +317,7 @@ int serve_detect_text(serve_detection out[SERVE_DETECTIONS], const serve_models 
     copy[looked] = 0;
     blank_addresses(copy);
     read_sample(&s, copy, (size_t)looked);
-    if (s.script != USCRIPT_COMMON && !is_shared(s.script)) { /* the script says it */
+    if (s.script != USCRIPT_COMMON && !is_shared(s.script)) { /* the script determines it */
         likely_language(code, s.script);
         name_code(out[0].code, models, code);
         out[0].confidence = s.letters > 1 ? 98 : 90;
@@ -345,7 +341,7 @@ int serve_detect_text(serve_detection out[SERVE_DETECTIONS], const serve_models 
     sort(&c);
     if (c.count > 0 && c.items[0].points > 0)
         return answer(out, models, &c, &s);
-    first_served(out[0].code, models, s.script); /* nothing is known but the script */
+    first_served(out[0].code, models, s.script); /* only the script is known */
     out[0].confidence = 0;
     return 1;
 }

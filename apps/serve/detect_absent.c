@@ -1,4 +1,4 @@
-/* In the place of detect_cld2.cc where tfm is built without libcld2. */
+/* Replaces detect_cld2.cc in a build without libcld2. */
 #include "serve/detect.h"
 
 int serve_cld2_detect(serve_cld2 out[SERVE_DETECTIONS], const char *text, size_t bytes, const char *hint) {

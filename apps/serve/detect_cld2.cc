@@ -1,10 +1,10 @@
-// What CLD2 says of a text.
+// Language detection by CLD2.
 #include <stdio.h> // its header needs it
 #include <string.h>
 #include <cld2/public/compact_lang_det.h>
 #include <cld2/public/encodings.h>
 
-// detect.h is C11, which C++ cannot include; this is what it says.
+// A copy of declarations in detect.h, which is C11.
 extern "C" {
 struct serve_cld2 {
     char code[32];

@@ -1,4 +1,4 @@
-/* Letters as a sign of languages: which of them a language is written with, as CLDR says. */
+/* Letters of languages, by CLDR. */
 #include <string.h>
 #include <unicode/ulocdata.h>
 #include <unicode/uset.h>
@@ -18,8 +18,8 @@ static USet *letters_of(ULocaleData *data, ULocaleDataExemplarSetType which) {
     return NULL;
 }
 
-/* The letters of a language, which stay in memory: opening them takes longer than all else. The thread that reads
- * requests alone calls it. NULL where there are too many languages. */
+/* The letters of a language, cached since opening them is slow. Only the thread that reads requests calls it. NULL if
+ * there are too many languages. */
 static const alphabet *alphabet_of(const char *code) {
     static alphabet all[128];
     static size_t count;

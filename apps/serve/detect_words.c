@@ -1,8 +1,8 @@
-/* Frequent short words of languages: what tells the language of a text that is too short for CLD2's n-grams. */
+/* Frequent short words of languages, for texts too short for CLD2's n-grams. */
 #include <string.h>
 #include "serve/detect.h"
 
-/* Function words, and what people greet with. A word of several lists counts less for each. */
+/* Function words and greetings. A word of several lists counts less for each. */
 static const struct {
     const char *code, *words;
 } FREQUENT[] = {

@@ -1,18 +1,18 @@
-/* Where the body of a request ends, as its headers say. */
+/* Rejects requests with ambiguous body length (request smuggling). */
 #include <string.h>
 #include <strings.h>
 #include "serve/request.h"
 
-/* What the headers say of where the body ends. libmicrohttpd takes the first length, and reads a coding that it does
- * not know until the connection closes; a proxy may take the other one, and so see other requests in the same bytes. */
+/* The headers that define the end of the body. libmicrohttpd uses the first length, and reads an unknown coding until
+ * the connection closes; a proxy may decide otherwise, and see other requests in the same bytes. */
 typedef struct framing {
     const char *length;
     int codings, hosts;
     bool differs, unknown, damaged;
 } framing;
 
-/* Whether a name begins with another one: libmicrohttpd has "Transfer-Encodingchunked" where the value is on a line of
- * its own after the name. */
+/* Whether a name has this prefix: libmicrohttpd gives "Transfer-Encodingchunked" if the value is on a separate line
+ * after the name. */
 static bool is_joined(const char *name, const char *header) {
     return strncasecmp(name, header, strlen(header)) == 0 && name[strlen(header)];
 }

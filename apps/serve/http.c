@@ -1,4 +1,4 @@
-/* HTTP by libmicrohttpd: the port, the routes, requests and their answers. */
+/* HTTP by libmicrohttpd: port, routes, requests and replies. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -29,13 +29,13 @@ static const serve_route ROUTES[] = {
 
 /* ---- Requests -------------------------------------------------------------------------------------------------- */
 
-/* Hands an answer over; from now on the time for taking it counts. */
+/* Queues a reply, and starts its send timeout. */
 static enum MHD_Result send_answer(serve_request *r, serve_reply reply) {
     serve_connection_busy(r->server, r->of, false);
     return serve_reply_send(r, reply);
 }
 
-/* The address of the other side, without its port. */
+/* The client's address without its port. */
 static void name_client(char *out, size_t bytes, struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     const struct sockaddr *address = info ? info->client_addr : NULL;
@@ -46,7 +46,7 @@ static void name_client(char *out, size_t bytes, struct MHD_Connection *connecti
         inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, out, (socklen_t)bytes);
 }
 
-/* Whether a path is that of a route, which may end in a name: "/v1/models/{model}". */
+/* Whether a path matches a route, which may end in a name: "/v1/models/{model}". */
 static bool is_path(const char *url, const char *path) {
     const char *name = strchr(path, '{');
     const size_t length = name ? (size_t)(name - path) : 0;
@@ -89,7 +89,7 @@ static serve_reply too_large(const serve_request *r) {
     return reply;
 }
 
-/* A request has arrived whole: its answer, or false where a job makes it. */
+/* Handles a complete request: sets the reply, or returns false if a job makes it. */
 static bool answer_now(serve_request *r, serve_reply *reply) {
     server *s = r->server;
     if (r->too_large) {
@@ -110,11 +110,11 @@ static bool answer_now(serve_request *r, serve_reply *reply) {
     return true;
 }
 
-/* The answer of a job that is done. */
+/* The reply of a finished job. */
 static serve_reply answer_job(serve_request *r) {
     const serve_job *job = r->job;
     if (serve_job_stopped(job) == SERVE_CLIENT_CLOSED && !job->answer_code)
-        return (serve_reply){.code = 499, .close = true}; /* nobody reads it */
+        return (serve_reply){.code = 499, .close = true}; /* the client has disconnected */
     if (!job->answer_code)
         return r->answer(r);
     serve_reply reply = serve_reply_error(r, job->answer_code, "%s", job->failure ? job->failure : "out of memory");
@@ -122,7 +122,7 @@ static serve_reply answer_job(serve_request *r) {
     return reply;
 }
 
-/* Whether the answer is a stream: what is known before its first event has its own status. */
+/* Whether the reply is a stream: errors before its first event have their own status. */
 static bool streams(const serve_request *r) {
     server *s = r->server;
     pthread_mutex_lock(&s->lock);
@@ -150,7 +150,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     }
     if (r->answered)
         return MHD_YES;
-    if (r->job) /* its connection goes on */
+    if (r->job) /* its connection resumes */
         return streams(r) ? serve_stream_send(r) : send_answer(r, answer_job(r));
     serve_connection_busy(r->server, r->of, true);
     if (answer_now(r, &reply))
@@ -222,7 +222,7 @@ static int open_port(serve_options *o) {
 }
 
 static void no_log(void *user, const char *format, va_list args) {
-    (void)user, (void)format, (void)args; /* of clients' mistakes */
+    (void)user, (void)format, (void)args; /* messages about client errors */
 }
 
 static char *read_file(const char *path) {
@@ -243,8 +243,8 @@ int serve_http_start(server *s) {
     serve_options *o = s->options;
     char *certificate = read_file(o->certificate), *key = read_file(o->certificate_key);
     const int fd = (o->certificate && !certificate) || (o->certificate_key && !key) ? -1 : open_port(o);
-    /* Not epoll: there, libmicrohttpd 0.9.75 now and then reads nothing of connections that come all at once, until
-     * their time is over. */
+    /* Not epoll: with it libmicrohttpd 0.9.75 sometimes reads nothing from simultaneous connections until they time
+     * out. */
     const unsigned flags =
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     const struct MHD_OptionItem secure[] = {

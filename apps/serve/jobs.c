@@ -1,4 +1,4 @@
-/* Jobs: what one request asks, and what it gets. */
+/* Jobs: the work of one request, and its results. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

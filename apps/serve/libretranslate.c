@@ -1,4 +1,4 @@
-/* The API of LibreTranslate, with two fields more: `alignments`, which a page draws, and its layer and head. */
+/* LibreTranslate's API, extended by `alignments`, for the web page, with layer and head. */
 #include <stdlib.h>
 #include <string.h>
 #include "documents/markup.h"
@@ -15,7 +15,7 @@ typedef struct ask {
     serve_model_choice languages;
 } ask;
 
-/* ---- What is asked --------------------------------------------------------------------------------------------- */
+/* ---- Parameters ------------------------------------------------------------------------------------------------ */
 
 static bool missing(const serve_request *r, const char *name, serve_reply *reply) {
     *reply = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: missing %s parameter", name);
@@ -33,7 +33,7 @@ static bool read_texts(serve_request *r, ask *a, serve_reply *reply) {
     for (size_t i = 0; a->texts && i < a->count; i++) {
         const json_t *text = a->list ? json_array_get(q, i) : q;
         a->texts[i] = json_string_value(text);
-        if (a->texts[i] && strlen(a->texts[i]) == json_string_length(text)) /* a form may hold NUL */
+        if (a->texts[i] && strlen(a->texts[i]) == json_string_length(text)) /* a form may contain NUL */
             continue;
         *reply = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: q parameter is no text or list of texts");
         return false;
@@ -52,8 +52,7 @@ static bool serves(const serve_request *r, const char *code, bool as_source) {
     return false;
 }
 
-/* Whether the pair, or with `auto` the target, is served; the models of the texts are chosen by their languages later.
- */
+/* Whether the pair, or with `auto` the target, is served; models of texts are chosen later by their languages. */
 static bool check_languages(const serve_request *r, const ask *a, serve_reply *reply) {
     const bool automatic = strcmp(a->source, "auto") == 0;
     char from[64], to[64];
@@ -144,7 +143,7 @@ static json_t *detection_json(const serve_detection *guess) {
     return json_pack("{s:f, s:s}", "confidence", guess->confidence, "language", guess->code);
 }
 
-/* The weights of the segments of a run; NULL where some have none, since there were too many. */
+/* The weights of the segments of a run; NULL if some have none, because of their limit. */
 static json_t *run_details(const serve_job *job, size_t run) {
     json_t *list = json_array();
     for (size_t i = 0; i < job->count; i++) {
@@ -207,7 +206,7 @@ static serve_reply answer(serve_request *r) {
 
 /* ---- The paths ------------------------------------------------------------------------------------------------- */
 
-/* The runs of a document in the place of its text. */
+/* Replaces the text of a document by its runs. */
 static bool read_document(serve_request *r, ask *a, serve_reply *reply) {
     a->document = markup_read(a->texts[0], strlen(a->texts[0]));
     const size_t count = a->document ? markup_runs(a->document) : 0;
@@ -225,7 +224,7 @@ static bool read_document(serve_request *r, ask *a, serve_reply *reply) {
     return true;
 }
 
-/* The text of a document, by which its language is detected. */
+/* The text of a document, for language detection. */
 static char *text_of(const ask *a) {
     char *text = NULL;
     size_t bytes = 0;
@@ -262,7 +261,7 @@ static bool choose(serve_request *r, ask *a, serve_reply *reply) {
     return models != NULL;
 }
 
-/* What the answer says of the languages. */
+/* Adds languages to the reply. */
 static void keep_languages(serve_request *r, ask *a) {
     const serve_model_choice *languages = &a->languages;
     if (languages->guesses && a->list) {
@@ -276,7 +275,7 @@ static void keep_languages(serve_request *r, ask *a) {
         r->warnings = json_incref(languages->warnings);
 }
 
-/* Whether a text has something that stays as it is: such requests are not joined by others while they are under way. */
+/* Whether a text has placeholders: no request is admitted to such a batch while it runs. */
 static bool has_placeholders(const serve_request *r, const ask *a) {
     const tfm_placeholders *all = r->server->options->placeholders;
     for (size_t i = 0; all && i < a->count; i++)
@@ -292,7 +291,7 @@ static bool begin(serve_request *r, ask *a, serve_reply *reply) {
     serve_job *job = serve_segments_split(r, a->texts, a->count, sentences, a->languages.models, reply);
     if (!job)
         return false;
-    job->markup = a->document; /* refers to the text of q, which the job has */
+    job->markup = a->document; /* refers to the text of q, owned by the job */
     a->document = NULL;
     job->key = (serve_batch_key){.model = job->key.model,
                                  .n_best = 1 + a->alternatives,
@@ -324,7 +323,7 @@ bool serve_translate(serve_request *r, serve_reply *reply) {
     return queued;
 }
 
-/* The guesses for the first text: as LibreTranslate's, the answer is one list. */
+/* The guesses for the first text: like LibreTranslate, the reply is one list. */
 bool serve_detect(serve_request *r, serve_reply *reply) {
     const int limit = r->server->options->limits.chars;
     serve_detection guesses[SERVE_DETECTIONS];

@@ -1,11 +1,11 @@
-/* The models of a server: what their directories say, and which of them are loaded. */
+/* The models of a server: their metadata, loading and unloading. */
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "serve/server.h"
 
-/* ---- What is said of a model ----------------------------------------------------------------------------------- */
+/* ---- Metadata -------------------------------------------------------------------------------------------------- */
 
 static bool is_code(const char *text, size_t length) {
     if (length < 2 || length >= SERVE_CODE)
@@ -26,7 +26,7 @@ static bool read_pair(serve_model *m, const char *text) {
     return true;
 }
 
-/* The languages of a translator: what the name says, or the directory. */
+/* The languages of a translation model: from its name or its directory. */
 static int read_languages(serve_model *m, bool named) {
     tfm_tokenizer *tokenizer = NULL;
     if (tfm_tokenizer_open(&tokenizer, m->dir) != TFM_OK)
@@ -38,7 +38,7 @@ static int read_languages(serve_model *m, bool named) {
         code = cli_fail("--model %s=%s: this model translates, so its name is two languages, as in de-en=%s", m->name,
                         m->dir, m->dir);
     else if (!named && (!source || !target))
-        code = cli_fail("--model %s: its tokenizer_config.json names no languages: give them, as in --model de-en=%s",
+        code = cli_fail("--model %s: its tokenizer_config.json has no languages: give them, as in --model de-en=%s",
                         m->dir, m->dir);
     else if (!named) {
         snprintf(m->source, sizeof(m->source), "%s", source);
@@ -59,8 +59,8 @@ static void name_of(char *out, size_t bytes, const char *dir) {
     free(copy);
 }
 
-/* What the directory says, and of one that embeds texts how wide its embeddings are: encoders and language models do,
- * and what sentence-transformers saved is for nothing else. */
+/* Reads the directory, and the embedding width of encoders and decoder-only models; a sentence-transformers directory
+ * is for embeddings only. */
 static tfm_status read_info(tfm_model_info *info, serve_model *m) {
     char path[4096];
     tfm_embedder_info embedder = {0};
@@ -79,7 +79,7 @@ static tfm_status read_info(tfm_model_info *info, serve_model *m) {
     return m->task == SERVE_GENERATE ? TFM_OK : status;
 }
 
-/* A language model's tokenizer, chat template and sizes. */
+/* A decoder-only model's tokenizer, chat template and sizes. */
 static int read_generator(serve_model *m, const tfm_model_info *info) {
     m->positions = info->max_positions;
     m->vocabulary = info->target_vocab_size;
@@ -113,7 +113,7 @@ static int read_one(serve_model *m, const char *text) {
 int serve_models_read(serve_models *models, const serve_options *options, const cli_syntax *syntax) {
     const uint64_t limit = (uint64_t)options->limits.memory << 20;
     if (options->models.count == 0)
-        return cli_usage_error(syntax, "which model? give --model [NAME=]DIR, as often as there are models");
+        return cli_usage_error(syntax, "no model is given: give --model [NAME=]DIR once per model");
     models->items = calloc(options->models.count, sizeof(*models->items));
     if (!models->items)
         return cli_fail("out of memory for %zu models", options->models.count);
@@ -124,8 +124,8 @@ int serve_models_read(serve_models *models, const serve_options *options, const 
             return code;
         for (size_t i = 0; i + 1 < models->count; i++)
             if (strcmp(models->items[i].name, m->name) == 0)
-                return cli_fail("two models are called %s, %s and %s: give one another name, as in --model NAME=%s",
-                                m->name, models->items[i].dir, m->dir, m->dir);
+                return cli_fail("two models have the name %s, %s and %s: rename one, as in --model NAME=%s", m->name,
+                                models->items[i].dir, m->dir, m->dir);
         if (limit > 0 && m->bytes > limit)
             return cli_fail("%s takes about %llu MiB, more than --memory-limit %d", m->dir,
                             (unsigned long long)(m->bytes >> 20), options->limits.memory);
@@ -160,7 +160,7 @@ serve_model *serve_model_named(const serve_models *models, const char *name) {
     return NULL;
 }
 
-/* ---- What is loaded -------------------------------------------------------------------------------------------- */
+/* ---- Loading --------------------------------------------------------------------------------------------------- */
 
 void serve_model_unload(serve_instance *instance) {
     if (instance->embedder)
@@ -215,7 +215,7 @@ unsigned long long serve_model_memory(serve_model *model) {
     return all;
 }
 
-/* Drops what was used longest ago until there is room. */
+/* Unloads the least recently used models until there is enough memory. */
 static void make_room(server *s, const serve_model *model) {
     const uint64_t limit = (uint64_t)s->options->limits.memory << 20;
     while (limit > 0) {
@@ -238,7 +238,7 @@ static void make_room(server *s, const serve_model *model) {
 tfm_status serve_model_acquire(const serve_worker *w, serve_model *model) {
     server *s = w->server;
     serve_instance *instance = &model->instances[w->number];
-    if (s->options->limits.memory) /* there is one worker then */
+    if (s->options->limits.memory) /* with a memory limit there is one worker */
         model->used = ++s->models.clock;
     if (instance->fleet)
         return TFM_OK;
@@ -246,7 +246,7 @@ tfm_status serve_model_acquire(const serve_worker *w, serve_model *model) {
     const bool several = s->devices > 1;
     const tfm_model_options how = {.precision = s->options->how};
     tfm_status status = cli_open_fleet(&instance->fleet, s->options->device, several ? s->options->workers : 1);
-    if (status == TFM_OK && model->width > 0) { /* a language model generates texts as well */
+    if (status == TFM_OK && model->width > 0) { /* a decoder-only model also generates text */
         status = tfm_fleet_open_embedder(&instance->embedder, instance->fleet, model->dir,
                                          &(tfm_embedder_options){.precision = how.precision});
         instance->model = status == TFM_OK ? tfm_embedder_model(instance->embedder) : NULL;

@@ -1,4 +1,4 @@
-/* OpenAI's API: models, embeddings, and what these and texts share. */
+/* OpenAI's API: models, embeddings, and shared functions. */
 #include <stdlib.h>
 #include <string.h>
 #include "serve/openai.h"
@@ -114,7 +114,7 @@ static serve_reply answer_vectors(serve_request *r) {
                                                    job->key.model->name, "usage", serve_openai_usage(job)));
 }
 
-/* Whether the embeddings that a request asks for are those that the model gives. */
+/* Checks that the model supports the requested embeddings. */
 static bool check_embeddings(serve_request *r, const serve_model *model, serve_reply *reply) {
     const char *format = serve_request_text(r, "encoding_format");
     int width = model->width;

@@ -1,13 +1,13 @@
-/* The fields of requests to /v1/: which change a text and are supported, which change nothing, and which are known to
- * OpenAI's API, vLLM or llama.cpp and are not supported here. */
+/* The fields of requests to /v1/: supported ones, ones without effect, and unsupported ones of OpenAI's API, vLLM or
+ * llama.cpp. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include "serve/openai.h"
 
-/* A field, and of which JSON types its value may be besides null: (s)tring, (b)oolean, (i)nteger, (n)umber, (a)rray,
- * (o)bject, or * where the code that reads it says. Values other than the `neutral` ones, a JSON array, are not
- * supported. NULL: all are taken, since they are read elsewhere or do not change a text. */
+/* A field, and its JSON types besides null: (s)tring, (b)oolean, (i)nteger, (n)umber, (a)rray, (o)bject, or * if
+ * checked elsewhere. Only the `neutral` values, a JSON array, are accepted. NULL: all are, since they are read
+ * elsewhere or have no effect. */
 typedef struct field {
     const char *name;
     unsigned where;
@@ -40,7 +40,7 @@ static const field FIELDS[] = {
     {"stop_token_ids", G, "a", NULL},
     {"stream", G, "b", NULL},
     {"stream_options", G, "o", NULL},
-    /* change no text */
+    /* without effect */
     {"user", A, "s", NULL},
     {"metadata", G, "o", NULL},
     {"store", C, "b", NULL},
@@ -59,7 +59,7 @@ static const field FIELDS[] = {
     {"id_slot", G, "i", NULL},
     {"timings_per_token", G, "b", NULL},
     {"return_progress", G, "b", NULL},
-    {"mirostat_tau", G, "n", NULL}, /* these go with another that is not supported */
+    {"mirostat_tau", G, "n", NULL}, /* only used with another, unsupported field */
     {"mirostat_eta", G, "n", NULL},
     {"dynatemp_exponent", G, "n", NULL},
     {"dry_base", G, "n", NULL},
@@ -68,11 +68,11 @@ static const field FIELDS[] = {
     {"dry_sequence_breakers", G, "a", NULL},
     {"xtc_threshold", G, "n", NULL},
     {"repeat_last_n", G, "i", NULL},
-    {"n_keep", G, "i", NULL}, /* of what is kept when a context is full: texts end there here */
+    {"n_keep", G, "i", NULL}, /* tokens to keep when the context is full; here texts end there */
     {"n_discard", G, "i", NULL},
     {"penalize_nl", G, "b", NULL},
     {"reasoning_format", C, "s", NULL},
-    /* OpenAI's that are not supported */
+    /* OpenAI's, unsupported */
     {"best_of", T, "i", "[1]"},
     {"echo", G, "b", "[false]"},
     {"suffix", T, "s", "[\"\"]"},
@@ -110,7 +110,7 @@ static const field FIELDS[] = {
     {"continue_final_message", C, "b", "[false]"},
     {"documents", C, "a", "[[]]"},
     {"chat_template", C, "s", "[]"},
-    /* none of the templates that are run knows the switch */
+    /* no supported template has the switch */
     {"chat_template_kwargs", C, "o", "[{}, {\"enable_thinking\": false}, {\"enable_thinking\": true}]"},
     {"mm_processor_kwargs", C, "o", "[{}]"},
     {"guided_json", G, "*", "[]"},
@@ -215,7 +215,7 @@ static bool check_field(const serve_request *r, const field *f, const json_t *va
     return false;
 }
 
-/* ---- Fields that nobody knows ---------------------------------------------------------------------------------- */
+/* ---- Unknown fields -------------------------------------------------------------------------------------------- */
 
 enum { MOST_NAMES = 64, NAME = 48 };
 
@@ -226,7 +226,7 @@ static bool is_name(const char *text) {
     return i > 0 && i < NAME && !text[i];
 }
 
-/* Names a field in the log, once. The thread that reads requests alone calls it. */
+/* Logs an unknown field once. Only the thread that reads requests calls it. */
 static void log_unknown(const serve_request *r, const char *name) {
     static char names[MOST_NAMES][NAME];
     static size_t count;

@@ -10,7 +10,7 @@
 
 /* ---- Options --------------------------------------------------------------------------------------------------- */
 
-/* A number from low to high; `fallback` where there is none. */
+/* A number from low to high; `fallback` if absent. */
 static bool read_real(serve_request *r, const char *name, double low, double high, double fallback, double *out,
                       serve_reply *reply) {
     const json_t *value = json_object_get(r->fields, name);
@@ -41,7 +41,7 @@ static bool read_stops(serve_request *r, serve_job *job, serve_reply *reply) {
     job->generate.stop_strings = (const char *const *)job->stops;
     if (!good || !job->stops)
         *reply = serve_reply_field(r, "stop", NULL,
-                                   "Invalid request: stop is not a string that is not empty, or a list of at most 16");
+                                   "Invalid request: stop is not a non-empty string or a list of at most 16");
     return good && job->stops;
 }
 
@@ -51,7 +51,7 @@ static bool is_id(const json_t *value, const serve_model *model) {
     return json_is_number(value) && id >= 0 && id < model->vocabulary && id == (int32_t)id;
 }
 
-/* The tokens that end a text besides the model's own: the request's, and of a chat those that end a turn. */
+/* Stop tokens besides the model's own: of the request, and of chat turns. */
 static bool read_stop_ids(serve_request *r, serve_job *job, serve_reply *reply) {
     const json_t *value = json_object_get(r->fields, "stop_token_ids");
     const serve_model *model = job->key.model;
@@ -74,7 +74,7 @@ static bool read_stop_ids(serve_request *r, serve_job *job, serve_reply *reply) 
     return job->stop_ids != NULL;
 }
 
-/* A seed of 64 bits, whatever its sign; a new one where there is none, and for -1, by which clients ask for one. */
+/* A 64-bit seed, signed or unsigned; a random one if absent or -1. */
 static bool read_seed(serve_request *r, uint64_t *seed, serve_reply *reply) {
     const json_t *value = json_object_get(r->fields, "seed");
     const double real = json_real_value(value);
@@ -92,7 +92,7 @@ static bool read_seed(serve_request *r, uint64_t *seed, serve_reply *reply) {
     return true;
 }
 
-/* How tokens are sampled. Without `top_k`, `min_p` and `repetition_penalty`, as the model's directory says. */
+/* Options of sampling. `top_k`, `min_p` and `repetition_penalty` default to the model's directory. */
 static bool read_sampling(serve_request *r, tfm_generate_options *g, serve_reply *reply) {
     double temperature, top_p, min_p, penalty;
     int top_k;
@@ -102,17 +102,17 @@ static bool read_sampling(serve_request *r, tfm_generate_options *g, serve_reply
         !serve_request_integer(r, "top_k", -1, INT32_MAX, -2, &top_k, reply) || !read_seed(r, &g->seed, reply))
         return false;
     g->repetition_penalty = (float)penalty;
-    g->sample = temperature >= 1e-5; /* below, only the likeliest token is left */
+    g->sample = temperature >= 1e-5; /* below, only the most likely token is left */
     if (!g->sample)
         return true;
     g->temperature = (float)temperature;
-    g->top_p = top_p < 1e-6 ? 1e-6F : (float)top_p;              /* 0: the likeliest token */
-    g->top_k = top_k == -2 ? 0 : top_k <= 0 ? INT32_MAX : top_k; /* -1 and 0: all, as vLLM and llama.cpp have it */
+    g->top_p = top_p < 1e-6 ? 1e-6F : (float)top_p;              /* 0: the most likely token */
+    g->top_k = top_k == -2 ? 0 : top_k <= 0 ? INT32_MAX : top_k; /* -1 and 0: all, as in vLLM and llama.cpp */
     g->min_p = min_p < 0 ? 0 : min_p < (double)FLT_MIN ? FLT_MIN : (float)min_p;
     return true;
 }
 
-/* The most and the fewest tokens. -1 is no limit, as llama.cpp has it. */
+/* Maximum and minimum tokens. -1 is no limit, as in llama.cpp. */
 static bool read_lengths(serve_request *r, tfm_generate_options *g, serve_reply *reply) {
     const int most = r->server->options->limits.max_new_tokens, usual = most < 256 ? most : 256;
     static const char *const NAMES[] = {"max_tokens", "max_completion_tokens"};
@@ -147,8 +147,7 @@ static bool read_stream_options(serve_request *r, serve_job *job, serve_reply *r
     return false;
 }
 
-/* How the text is to be generated. What is sampled or has stop strings is a separate batch, so that its random
- * numbers are its own. */
+/* Options of generation. Requests with sampling or stop strings are separate batches, for their own random numbers. */
 static bool read_options(serve_request *r, serve_job *job, serve_reply *reply) {
     tfm_generate_options *g = &job->generate;
     int n = 1;
@@ -169,7 +168,7 @@ static bool read_options(serve_request *r, serve_job *job, serve_reply *reply) {
         *reply = serve_reply_field(r, "n", NULL, "Invalid request: with temperature 0 all n texts are the same");
         return false;
     }
-    static uint64_t numbers; /* of this thread alone */
+    static uint64_t numbers; /* of this thread only */
     const bool alone = g->sample || g->stop_string_count > 0 || g->min_new_tokens > 0 || g->repetition_penalty > 0;
     job->key.alone = alone ? ++numbers : 0;
     job->created = (int64_t)time(NULL);
@@ -190,7 +189,7 @@ static bool is_ids(const json_t *value) {
     return are;
 }
 
-/* The prompts of a request: texts, or for token ids empty ones, with `lists` of these. NULL with the answer. */
+/* The prompts of a request: texts, or empty texts and `lists` of token ids. NULL with the error reply. */
 static json_t *read_prompts(serve_request *r, json_t **lists, serve_reply *reply) {
     json_t *value = json_object_get(r->fields, "prompt");
     const bool several = json_is_array(value) && is_ids(json_array_get(value, 0));
@@ -214,7 +213,7 @@ static json_t *read_prompts(serve_request *r, json_t **lists, serve_reply *reply
     return NULL;
 }
 
-/* The ids of segment `i`: given, or of its text, to which a chat's template has added what special tokens it wants. */
+/* The ids of segment `i`: given, or of its text; a chat template has already added special tokens. */
 static tfm_status encode(serve_job *job, size_t i, const json_t *given) {
     const cli_segment *segment = &job->segments[i];
     const json_t *list = json_array_get(given, i);
@@ -231,7 +230,7 @@ static tfm_status encode(serve_job *job, size_t i, const json_t *given) {
     return job->ids[i] ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
-/* Encodes the prompts, so that one that is too long is refused before it waits. */
+/* Encodes the prompts, to refuse too long ones before queueing. */
 static bool encode_all(serve_request *r, serve_job *job, const json_t *given, serve_reply *reply) {
     const serve_model *model = job->key.model;
     const char *name = job->chat ? "messages" : "prompt";
@@ -276,7 +275,7 @@ static serve_reply answer_texts(serve_request *r) {
                                                    "usage", serve_openai_usage(job)));
 }
 
-/* `prompts` become the job's; `ids` are its prompts where these are token ids. */
+/* The job takes ownership of `prompts`; `ids`: prompts of token ids. */
 static bool begin_texts(serve_request *r, serve_model *model, json_t *prompts, const json_t *ids, bool chat,
                         serve_reply *reply) {
     serve_job *job = prompts ? serve_openai_job(r, prompts, model, SERVE_GENERATE, reply) : NULL;

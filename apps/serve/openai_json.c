@@ -1,4 +1,4 @@
-/* Objects of OpenAI's API: what its answers and its events share. */
+/* Objects of OpenAI's API, shared by replies and events. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ json_t *serve_openai_choice(const serve_job *job, size_t segment, int best) {
     return json_pack("{s:i, s:s, s:n, s:s}", "index", index, "text", text, "logprobs", "finish_reason", finish);
 }
 
-/* Numbers as base64 of little-endian floats, which OpenAI's own client asks for. */
+/* Base64 of little-endian floats, the default of OpenAI's client. */
 static json_t *base64_json(const float *numbers, size_t count) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const size_t bytes = 4 * count;

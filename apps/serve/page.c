@@ -1,4 +1,4 @@
-/* What is served as it was built: the page, and the description of the API. */
+/* Static content: the web page, and the description of the API. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -6,7 +6,7 @@
 
 extern const char serve_text_page[], serve_text_openapi[]; /* of the build, from page.html and openapi.json */
 
-/* The mark in the page that stands for a number of this answer alone: only what has it runs. */
+/* The placeholder of the CSP nonce, a random number per reply. */
 static const char MARK[] = "@NONCE@";
 enum { NONCE = 16 };
 
@@ -20,7 +20,7 @@ static bool random_nonce(char out[2 * NONCE + 1]) {
 }
 
 bool serve_page(serve_request *r, serve_reply *reply) {
-    static char policy[512]; /* of the one thread that answers; copied into the answer's headers at once */
+    static char policy[512]; /* used by one thread; copied into the reply's headers at once */
     char nonce[2 * NONCE + 1];
     serve_reply page = {.code = MHD_HTTP_OK, .type = "text/html; charset=utf-8", .policy = policy};
     FILE *out = random_nonce(nonce) ? open_memstream(&page.body, &page.bytes) : NULL;

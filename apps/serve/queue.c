@@ -1,4 +1,4 @@
-/* The queue of jobs: limits, fair turns, and what nobody waits for any more. */
+/* The queue of jobs: limits, fair scheduling, and removal of abandoned jobs. */
 #include <stdlib.h>
 #include <string.h>
 #include "serve/server.h"
@@ -11,7 +11,7 @@ static serve_client *client_named(server *s, const char *name) {
         if ((*at)->waiting == 0)
             unused = *at;
     serve_client *client = *at;
-    if (!client && unused) { /* so there are never more of them than jobs */
+    if (!client && unused) { /* bounds clients by jobs */
         client = unused;
         snprintf(client->name, sizeof(client->name), "%s", name);
     } else if (!client) {
@@ -22,13 +22,13 @@ static serve_client *client_named(server *s, const char *name) {
         *at = client;
     }
     if (client->waiting == 0)
-        client->virtual_time = s->clock; /* who was away has saved up nothing, and owes nothing */
+        client->virtual_time = s->clock; /* idle time gives no credit */
     return client;
 }
 
-/* ---- In -------------------------------------------------------------------------------------------------------- */
+/* ---- Enqueue --------------------------------------------------------------------------------------------------- */
 
-/* Seconds after which a client may try again: what waits, at the pace so far. */
+/* Retry-After in seconds: waiting work at the measured speed. */
 static int retry_after(const server *s) {
     const double lines = (double)atomic_load(&s->counters.lines),
                  work = 1e-6 * (double)atomic_load(&s->counters.work_micros);
@@ -75,13 +75,13 @@ bool serve_queue_add(server *s, serve_job *job, struct MHD_Connection *connectio
         s->last = &job->next;
         MHD_suspend_connection(connection);
         job->suspended = true;
-        pthread_cond_broadcast(&s->work); /* not each worker may have each model */
+        pthread_cond_broadcast(&s->work); /* not every worker may have the model */
     }
     pthread_mutex_unlock(&s->lock);
     return in;
 }
 
-/* ---- Out, under the lock --------------------------------------------------------------------------------------- */
+/* ---- Dequeue, under the lock ----------------------------------------------------------------------------------- */
 
 static void remove_job(server *s, serve_job *job) {
     serve_job **at = &s->first;

@@ -1,4 +1,4 @@
-/* Answers: their headers, bodies of JSON, errors. */
+/* Replies: headers, JSON bodies, errors. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include "serve/request.h"
 #include "serve/server.h"
 
-/* What answers without a page may load: nothing. */
+/* Content security policy of replies other than the page. */
 static const char NOTHING[] = "default-src 'none'; frame-ancestors 'none'";
 
 serve_reply serve_reply_json(int code, json_t *value) {
@@ -21,7 +21,7 @@ serve_reply serve_reply_json(int code, json_t *value) {
     return reply;
 }
 
-/* What OpenAI calls an error of this status. */
+/* OpenAI's error type for a status. */
 static const char *kind_of(int code) {
     return code == MHD_HTTP_UNAUTHORIZED        ? "authentication_error"
            : code == MHD_HTTP_TOO_MANY_REQUESTS ? "rate_limit_error"
@@ -53,7 +53,7 @@ serve_reply serve_reply_error(const serve_request *r, int code, const char *form
     vsnprintf(sentence, sizeof(sentence), format, args);
     va_end(args);
     json_t *text = json_string(sentence);
-    if (!text) /* what it quotes is not UTF-8, or was cut in the middle of a character */
+    if (!text) /* a quotation in it is not UTF-8, or was truncated within a character */
         text = json_string(MHD_get_reason_phrase_for((unsigned)code));
     if (strncmp(r->url, "/v1/", 4) != 0)
         return serve_reply_json(code, json_pack("{s:o}", "error", text));
@@ -80,18 +80,19 @@ void serve_reply_headers(const server *s, struct MHD_Response *response, const c
         add(response, "Strict-Transport-Security", "max-age=31536000");
     if (s->options->origin) {
         add(response, "Access-Control-Allow-Origin", s->options->origin);
-        add(response, "Access-Control-Allow-Headers", "Authorization, Content-Type, *"); /* OpenAI's clients add some */
+        add(response, "Access-Control-Allow-Headers",
+            "Authorization, Content-Type, *"); /* OpenAI's clients add headers */
         add(response, "Access-Control-Allow-Methods", "GET, POST");
         add(response, "Vary", "Origin");
     }
 }
 
-/* The methods that a path takes. */
+/* The methods of a path. */
 static const char *methods_of(const serve_request *r) {
     return r->route && strcmp(r->route->method, "POST") == 0 ? "POST" : "GET, HEAD";
 }
 
-/* Answers of OpenAI's API end in a line end, as its own do: what curl writes to a terminal ends there. */
+/* Replies of OpenAI's API end in a line end, like the original, for curl on a terminal. */
 static void end_line(const serve_request *r, serve_reply *reply) {
     char *text = strncmp(r->url, "/v1/", 4) == 0 && reply->body ? realloc(reply->body, reply->bytes + 2) : NULL;
     if (!text)

@@ -1,4 +1,4 @@
-/* What a request says: its body, the fields of it, and its key. */
+/* Requests: body, fields, and API key. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "serve/request.h"
 #include "serve/server.h"
 
-/* Bytes of a body beside its texts; the most bytes that a character takes, as JSON may write it; a key's length. */
+/* Bytes of a body besides its texts; maximum bytes of a character in JSON; a key's length. */
 enum { SPARE = 64 << 10, CHARACTER = 12, KEY = 256 };
 
 void serve_request_body(serve_request *r, const char *data, size_t bytes) {
@@ -44,7 +44,7 @@ static enum MHD_Result form_add(form *f, const char *name, const char *data, uin
     for (size_t i = 0; i < f->count && !field; i++)
         if (strncmp(f->fields[i].name, name, sizeof(f->fields[i].name) - 1) == 0)
             field = &f->fields[i];
-    if (field && field->bytes != offset) /* given twice: the first holds */
+    if (field && field->bytes != offset) /* duplicate: the first wins */
         return MHD_YES;
     if (!field && f->count == FORM_FIELDS) {
         f->many = true;
@@ -82,8 +82,8 @@ static int hex_digit(char c) {
                                   : -1;
 }
 
-/* Decodes a name or value of a URL-encoded form in its place; returns its bytes. A percent sign that begins no escape
- * stays, as WHATWG's URL standard has it: libmicrohttpd's reader takes the bytes after it for those of the escape. */
+/* Decodes a name or value of a URL-encoded form in place; returns its bytes. A percent sign without a valid escape is
+ * kept (WHATWG URL); libmicrohttpd's parser does not. */
 static size_t decode(char *text, size_t bytes) {
     size_t out = 0;
     for (size_t i = 0; i < bytes; i++) {
@@ -96,7 +96,7 @@ static size_t decode(char *text, size_t bytes) {
     return out;
 }
 
-/* Reads a URL-encoded form, which is decoded in its place: each name ends where its `=` was. */
+/* Parses a URL-encoded form in place: each name ends at its `=`. */
 static bool read_encoded(form *f, char *body, size_t bytes) {
     char *const end = body + bytes;
     for (char *at = body, *next; at < end; at = next) {
@@ -119,7 +119,7 @@ static bool read_parts(form *f, serve_request *r) {
     return (!reader || MHD_destroy_post_processor(reader) == MHD_YES) && good;
 }
 
-/* A form's line ends are CRLF; as text they are LF. */
+/* Converts a form's CRLF to LF. */
 static size_t line_ends(char *text, size_t bytes) {
     size_t out = 0;
     for (size_t i = 0; i < bytes; i++)
@@ -128,7 +128,7 @@ static size_t line_ends(char *text, size_t bytes) {
     return out;
 }
 
-/* The fields as JSON; NULL where a text is not UTF-8, a form is none, or there is no memory. */
+/* The fields as JSON; NULL for invalid UTF-8, an invalid form, or without memory. */
 static json_t *form_json(serve_request *r, bool parts) {
     form f = {0};
     const bool good = r->bytes == 0 || (parts ? read_parts(&f, r) : read_encoded(&f, r->body, r->bytes));
@@ -147,13 +147,13 @@ static json_t *form_json(serve_request *r, bool parts) {
 
 /* ---- Fields ---------------------------------------------------------------------------------------------------- */
 
-/* Whether the header says that the body is of this type. */
+/* Whether Content-Type is this type. */
 static bool is_type(const char *header, const char *type) {
     const size_t length = strlen(type);
     return header && strncasecmp(header, type, length) == 0 && strchr("; \t", header[length]);
 }
 
-/* Whether the fields that are texts or yes and no are that, where they are there. */
+/* Checks the types of text and boolean fields. */
 static bool check_types(const serve_request *r, serve_reply *refusal) {
     static const struct {
         const char *name;
@@ -215,7 +215,7 @@ void serve_request_release(serve_request *r) {
     json_t *kept = json_object();
     for (size_t i = 0; kept && i < CLI_COUNT(KEPT); i++) {
         json_t *value = json_object_get(r->fields, KEPT[i]);
-        if (value && (i > 0 || value == r->job->source)) /* texts only where they are the job's */
+        if (value && (i > 0 || value == r->job->source)) /* texts only if owned by the job */
             json_object_set(kept, KEPT[i], value);
     }
     if (kept) {
@@ -268,7 +268,7 @@ size_t serve_characters(const char *text, size_t bytes) {
 
 /* ---- Keys ------------------------------------------------------------------------------------------------------ */
 
-/* Whether two keys are one. Takes as long for any two. */
+/* Whether two keys are equal, in constant time. */
 static bool same_key(const char *a, const char *b) {
     unsigned char left[KEY] = {0}, right[KEY] = {0};
     volatile unsigned char differs = 0;
@@ -286,7 +286,7 @@ bool serve_request_allowed(serve_request *r, serve_reply *refusal) {
     size_t found = keys->count;
     if (keys->count == 0)
         return true;
-    for (size_t i = 0; i < keys->count && key; i++) /* all of them, so that time does not tell which */
+    for (size_t i = 0; i < keys->count && key; i++) /* all of them, in constant time */
         if (same_key(keys->items[i], key) && strlen(key) < KEY)
             found = i;
     if (found < keys->count) {

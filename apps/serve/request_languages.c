@@ -1,12 +1,12 @@
-/* Which model translates each text of a request: what `source` says, or the language that each text is in. */
+/* Chooses the model for each text of a request: by `source`, or by the detected language. */
 #include <stdlib.h>
 #include <string.h>
 #include "serve/detect.h"
 #include "serve/server.h"
 
-/* Confidences from which a language is not doubted: of `source: auto`, and where `source` says another one. */
+/* Confidence thresholds: with `source: auto`, and for a warning about another `source`. */
 static const double SURE = 40, CONTRADICTS = 60;
-/* A shorter text in another language than `source` says is not mentioned: names and loan words are like that. */
+/* Minimum length for a warning: short texts may be names or loan words. */
 enum { LEAST_BYTES = 16, WARNINGS = 16 };
 
 static serve_model *translator(const serve_models *models, size_t i, const char *target) {
@@ -14,7 +14,7 @@ static serve_model *translator(const serve_models *models, size_t i, const char 
     return m->task == SERVE_TRANSLATE && strcmp(m->target, target) == 0 ? m : NULL;
 }
 
-/* "de, fr": from which languages the target is served. */
+/* "de, fr": the source languages of a target. */
 static void name_sources(char *out, size_t bytes, const serve_models *models, const char *target) {
     size_t used = 0;
     *out = 0;
@@ -39,8 +39,8 @@ static bool not_served(const serve_model_choice *a, size_t text, const char *cod
     return false;
 }
 
-/* The model for a text by its language. What is not sure to be of a language that is not served, and is written as one
- * that is, is taken for that one. */
+/* The model for a text by its language. A text with an uncertain, unserved language is assigned to a served language of
+ * the same script. */
 static bool detect(serve_model_choice *a, size_t text, serve_reply *reply) {
     const serve_models *models = &a->request->server->models;
     const char *const what = a->texts[text];
@@ -64,7 +64,7 @@ static bool detect(serve_model_choice *a, size_t text, serve_reply *reply) {
     return not_served(a, text, found[0].code, reply);
 }
 
-/* Whether a text is surely in another language than `source` says. */
+/* Whether a text is certainly in another language than `source`. */
 static bool is_other(serve_detection *other, const serve_model_choice *a, const char *text) {
     serve_detection found[SERVE_DETECTIONS];
     serve_cld2 quick[SERVE_DETECTIONS];

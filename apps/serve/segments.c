@@ -1,4 +1,4 @@
-/* The texts of a request as a job's segments, and back. */
+/* Splits the texts of a request into segments of a job, and joins the results. */
 #include <stdlib.h>
 #include <string.h>
 #include "serve/request.h"
@@ -19,7 +19,7 @@ static bool check_text(serve_request *r, const char *text, size_t *characters, s
     return false;
 }
 
-/* Whether a text before this one has its model. */
+/* Whether an earlier text has the same model. */
 static bool seen_before(serve_model *const *models, size_t text) {
     for (size_t i = 0; i < text; i++)
         if (models[i] == models[text])
@@ -27,7 +27,7 @@ static bool seen_before(serve_model *const *models, size_t text) {
     return false;
 }
 
-/* The segments of all texts, those of one model together. False without memory. */
+/* Adds the segments of all texts, sorted by model. False without memory. */
 static bool split_all(cli_segments *c, const char *const *texts, size_t count, bool sentences,
                       serve_model *const *models) {
     bool good = true;
@@ -41,7 +41,7 @@ static bool split_all(cli_segments *c, const char *const *texts, size_t count, b
     return good;
 }
 
-/* Has each text worked on by its own model, where there are several. False without memory. */
+/* Assigns a model to each text, if there are several. False without memory. */
 static bool sort_by_model(serve_job *job, serve_model *const *models, size_t count) {
     job->key.model = models[0];
     for (size_t i = 1; i < count && !job->models; i++) {
@@ -86,7 +86,7 @@ typedef struct ranked {
     int best;
 } ranked;
 
-/* The best-th text of a segment, or the best one where there are fewer; what is blank has none. */
+/* The best-th text of a segment, or the best one if there are fewer; a blank segment has none. */
 static const char *result_of(const void *user, size_t segment) {
     const ranked *r = user;
     char *const *texts = r->job->results[segment].texts;

@@ -1,4 +1,4 @@
-/* In the place of serve/ where tfm is built without libmicrohttpd. */
+/* Replaces tfm serve in a build without libmicrohttpd. */
 #include <string.h>
 #include "cli/cli.h"
 
@@ -11,8 +11,8 @@ int cmd_serve(int argc, char **argv) {
         .more = true,
     };
     const bool asks = argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
-    const int code = asks ? cli_parse(&syntax, argc, argv) : CLI_CONTINUE; /* whatever the options are */
-    return code == CLI_CONTINUE ? cli_fail("this tfm was built without libmicrohttpd and serves nothing: install "
+    const int code = asks ? cli_parse(&syntax, argc, argv) : CLI_CONTINUE; /* ignores options */
+    return code == CLI_CONTINUE ? cli_fail("this tfm was built without libmicrohttpd: install "
                                            "libmicrohttpd-dev and build it again")
                                 : code;
 }

@@ -1,16 +1,15 @@
-/* Batches: which segments of the queue a worker takes together, how many, and what becomes of their jobs. */
+/* Batching: the segments of the queue that a worker takes together, and the completion of their jobs. */
 #include <limits.h>
 #include <stdlib.h>
 #include <time.h>
 #include "serve/server.h"
 
-/* Bytes that make about one token; and milliseconds that the worker waits for clients that it has just answered, so
- * that their next sentences come into one batch. */
+/* Estimated bytes per token; and milliseconds to wait for clients just answered, to batch their next sentences. */
 enum { BYTES_PER_TOKEN = 3, DEFAULT_BATCH_TOKENS = 4096, RETURN_MS = 2 };
-/* Seconds that a batch may take, so that who comes meanwhile does not wait for long; but it has this part of the most
- * tokens in any case, below which devices get slow. */
+/* Seconds per batch, to bound the waiting time of later requests; but at least this fraction of the maximum tokens,
+ * since smaller batches are slow. */
 static const double BATCH_SECONDS = 0.5;
-/* Seconds after which nothing joins a batch any more, so that it ends: what it took is known then. */
+/* Seconds after which no segment is admitted to a batch, so that it ends and its time is measured. */
 static const double JOIN_SECONDS = 5;
 enum { LEAST_PART = 16, UNKNOWN_PART = 4 };
 
@@ -26,12 +25,12 @@ static bool before(const serve_job *a, const serve_job *b) {
     return a->virtual_time != b->virtual_time ? a->virtual_time < b->virtual_time : a->number < b->number;
 }
 
-/* Whether a worker may take a segment of the job now: it has an instance at the model, and nobody else has the job. */
+/* Whether a worker may take a segment of the job: it has an instance of the model, and no other worker has the job. */
 static bool may_take(const serve_worker *w, const serve_job *job) {
     return w->number < job->key.model->workers && (job->in_work == 0 || job->with == w);
 }
 
-/* Whose turn it is with this worker. */
+/* The next client of this worker. */
 static serve_job *next_job(const serve_worker *w, const serve_batch_key *key) {
     serve_job *best = NULL;
     for (serve_job *job = w->server->first; job; job = job->next)
@@ -41,7 +40,7 @@ static serve_job *next_job(const serve_worker *w, const serve_batch_key *key) {
     return best;
 }
 
-/* Whether all workers before this one have work: they come first, so that one does all where that is enough. */
+/* Whether all workers with lower numbers are busy: they have priority, so that one worker does all if possible. */
 static bool is_needed(const serve_worker *w) {
     for (int i = 0; i < w->number; i++)
         if (w->server->workers[i].left == 0)
@@ -49,13 +48,13 @@ static bool is_needed(const serve_worker *w) {
     return true;
 }
 
-/* What the next segment of a job takes, in tokens: of a generation also what it writes, for each of its texts. */
+/* Estimated tokens of a job's next segment: for generation including the new tokens of each text. */
 static uint64_t cost_of(const serve_job *job) {
     const uint64_t read = 1 + job->segments[job->taken].bytes / BYTES_PER_TOKEN;
     return job->key.max_new_tokens > 0 ? (read + (uint64_t)job->key.max_new_tokens) * (uint64_t)job->key.n_best : read;
 }
 
-/* The model of the next segment, where those of a job have several. */
+/* Sets the model of the next segment, if a job has several. */
 static void next_model(serve_job *job) {
     if (job->models && job->taken < job->count)
         job->key.model = job->models[job->segments[job->taken].of];
@@ -79,8 +78,8 @@ static void take_segment(const serve_worker *w, serve_job *job, serve_batch_item
         job->began = cli_seconds();
 }
 
-/* Waits a little for clients that were answered a moment ago: their next sentences make a batch with those that are
- * here. A client that is alone never waits. */
+/* Waits briefly for clients just answered, to batch their next sentences with the waiting ones. A single client never
+ * waits. */
 static void wait_for_returns(serve_worker *w) {
     server *s = w->server;
     struct timespec until;
@@ -99,7 +98,7 @@ static void wait_for_returns(serve_worker *w) {
     }
 }
 
-/* The most tokens of a model's next batch. Texts are generated as fast together as alone, and are not held to it. */
+/* Maximum tokens of a model's next batch. Not for generation, where larger batches are not slower. */
 static uint64_t budget_of(const server *s, const serve_model *model) {
     const uint64_t most =
         (uint64_t)s->devices *
@@ -117,11 +116,11 @@ int serve_queue_micro_batch_tokens(const serve_worker *w, int tokens, int least)
 }
 
 void serve_queue_record_time(const serve_worker *w, serve_model *model, double seconds) {
-    const bool later = w->full_since > w->since; /* it became full by those that joined */
+    const bool later = w->full_since > w->since; /* it became full by admitted segments */
     const double tokens = (double)(later ? w->batch_tokens - w->full_done : w->batch_tokens);
     const double time = later ? cli_seconds() - w->full_since : seconds;
     const double pace = tokens / (time > 1e-6 ? time : 1e-6);
-    /* A batch that was not full may have been too small to tell how slow it gets. */
+    /* A batch that was not full may be too small for a measurement. */
     pthread_mutex_lock(&w->server->lock);
     if (w->full_since > 0 || pace > model->pace)
         model->pace = pace;
@@ -135,7 +134,7 @@ void serve_queue_set_workers(server *s, serve_model *model, int workers) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Room for one more item. */
+/* Grows the items by one. */
 static bool reserve_item(serve_worker *w) {
     if (w->count < w->room)
         return true;
@@ -182,7 +181,7 @@ bool serve_queue_take(serve_worker *w) {
     }
     const bool ending = s->ending;
     if (s->waiting > 0)
-        pthread_cond_broadcast(&s->work); /* for the next one */
+        pthread_cond_broadcast(&s->work); /* wake the next worker */
     pthread_mutex_unlock(&s->lock);
     return w->count > 0 || (!ending && serve_queue_take(w));
 }
@@ -194,7 +193,7 @@ bool serve_queue_take_more(serve_worker *w) {
     pthread_mutex_lock(&s->lock);
     while (!came && !s->ending && cli_seconds() - w->since < JOIN_SECONDS) {
         serve_job *job = next_job(w, NULL);
-        if (!job || !same_key(&job->key, &key)) /* others are first */
+        if (!job || !same_key(&job->key, &key)) /* others come first */
             break;
         const uint64_t cost = cost_of(job);
         const bool full = w->live_tokens + cost > budget_of(s, key.model);
@@ -209,9 +208,9 @@ bool serve_queue_take_more(serve_worker *w) {
             continue;
         }
         if (job->began == 0 && w->completed > 0)
-            w->completed--; /* perhaps of a client that was answered: it is not waited for */
+            w->completed--; /* perhaps of a client just answered: do not wait for it */
         if (w->left == 0 && s->waiting > 1)
-            pthread_cond_broadcast(&s->work); /* those after this one may be needed now */
+            pthread_cond_broadcast(&s->work); /* later workers may be needed now */
         add_segment(w, job, cost);
         atomic_fetch_add(&s->counters.joined, 1);
         came = true;
@@ -220,7 +219,7 @@ bool serve_queue_take_more(serve_worker *w) {
     return came;
 }
 
-/* A segment less is worked on, and may have been cut off. That may complete the job, which may be freed then. */
+/* Finishes, or cuts, one segment in work. The job may be complete, and freed. */
 static void item_done(serve_worker *w, serve_job *job, bool cut) {
     const bool stopped = serve_job_stopped(job) != SERVE_RUNNING;
     job->in_work--;
@@ -228,7 +227,7 @@ static void item_done(serve_worker *w, serve_job *job, bool cut) {
     atomic_fetch_add(&w->server->counters.lines, 1);
     job->done += !(cut && stopped);
     if (job->in_work == 0 && job->taken < job->count)
-        pthread_cond_broadcast(&w->server->work); /* another worker may go on with it */
+        pthread_cond_broadcast(&w->server->work); /* another worker may continue it */
     if (job->in_work > 0 || !(job->done == job->count || job->answer_code || stopped))
         return;
     if (job->done < job->count)
@@ -258,7 +257,7 @@ void serve_queue_finish(serve_worker *w, bool cut) {
     w->completed = 0;
     w->left = 0;
     if (w->server->waiting > 0)
-        pthread_cond_broadcast(&w->server->work); /* those before this one come first, and may sleep */
+        pthread_cond_broadcast(&w->server->work); /* earlier workers have priority, and may sleep */
     pthread_mutex_unlock(&w->server->lock);
 }
 
@@ -266,7 +265,7 @@ void serve_queue_return(serve_worker *w, serve_model *model) {
     server *s = w->server;
     pthread_mutex_lock(&s->lock);
     model->workers = model->workers < w->number ? model->workers : w->number;
-    for (size_t i = 0; i < w->count; i++) { /* the last that were taken of each job */
+    for (size_t i = 0; i < w->count; i++) { /* the last taken segments of each job */
         w->items[i].job->taken--;
         next_model(w->items[i].job);
         w->items[i].job->in_work--;

@@ -1,4 +1,4 @@
-/* What can be translated to what, and what LibreTranslate's clients ask of a server besides. */
+/* LibreTranslate's /languages and /frontend/settings. */
 #include <string.h>
 #include <unicode/uloc.h>
 #include <unicode/ustring.h>
@@ -24,7 +24,7 @@ static json_t *language_json(const char *code) {
     return json_pack("{s:s, s:s, s:[]}", "code", code, "name", name, "targets");
 }
 
-/* The row of a language; made where there is none yet. */
+/* The entry of a language, created if missing. */
 static json_t *row_of(json_t *list, const char *code) {
     size_t i;
     json_t *row;

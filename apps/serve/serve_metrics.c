@@ -1,4 +1,4 @@
-/* What the server counts, and its log: a leaf that every part of it calls. */
+/* The counters of the server, and its log. */
 #include <stdlib.h>
 #include <time.h>
 #include "serve/request.h"
@@ -28,7 +28,7 @@ void serve_log_request(const serve_request *r) {
     strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &parts);
     const double end = job && job->ended > 0 ? job->ended : cli_seconds();
     const double began = job && job->began > 0 ? job->began : end;
-    /* Nothing that a client wrote but the method, and the path where there is such a one. */
+    /* No text of the client except the method, and the path if it exists. */
     json_t *line = json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:f, s:f, s:f}", "time", when, "client", r->client,
                              "method", r->route ? r->method : "?", "path", r->route ? r->route->path : "?", "status",
                              r->code, "lines", (json_int_t)r->lines, "bytes", (json_int_t)r->sent, "wait",

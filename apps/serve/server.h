@@ -1,9 +1,9 @@
-/* The server as its files share it.
+/* Shared declarations of the server.
  *
- * Three kinds of threads: that of libmicrohttpd reads requests and sends answers, and never works; workers alone use
- * the devices, each by contexts of its own; the watch closes what is too slow and drops what nobody waits for any more.
- * A request that needs the device becomes a job: its connection is suspended, a worker does its segments, and the
- * connection goes on with the answer. The lock of the server guards jobs, clients and the queue. */
+ * Three kinds of threads: libmicrohttpd's reads requests and sends replies; workers use the devices, each with separate
+ * contexts; the watch closes slow connections and drops abandoned jobs. A request that needs the device becomes a job:
+ * its connection is suspended, a worker runs its segments, and the connection resumes with the reply. The server's lock
+ * guards jobs, clients and the queue. */
 #ifndef TFM_SERVE_SERVER_H
 #define TFM_SERVE_SERVER_H
 
@@ -14,21 +14,21 @@
 
 typedef struct serve_limits {
     int chars, lines;                 /* of one request */
-    int queue, client;                /* lines that wait, of all and of one client */
-    int seconds;                      /* that a request may wait, and may take to arrive */
-    int connections;                  /* at a time */
-    int alternatives, max_new_tokens; /* what a request may ask for */
+    int queue, client;                /* maximum waiting lines, of all and of one client */
+    int seconds;                      /* timeout of waiting, and of arriving */
+    int connections;                  /* maximum */
+    int alternatives, max_new_tokens; /* maximum per request */
     int memory;                       /* MiB of models; 0: no limit */
 } serve_limits;
 
 typedef struct serve_options {
     const char *host, *device, *keys_file, *origin, *certificate, *certificate_key;
     int port, penalty, precision, workers;
-    tfm_precision how; /* what `precision` says */
+    tfm_precision how; /* converted `precision` */
     bool quiet;
     cli_strings models, keys, keep; /* keep: patterns */
     bool no_keep;
-    tfm_placeholders *placeholders; /* NULL: none are kept */
+    tfm_placeholders *placeholders; /* NULL: placeholders are translated */
     serve_limits limits;
     tfm_search_options search;
     tfm_text_options text;
@@ -63,18 +63,18 @@ struct server {
     serve_models models;
     struct MHD_Daemon *daemon;
     pthread_mutex_t lock;
-    pthread_cond_t work; /* there is some, or the server ends */
+    pthread_cond_t work; /* there is work, or shutdown */
     serve_job *first, **last;
     serve_client *clients;
     size_t waiting; /* segments */
     uint64_t numbers;
-    uint64_t clock; /* the virtual time of the client that was served last */
+    uint64_t clock; /* the virtual time of the last served client */
     serve_worker workers[SERVE_WORKERS];
     int worker_count;
-    size_t devices; /* contexts: of several, which one worker deals its batches to */
+    size_t devices; /* number of contexts; with several, one worker distributes its batches */
     atomic_bool draining;
     bool ending;
-    atomic_int requests; /* that are not answered yet */
+    atomic_int requests; /* unanswered */
     pthread_mutex_t connections_lock;
     struct serve_connection *connections;
     serve_counters counters;
@@ -84,9 +84,9 @@ struct server {
     bool (*stopped)(void);
 };
 
-/* Opens the port. The port that was taken is left in the options. CLI_OK, or CLI_FAILED after its sentence. */
+/* Opens the port, and sets it in the options. CLI_OK, or CLI_FAILED after a message. */
 int serve_http_start(server *s);
-/* Closes the door for new connections. */
+/* Stops accepting connections. */
 void serve_http_quiesce(server *s);
 void serve_http_stop(server *s);
 
@@ -94,14 +94,14 @@ void serve_http_stop(server *s);
 
 typedef struct serve_connection serve_connection;
 serve_connection *serve_connection_of(struct MHD_Connection *connection);
-/* Says whether a request has arrived whole and its answer is not made yet; the time for the other case begins. */
+/* Sets whether a complete request is in progress; otherwise its timeout starts. */
 void serve_connection_busy(server *s, serve_connection *connection, bool busy);
-/* For libmicrohttpd: a connection has come, or has gone. */
+/* Callback of libmicrohttpd: a connection was opened or closed. */
 void serve_connection_notify(void *server, struct MHD_Connection *connection, void **context,
                              enum MHD_ConnectionNotificationCode what);
-/* Closes connections that take too long to say what they want or to take their answer. */
+/* Closes connections that take too long to send a request or to receive the reply. */
 void serve_connections_expire(server *s);
-/* Whether the other side has gone. */
+/* Whether the client has disconnected. */
 bool serve_peer_closed(int fd);
 
 #endif

@@ -1,4 +1,4 @@
-/* Server-sent events: what the worker adds, a connection sends as soon as it can, and a slow one holds nobody up. */
+/* Server-sent events: the worker appends, the connection sends when it can; a slow client blocks no one. */
 #include <stdlib.h>
 #include <string.h>
 #include "serve/openai.h"
@@ -6,7 +6,7 @@
 
 typedef struct serve_stream {
     server *server;
-    char *text; /* that is not sent yet */
+    char *text; /* unsent */
     size_t bytes, room, sent;
     bool begun, ended, out_of_memory;
 } serve_stream;
@@ -41,7 +41,7 @@ static void append_json(serve_stream *stream, json_t *event) {
     free(text);
 }
 
-/* An event as OpenAI's clients expect it. Takes `choices` over. */
+/* An event of OpenAI's API. Takes ownership of `choices`. */
 static json_t *event_of(const serve_job *job, json_t *choices, json_t *usage) {
     json_t *event =
         json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", job->id, "object",
@@ -52,7 +52,7 @@ static json_t *event_of(const serve_job *job, json_t *choices, json_t *usage) {
     return event;
 }
 
-/* A segment of text; of a chat, without `text` and `finish` what begins a message. */
+/* A chunk of text; of a chat, without `text` and `finish`, the start of a message. */
 static json_t *chunk(const serve_job *job, int index, const char *text, const char *finish) {
     if (!job->chat)
         return event_of(job,
@@ -71,7 +71,7 @@ bool serve_stream_begun(const serve_job *job) {
     return job->stream->begun || (job->state == SERVE_DONE && !job->answer_code);
 }
 
-/* The first events, under the lock: whose texts follow. */
+/* The first events, one for each text, under the lock. */
 static void begin(serve_job *job) {
     serve_stream *stream = job->stream;
     for (int i = 0; !stream->begun && job->chat && i < (int)job->count * job->key.n_best; i++)
@@ -92,7 +92,7 @@ static void on_text(serve_job *job, int index, const char *text) {
 static void on_done(serve_job *job) {
     serve_stream *stream = job->stream;
     if (job->answer_code && !stream->begun)
-        return; /* the answer has the status of the failure */
+        return; /* the reply has the status of the failure */
     begin(job);
     for (size_t i = 0; i < job->count && !job->answer_code; i++)
         for (int best = 0; best < job->key.n_best; best++)
@@ -126,7 +126,7 @@ bool serve_stream_open(server *s, serve_job *job) {
     return true;
 }
 
-/* Gives the connection what there is; suspends it where there is nothing yet. */
+/* Gives the connection unsent data; suspends it if there is none. */
 static ssize_t read_stream(void *user, uint64_t at, char *out, size_t most) {
     serve_job *job = user;
     serve_stream *stream = job->stream;

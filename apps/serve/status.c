@@ -1,4 +1,4 @@
-/* What the server says of itself: metrics for Prometheus, and what the page shows. */
+/* Metrics for Prometheus, and the status for the web page. */
 #include <stdlib.h>
 #include "serve/request.h"
 #include "serve/server.h"
@@ -30,7 +30,7 @@ static void histogram(FILE *out, const char *name, const char *help, const serve
             1e-6 * (double)atomic_load(&h->micros), name, sum);
 }
 
-/* A label's value: what would end it is escaped. */
+/* Writes an escaped label value. */
 static void label(FILE *out, const char *text) {
     for (; *text; text++)
         if (*text == '\n')
@@ -63,25 +63,25 @@ static void write_all(FILE *out, server *s) {
     head(out, "answers_total", "counter", "Answers, by the first digit of their status.");
     for (int i = 1; i < 6; i++)
         fprintf(out, "tfm_answers_total{class=\"%dxx\"} %llu\n", i, atomic_load(&c->classes[i]));
-    counter(out, "lines_total", "Lines or sentences that a model worked on.", &c->lines);
-    counter(out, "joined_total", "Lines or sentences that joined a batch which was under way.", &c->joined);
-    counter(out, "source_tokens_total", "Tokens that models read.", &c->source_tokens);
-    counter(out, "target_tokens_total", "Tokens that models wrote.", &c->target_tokens);
-    counter(out, "batches_total", "Batches that were begun; lines may have joined them.", &c->batches);
-    counter(out, "dropped_total", "Requests whose client hung up before they were worked on.", &c->dropped);
-    counter(out, "refused_total", "Requests that met a limit of the queue.", &c->refused);
+    counter(out, "lines_total", "Lines or sentences processed by a model.", &c->lines);
+    counter(out, "joined_total", "Lines or sentences admitted to a running batch.", &c->joined);
+    counter(out, "source_tokens_total", "Source tokens.", &c->source_tokens);
+    counter(out, "target_tokens_total", "Generated tokens.", &c->target_tokens);
+    counter(out, "batches_total", "Batches started; lines may be admitted later.", &c->batches);
+    counter(out, "dropped_total", "Requests dropped because the client disconnected while waiting.", &c->dropped);
+    counter(out, "refused_total", "Requests refused by a limit of the queue.", &c->refused);
     counter(out, "expired_total", "Requests that waited too long.", &c->expired);
-    counter(out, "model_loads_total", "Models that were loaded.", &c->loads);
-    counter(out, "model_drops_total", "Models that were dropped for others.", &c->drops);
-    number(out, "work_seconds_total", "counter", "Time that batches took, of all workers together.",
+    counter(out, "model_loads_total", "Models loaded.", &c->loads);
+    counter(out, "model_drops_total", "Models unloaded for others.", &c->drops);
+    number(out, "work_seconds_total", "counter", "Time of batches, sum over workers.",
            1e-6 * (double)atomic_load(&c->work_micros));
-    number(out, "queue_requests", "gauge", "Requests that wait or are worked on.", (double)serve_queue_waiting(s));
-    number(out, "open_requests", "gauge", "Requests that are not answered yet.", atomic_load(&s->requests));
-    number(out, "uptime_seconds", "gauge", "Time since the server began.", cli_seconds() - s->started);
+    number(out, "queue_requests", "gauge", "Requests waiting or in progress.", (double)serve_queue_waiting(s));
+    number(out, "open_requests", "gauge", "Unanswered requests.", atomic_load(&s->requests));
+    number(out, "uptime_seconds", "gauge", "Time since the server started.", cli_seconds() - s->started);
     per_model(out, s, "model_loaded", "Whether a model is loaded.", one_if_loaded);
-    per_model(out, s, "model_workers", "How many workers have a model loaded.", workers_of);
-    per_model(out, s, "model_memory_bytes", "The most device memory that a loaded model has held.", serve_model_memory);
-    histogram(out, "request_seconds", "Time from a request's head to the end of its answer.", &c->seconds);
+    per_model(out, s, "model_workers", "Workers that have a model loaded.", workers_of);
+    per_model(out, s, "model_memory_bytes", "Peak device memory of a loaded model.", serve_model_memory);
+    histogram(out, "request_seconds", "Time from a request's header to the end of its reply.", &c->seconds);
     histogram(out, "wait_seconds", "Time that requests waited for the device.", &c->waits);
 }
 
@@ -96,7 +96,7 @@ bool serve_metrics(serve_request *r, serve_reply *reply) {
     return false;
 }
 
-/* ---- What the page shows --------------------------------------------------------------------------------------- */
+/* ---- Status for the page --------------------------------------------------------------------------------------- */
 
 bool serve_status(serve_request *r, serve_reply *reply) {
     server *s = r->server;

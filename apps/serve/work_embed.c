@@ -1,4 +1,4 @@
-/* Vectors of a batch. */
+/* Embeddings of a batch. */
 #include <stdlib.h>
 #include <string.h>
 #include "serve/server.h"
@@ -9,7 +9,7 @@ static bool on_reject(void *user, size_t line, const char *message) {
     return true;
 }
 
-/* Where a job's vectors go. */
+/* The buffer of a job's embeddings. */
 static bool make_room(serve_job *job, int width) {
     if (!job->vectors)
         job->vectors = calloc(job->count * (size_t)width, sizeof(*job->vectors));
@@ -17,7 +17,7 @@ static bool make_room(serve_job *job, int width) {
     return job->vectors != NULL;
 }
 
-/* The tokens of a line that are read, with the prompt before it, which its answer counts. */
+/* The tokens of a line with its prompt, for the usage. */
 static size_t count_tokens(const serve_instance *instance, const char *prompt, const char *line, size_t bytes) {
     const size_t most = (size_t)tfm_embedder_get_info(instance->embedder)->max_tokens,
                  before = prompt ? strlen(prompt) : 0;
@@ -36,7 +36,7 @@ static size_t count_tokens(const serve_instance *instance, const char *prompt, c
     return count < most ? count : most;
 }
 
-/* The text of the prompt that a job names. False, and the job fails, where the directory has none of that name. */
+/* The text of a job's prompt. False, with a failed job, if the directory has no such prompt. */
 static bool find_prompt(serve_job *job, const serve_instance *instance, const char **prompt) {
     *prompt = job->prompt_name ? tfm_embedder_prompt(instance->embedder, job->prompt_name) : NULL;
     if (job->prompt_name && !*prompt)

@@ -1,4 +1,4 @@
-/* Going on with the prompts of a batch. */
+/* Text generation of a batch. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +38,7 @@ static bool on_piece(void *user, size_t prompt, int best, const char *segment) {
     const batch *b = user;
     const serve_batch_item *item = &b->items[prompt];
     if (serve_job_stopped(item->job)) {
-        serve_job_fail_stopped(b->server,
-                               item->job); /* others may still wait for the batch, which is not cut off then */
+        serve_job_fail_stopped(b->server, item->job); /* the batch continues if other clients wait for it */
         return false;
     }
     if (item->job->on_text && *segment)
@@ -47,7 +46,7 @@ static bool on_piece(void *user, size_t prompt, int best, const char *segment) {
     return true;
 }
 
-/* The ends that a request has besides the model's. */
+/* Stop tokens and stop strings of a request. */
 static bool on_token(void *user, size_t prompt, int best, int32_t id) {
     const batch *b = user;
     const serve_job *job = b->items[prompt].job;
@@ -78,9 +77,11 @@ tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_
         const serve_job *job = items[i].job;
         prompts[i] = (tfm_prompt){.ids = job->ids[items[i].segment], .count = job->id_counts[items[i].segment]};
     }
-    tfm_generate_options options = items[0].job->generate; /* equal for all: who draws or stops is alone */
+    tfm_generate_options options =
+        items[0].job->generate; /* equal for all: jobs with sampling or stop strings are not batched */
     options.skip_scores = true;
-    bool streams = w->server->devices < 2, stops = false; /* devices share a batch unless a callback hears its tokens */
+    bool streams = w->server->devices < 2,
+         stops = false; /* several devices share a batch only without a callback per token */
     for (size_t i = 0; i < count; i++) {
         stops |= items[i].job->stop_id_count > 0;
         streams |= items[i].job->stream != NULL || stops;
@@ -99,7 +100,7 @@ tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_
         tfm_generate(model->instances[w->number].model, prompts, count, &options, on_generation, &b);
     for (size_t i = 0; i < count && b.out_of_memory; i++)
         serve_job_fail(items[i].job, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the text");
-    for (size_t i = 0; i < count && !streams; i++) /* nobody was asked about each of them meanwhile */
+    for (size_t i = 0; i < count && !streams; i++) /* without callbacks, check for disconnected clients now */
         serve_job_fail_stopped(b.server, items[i].job);
     free(prompts);
     return b.out_of_memory ? TFM_OK : status;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "serve/server.h"
 
-/* The lines of the library are the worker's items. */
+/* Lines of the library correspond to the worker's items. */
 typedef struct batch {
     serve_worker *worker;
     size_t given;
@@ -12,8 +12,8 @@ typedef struct batch {
     bool out_of_memory;
 } batch;
 
-/* The weights of one sentence, unless its job has too many then: marks of a document go by place without them, but who
- * asked for them must ask for less. False without memory. */
+/* The alignment weights of one sentence, unless its job exceeds the limit: marks of a document are then placed without
+ * them; requested alignments are an error. False without memory. */
 static bool keep_detail(serve_job *job, serve_result *r, const tfm_translation *t) {
     const size_t most = SERVE_WEIGHTS, count = t->source.count * t->target.count;
     if (!job->key.detail || !t->alignment || job->answer_code)
@@ -30,13 +30,13 @@ static bool keep_detail(serve_job *job, serve_result *r, const tfm_translation *
     return true;
 }
 
-/* Takes what the segment's job needs of one hypothesis. False without memory. */
+/* Stores one hypothesis of a segment. False without memory. */
 static bool keep(serve_job *job, serve_result *r, const tfm_translation *t) {
     if (!r->texts)
         r->texts = calloc((size_t)job->key.n_best, sizeof(*r->texts));
     if (!r->texts)
         return false;
-    if (t->rank > 0 && (t->score == -INFINITY || isnan(t->score))) /* there are no more */
+    if (t->rank > 0 && (t->score == -INFINITY || isnan(t->score))) /* no more hypotheses */
         return true;
     r->texts[t->rank] = strdup(t->text);
     if (t->rank == 0) {
@@ -48,7 +48,7 @@ static bool keep(serve_job *job, serve_result *r, const tfm_translation *t) {
     return r->texts[t->rank] != NULL;
 }
 
-/* What the worker has taken, and then what joins it. */
+/* The worker's items, then admitted ones. */
 static bool next_segment(void *user, const char **line, size_t *bytes) {
     batch *b = user;
     serve_worker *w = b->worker;
@@ -119,7 +119,7 @@ tfm_status serve_work_translate(serve_worker *w, serve_model *model) {
     search.should_continue_user = &b;
     const tfm_status status = tfm_translate_stream(on, next_segment, &b, &text, &search, on_translation, &b);
     for (size_t i = 0; i < w->count && (b.out_of_memory || status == TFM_OK);
-         i++) /* else all are done, or have failed */
+         i++) /* otherwise all are done, or have failed */
         if (w->items[i].job)
             serve_job_fail(w->items[i].job, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the translation");
     return b.out_of_memory ? TFM_OK : status;

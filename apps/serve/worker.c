@@ -3,8 +3,8 @@
 #include <string.h>
 #include "serve/server.h"
 
-/* A batch that failed fails its requests. What is the host's fault, as a model that cannot be loaded always is, is said
- * on standard error and not to clients. After a failure of the device the model is opened anew for the next one. */
+/* A failed batch fails its requests. Server-side errors, such as a model that cannot be loaded, are printed to standard
+ * error and not sent to clients. After a device failure the model is reloaded for the next batch. */
 static void fail_all(serve_instance *instance, const serve_batch_item *items, size_t count, tfm_status status,
                      bool loaded) {
     const bool asked_wrongly =
@@ -34,7 +34,7 @@ static void run_batch(serve_worker *w) {
     serve_instance *instance = &model->instances[w->number];
     tfm_status status = serve_model_acquire(w, model);
     const bool loaded = status == TFM_OK;
-    if (!loaded && w->number > 0) { /* the first has it loaded, and answers */
+    if (!loaded && w->number > 0) { /* worker 0 has it loaded, and answers */
         cli_fail_library();
         serve_queue_return(w, model);
         return;
@@ -54,7 +54,7 @@ static void run_batch(serve_worker *w) {
     if (instance->fleet)
         atomic_store(&instance->memory, serve_instance_memory(instance));
     const double building =
-        instance->fleet ? serve_instance_build_seconds(instance) - built : 0; /* once for each kernel */
+        instance->fleet ? serve_instance_build_seconds(instance) - built : 0; /* kernels are built once */
     atomic_fetch_add(&s->counters.batches, 1);
     const double seconds = cli_seconds() - start - building;
     const double counted = w->accounted - w->since, rest = seconds - counted;

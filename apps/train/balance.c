@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include "train/train.h"
 
-/* How many replicas there are: a device that failed as it was opened is left out of the fleet. */
+/* Number of replicas: the fleet skips a device that failed to open. */
 static int live_replicas(const train_run *r) {
     int left = 0;
     if (r->ranks)
@@ -13,7 +13,7 @@ static int live_replicas(const train_run *r) {
     return left;
 }
 
-/* Reads numbers with commas between, up to `most` of them; returns how many there are, 0 if it is something else. */
+/* Parses up to `most` comma-separated numbers; returns their count, 0 for anything else. */
 static size_t parse_ratio(double *ratio, size_t most, const char *text) {
     size_t count = 0;
     for (char *end; *text; text = end + (*end == ',' && end[1])) {
@@ -27,7 +27,7 @@ static size_t parse_ratio(double *ratio, size_t most, const char *text) {
     return count;
 }
 
-/* The given ratio, for free(); NULL if they are not one for each, or none is above 0. */
+/* The given ratio, for free(); NULL if there is not one number per replica, or none is above 0. */
 static double *ratio_given(const train_run *r) {
     const size_t count = (size_t)train_replicas(r);
     double *ratio = calloc(count, sizeof(*ratio)), sum = 0;
@@ -48,8 +48,8 @@ int train_balance_check(const train_run *r, const cli_syntax *syntax) {
     free(ratio);
     return good ? CLI_CONTINUE
                 : cli_usage_error(syntax,
-                                  "--balance is '%s', and an update is shared by %d: give as many numbers with commas "
-                                  "between, one of them above 0",
+                                  "--balance is '%s', and %d replicas share an update: give as many comma-separated "
+                                  "numbers, one of them above 0",
                                   r->recipe.balance, train_replicas(r));
 }
 

@@ -1,9 +1,9 @@
-/* What is special about runs on plain text, which make language models. */
+/* Runs on plain text, which train decoder-only models. */
 #include <math.h>
 #include <string.h>
 #include "train/train.h"
 
-/* The first option that was given and is for pairs alone, or NULL. */
+/* The first given option that is for pairs only, or NULL. */
 static const char *find_paired(const train_recipe *o) {
     const train_recipe plain = train_recipe_unset();
     const size_t files = 6;
@@ -28,7 +28,7 @@ static const char *find_paired(const train_recipe *o) {
         {"valid-tokenize", o->valid_tokenize != plain.valid_tokenize},
         {"valid-lowercase", o->valid_lowercase},
     };
-    /* Of the rest, the recipe of a run that goes on has what it came to. */
+    /* The recipe of a resumed run has values for the rest. */
     for (size_t i = 0; i < (o->resume ? files : CLI_COUNT(all)); i++)
         if (all[i].given)
             return all[i].name;
@@ -40,14 +40,14 @@ static bool is_named_jsonl(const char *path) {
     return end && (strcmp(end, ".jsonl") == 0 || strcmp(end, ".ndjson") == 0);
 }
 
-/* Whether a separator is line ends alone, or `\n` from a shell that does not know it. */
+/* Whether a separator has only line ends, or a literal `\n` from the shell. */
 static bool is_line_ends(const char *separator) {
     while (*separator == '\n' || strncmp(separator, "\\n", 2) == 0)
         separator += *separator == '\n' ? 1 : 2;
     return !*separator;
 }
 
-/* Where texts end: by the options, or else by the names of the files. */
+/* How texts are separated: by the options, or else by the file names. */
 static int settle_documents(train_recipe *o, const cli_syntax *syntax) {
     size_t named = 0;
     for (size_t i = 0; i < o->texts.count; i++)
@@ -57,13 +57,12 @@ static int settle_documents(train_recipe *o, const cli_syntax *syntax) {
     if (o->separator && is_line_ends(o->separator))
         o->separator = "";
     if (o->separator && strpbrk(o->separator, "\r\n"))
-        return cli_usage_error(syntax,
-                               "--separator has a line end in it: it is looked for within lines, give it without");
+        return cli_usage_error(syntax, "--separator contains a line end: give it without, it is matched within lines");
     const bool all = named > 0 && named == o->texts.count, checked = o->valid_text && is_named_jsonl(o->valid_text);
     if (!o->separator && !o->jsonl && !all && (named > 0 || checked))
         return cli_usage_error(syntax,
                                "files of JSON lines (*.jsonl) and others do not go together: give --jsonl if all "
-                               "hold JSON lines");
+                               "contain JSON lines");
     o->jsonl = o->jsonl || (!o->separator && all);
     return CLI_CONTINUE;
 }
@@ -84,7 +83,8 @@ int train_lm_check(train_recipe *o, const cli_syntax *syntax) {
         return cli_usage_error(syntax, "--family, --kv-heads and --seq-len are for runs on --text");
     const size_t sources = o->sources.count, targets = o->targets.count, both = o->tsvs.count;
     if (both == 0 && (sources == 0 || targets == 0))
-        return cli_usage_error(syntax, "--src and --tgt are needed, or --tsv, or --text for a language model");
+        return cli_usage_error(
+            syntax, "there is no training text: give --src and --tgt, or --tsv, or --text for a decoder-only model");
     if (both > 0 && sources + targets > 0)
         return cli_usage_error(syntax, "give --src and --tgt, or --tsv, not both");
     if (sources != targets)
@@ -92,11 +92,12 @@ int train_lm_check(train_recipe *o, const cli_syntax *syntax) {
                                "--src has %zu file%s and --tgt has %zu: give a --tgt for each --src, in their order",
                                sources, sources == 1 ? "" : "s", targets);
     if (!o->valid_source != !o->valid_target || (o->valid_tsv && o->valid_source))
-        return cli_usage_error(syntax, "for validation give --valid-src and --valid-tgt, or --valid-tsv");
+        return cli_usage_error(syntax,
+                               "the validation set is incomplete: give --valid-src and --valid-tgt, or --valid-tsv");
     return CLI_CONTINUE;
 }
 
-/* 256, or what the model that is trained on takes, if that is less. A model that cannot be read is refused later. */
+/* 256, or the maximum of the fine-tuned model, if that is less. An unreadable model is refused later. */
 static int default_seq_len(const train_recipe *o) {
     tfm_model_info info;
     const int most = 256;
@@ -109,7 +110,7 @@ static int default_seq_len(const train_recipe *o) {
 
 /* GPT-2's and Llama's own activations. */
 void train_lm_settle(train_recipe *o) {
-    enum { GELU_TANH = 2, SILU = 3 }; /* of --activation's words */
+    enum { GELU_TANH = 2, SILU = 3 }; /* indices of --activation's choices */
     if (o->seq_len < 0)
         o->seq_len = default_seq_len(o);
     if (o->max_positions < 0)

@@ -1,12 +1,12 @@
-/* The ranks of a run, by MPI. An error of MPI's own ends all of them, as it does by default. */
+/* The ranks of a run, by MPI. An MPI error aborts all of them (MPI's default). */
 #include <mpi.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 #include "train/mpi_env.h"
 
-/* Waits for a call. While another rank validates or writes, this may take minutes: after a moment the rank looks now
- * and then only, and leaves the processor to others. */
+/* Waits for a call. While another rank validates or writes, this may take minutes: after a moment the rank sleeps
+ * between polls. */
 static bool wait_for(MPI_Request request) {
     const double moment = 0.02, begun = cli_seconds();
     for (int done = 0; !done;) {
@@ -45,8 +45,8 @@ int mpi_ranks_open(const tfm_process_group **ranks, int *local) {
     *local = 0;
     if (mpi_launched_ranks(&rank) == 1 && !getenv("PMIX_RANK"))
         return CLI_OK;
-    /* Over one connection Open MPI's TCP sends in one direction at a time, over two in both: gradients took twice the
-     * time that the link needs for them. */
+    /* Over one TCP connection Open MPI sends in one direction at a time, over two in both: with one, gradients took
+     * twice the time of the link. */
     setenv("OMPI_MCA_btl_tcp_links", "2", 0);
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given) != MPI_SUCCESS)
         return cli_fail("MPI cannot be started");

@@ -1,4 +1,4 @@
-/* Without MPI a process is alone, and says so where it is not. */
+/* Built without MPI: one process only; several ranks are an error. */
 #include "train/mpi_env.h"
 
 int mpi_ranks_open(const tfm_process_group **ranks, int *local) {

@@ -1,4 +1,4 @@
-/* What launchers tell the programs that they start. */
+/* Rank and world size from the environment of launchers. */
 #include <stdlib.h>
 #include "train/mpi_env.h"
 

@@ -1,16 +1,16 @@
-/* The ranks of a run: processes that a launcher such as mpirun has started together. */
+/* The ranks of a run: processes started together by a launcher such as mpirun. */
 #ifndef TFM_LAUNCHED_APP_H
 #define TFM_LAUNCHED_APP_H
 
 #include "cli/cli.h"
 
-/* How many of this program the launcher has started, and which this is, by its environment; 1 and 0 without one. */
+/* World size and rank from the launcher's environment; 1 and 0 without a launcher. */
 int mpi_launched_ranks(int *rank);
 
-/* Joins the others. *ranks is how they talk, and *local the number of this one among those of its machine; NULL for a
- * process alone. Fails where the program cannot: then the first has said so (mpi.c, mpi_absent.c). */
+/* Joins the other ranks. *ranks: the process group, NULL for a single process; *local: the rank within its machine.
+ * After a failure rank 0 has printed the message (mpi.c, mpi_absent.c). */
 int mpi_ranks_open(const tfm_process_group **ranks, int *local);
-/* Leaves them. Every rank calls it, and waits for the others. */
+/* Leaves the group. Every rank calls it, and waits for the others. */
 void mpi_ranks_close(void);
 
 #endif

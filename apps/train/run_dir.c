@@ -1,4 +1,4 @@
-/* The directory of a new run: made, taken, and left as it was if the run never begins. */
+/* The directory of a new run: created, locked, and restored if the run never begins. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include "train/train.h"
 
-/* Makes a folder with those above it. *kept: how much of the path was there before. */
+/* Creates a folder with its parents. *kept: length of the path that existed before. */
 static int make(const char *path, size_t *kept) {
     char *part = strdup(path);
     int code = part ? CLI_OK : cli_fail("%s: out of memory", path);
@@ -28,7 +28,7 @@ static int make(const char *path, size_t *kept) {
     return code;
 }
 
-/* Removes those of them that were not there before and are empty. */
+/* Removes the created folders that are empty. */
 static void unmake(const char *path, size_t kept) {
     char *part = strdup(path);
     while (part && strlen(part) > kept) {
@@ -39,11 +39,11 @@ static void unmake(const char *path, size_t kept) {
     free(part);
 }
 
-/* An empty log is that of a run that begins at this moment, which take() meets. */
+/* An empty log belongs to a run that starts at this moment; take() handles it. */
 static int check_free(const char *dir) {
     struct stat info;
     if (train_exists(dir, "recipe.json"))
-        return cli_fail("%s holds a run already: go on with it by --resume %s, or give another directory", dir, dir);
+        return cli_fail("%s holds a run already: resume it by --resume %s, or give another directory", dir, dir);
     DIR *folder = opendir(dir);
     int code = CLI_OK;
     for (struct dirent *entry; code == CLI_OK && folder && (entry = readdir(folder));) {
@@ -60,9 +60,9 @@ static int check_free(const char *dir) {
     return CLI_OK;
 }
 
-/* Nothing is written before the directory is this run's alone; from then on a failure leaves nothing. */
+/* Nothing is written before the directory is locked; after a failure nothing is left. */
 static int take(train_run *r) {
-    int code = check_free(r->dir); /* another one may have been faster */
+    int code = check_free(r->dir); /* another run may have locked it first */
     if (code == CLI_OK && (code = train_recipe_write(&r->recipe, r->dir)) != CLI_OK)
         train_run_dir_release(r);
     return code;
@@ -77,7 +77,7 @@ int train_run_dir_claim(train_run *r) {
         code = train_log_open(&r->log, r->dir);
     if (code == CLI_OK)
         code = take(r);
-    else if (snapshots && !r->log.file) /* where there is a log, the folders are another run's by now */
+    else if (snapshots && !r->log.file) /* if there is a log, the folders now belong to another run */
         unmake(snapshots, r->kept);
     free(snapshots);
     return code;
@@ -100,7 +100,7 @@ void train_run_dir_release(train_run *r) {
         rmdir(templates);
     }
     free(templates);
-    train_log_close(&r->log); /* on a shared file system an open file stays in its folder under another name */
+    train_log_close(&r->log); /* NFS keeps an open file in its folder under another name */
     char *snapshots = train_path(r->dir, "snapshots");
     if (snapshots)
         unmake(snapshots, r->kept);

@@ -1,4 +1,4 @@
-/* The batches of one update, held together. */
+/* The micro-batches of one update. */
 #include <stdlib.h>
 #include <string.h>
 #include "train/train.h"
@@ -11,7 +11,7 @@ void train_batches_free(train_batches *b) {
     *b = (train_batches){0};
 }
 
-/* NULL where there is nothing, as of the sources of a language model. */
+/* NULL if empty, such as the sources of a decoder-only model. */
 static const int32_t *copy(int32_t **to, const int32_t *from, int64_t count) {
     int32_t *begin = *to;
     if (!from)
@@ -21,7 +21,7 @@ static const int32_t *copy(int32_t **to, const int32_t *from, int64_t count) {
     return begin;
 }
 
-/* What tfm_data_next lends is gone with the next call. */
+/* The data of tfm_data_next is valid until the next call. */
 static bool hold(train_batches *b, size_t i, const tfm_batch *p) {
     int32_t *to = malloc((size_t)(p->count * (p->source_width + p->target_width + 2)) * sizeof(*to));
     if (!to)
@@ -36,7 +36,7 @@ static bool hold(train_batches *b, size_t i, const tfm_batch *p) {
     return true;
 }
 
-/* Of the batches of an update a rank keeps the rows that are its own by its share. */
+/* Keeps a rank's rows of each micro-batch, by its share. */
 static bool keep_own_part(train_run *r, const double *ratio, tfm_status *status) {
     train_batches *b = &r->last;
     tfm_batch *all = b->items;
@@ -49,27 +49,26 @@ static bool keep_own_part(train_run *r, const double *ratio, tfm_status *status)
     return true;
 }
 
-/* Ranks that read a text together all make the same calls: one that has failed by itself tells the others only in the
- * update. */
+/* Ranks with a distributed reader make the same calls: a failed rank notifies the others only in the update. */
 int train_batches_next(train_run *r, tfm_status *status) {
     train_batches *b = &r->last;
     train_batches_free(b);
     const size_t count = (size_t)r->recipe.gradient_accumulation_steps, world = (size_t)train_world(r);
     const size_t rank = r->ranks ? (size_t)r->ranks->rank : 0;
-    const double *ratio = r->ranks ? tfm_trainer_balance(r->trainer) : NULL; /* a fleet deals by itself */
+    const double *ratio = r->ranks ? tfm_trainer_balance(r->trainer) : NULL; /* a fleet schedules its own devices */
     b->items = calloc(count, sizeof(*b->items));
     b->numbers = calloc(count, sizeof(*b->numbers));
     *status = TFM_OK;
     bool good = b->items && b->numbers;
     for (size_t i = 0; i < count && (r->ranks || (good && *status == TFM_OK)); i++) {
         tfm_batch p;
-        /* The last update of so many passes has what is left of the last one. */
+        /* The last update of --epochs has the rest of the last pass. */
         if (i > 0 && r->recipe.epochs > 0 && tfm_data_tell(r->data).epoch >= r->recipe.epochs)
             break;
         r->epoch = tfm_data_tell(r->data).epoch + 1;
         const tfm_status given = tfm_data_next(r->data, &p);
         *status = given != TFM_OK ? given : *status;
-        if (!good || *status != TFM_OK || (!ratio && i % world != rank)) /* another rank learns it */
+        if (!good || *status != TFM_OK || (!ratio && i % world != rank)) /* another rank trains on it */
             continue;
         good = hold(b, b->count, &p);
         b->count += good;

@@ -1,4 +1,4 @@
-/* Where a run is, on the disk: its checkpoint, and snapshots of the parameters for the average. */
+/* The state of a run on disk: its checkpoint, and snapshots of the parameters for the average. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@ static char *snapshot_path(const train_run *r, size_t i) {
     return train_path(r->dir, name);
 }
 
-/* Whether the checkpoint speaks of a snapshot. */
+/* Whether the checkpoint lists a snapshot. */
 static bool is_kept(const train_run *r, json_int_t update) {
     for (size_t i = 0; i < json_array_size(r->at.snapshots); i++)
         if (json_integer_value(json_array_get(r->at.snapshots, i)) == update)
@@ -29,7 +29,7 @@ static bool is_kept(const train_run *r, json_int_t update) {
     return false;
 }
 
-/* Forgets the snapshots that the average does not take. */
+/* Drops snapshots from the list that the average does not use. */
 static void forget_snapshots(train_run *r) {
     const size_t most = r->recipe.average < 2 ? 0 : (size_t)r->recipe.average;
     while (json_array_size(r->at.snapshots) > most)
@@ -51,7 +51,7 @@ int train_snapshot_write(train_run *r) {
     return code;
 }
 
-/* The number of a file that is named like a snapshot, or -1. */
+/* The update of a snapshot's file name, or -1. */
 static long long snapshot_number(const char *name) {
     char *end;
     const long long update = strtoll(name, &end, 10);
@@ -70,8 +70,7 @@ size_t train_snapshot_count(const char *dir) {
     return count;
 }
 
-/* What the checkpoint speaks of and is not there, the average goes without; rather now than at its end the run
- * finds that out. */
+/* Drops listed snapshots without a file: the run reports that at its start rather than at its end. */
 static int check_snapshots(train_run *r) {
     char *path = train_path(r->dir, "snapshots");
     int code = path && (mkdir(path, 0777) == 0 || errno == EEXIST)
@@ -83,7 +82,7 @@ static int check_snapshots(train_run *r) {
         if (!path)
             code = cli_fail("%s: out of memory", r->dir);
         else if (access(path, R_OK) != 0) {
-            train_print("%s is not there any more: the average will be without it", path);
+            train_print("%s is missing: the average will be without it", path);
             json_array_remove(r->at.snapshots, i);
         }
         free(path);
@@ -91,7 +90,7 @@ static int check_snapshots(train_run *r) {
     return code;
 }
 
-/* Removes the snapshots that no checkpoint speaks of any more. */
+/* Removes the files of unlisted snapshots. */
 static void clear_snapshots(const train_run *r) {
     char *path = train_path(r->dir, "snapshots");
     DIR *folder = path ? opendir(path) : NULL;
@@ -105,7 +104,7 @@ static void clear_snapshots(const train_run *r) {
     free(path);
 }
 
-/* The average without those that are damaged, which are said. Takes their paths. */
+/* The average without damaged snapshots, which are reported. Takes ownership of the paths. */
 static int average_readable(train_run *r, char **paths, size_t count) {
     size_t whole = 0;
     for (size_t i = 0; i < count; i++) {
@@ -161,7 +160,7 @@ int train_checkpoint_write(train_run *r) {
         train_ranks_request_save(r);
     if (status == TFM_OK)
         status = tfm_trainer_save(r->trainer, r->data, r->checkpoint);
-    if (status == TFM_ERROR_CANCELLED) /* another rank says why */
+    if (status == TFM_ERROR_CANCELLED) /* another rank prints the reason */
         return CLI_FAILED;
     if (status != TFM_OK)
         return train_save_failed(r);
@@ -174,12 +173,11 @@ int train_checkpoint_rewrite(train_run *r) {
     return tfm_trainer_load(r->trainer, NULL, r->checkpoint) == TFM_OK ? train_checkpoint_write(r) : cli_fail_library();
 }
 
-/* The best model so far may be lost, though the run is not: then the next validation says which is the best.
- */
+/* The best model so far may be missing, unlike the checkpoint: then the next validation chooses the best again. */
 static void check_model(train_run *r) {
     char *path = train_path(r->dir, "model.safetensors");
     if (path && r->at.best_update > 0 && access(path, F_OK) != 0) {
-        train_print("%s is not there any more: the best model is looked for anew", path);
+        train_print("%s is missing: the next validation chooses the best model again", path);
         r->at.best_update = r->at.milestone = 0;
         r->at.since_best = 0;
         r->revalidate = false;
@@ -187,13 +185,13 @@ static void check_model(train_run *r) {
     free(path);
 }
 
-/* The update by which a run has one, by its recipe as it was. */
+/* The update of the first checkpoint, by the stored recipe. */
 static int64_t first_checkpoint(const train_run *r) {
     const json_t *every = json_object_get(r->recipe.stored, "eval-steps");
     return every ? json_integer_value(every) : r->recipe.eval_steps;
 }
 
-/* Without its file: the run was stopped before its first checkpoint, or that is lost. */
+/* Without a checkpoint: the run was stopped before its first one, or the file is lost. */
 static int begin_without_checkpoint(train_run *r) {
     bool ended, resumed;
     const int64_t last = train_log_last(&r->log, &ended, &resumed);
@@ -207,7 +205,7 @@ static int begin_without_checkpoint(train_run *r) {
     return CLI_OK;
 }
 
-/* Takes over what a checkpoint's note says. The last three were not always noted, nor the best nll. */
+/* Restores the checkpoint's note. Older checkpoints lack the last three entries and the best nll. */
 static int read_note(train_run *r, json_t *note) {
     r->at.best_nll = NAN;
     json_int_t best_update, log_bytes, targets = 0, milestone = tfm_trainer_updates(r->trainer);
@@ -220,7 +218,8 @@ static int read_note(train_run *r, json_t *note) {
                              &r->at.loss, &r->at.nll, "snapshots", &snapshots, "corpus", &corpus) != 0)
         return cli_fail("%s was not written by tfm train", r->checkpoint);
     if (!train_corpus_same(corpus, r->corpus))
-        return cli_fail("the training files have changed since %s was written: a run goes on only on the same text",
+        return cli_fail("the training files have changed since %s was written: restore them, a run is resumed only on "
+                        "the same text",
                         r->checkpoint);
     r->at.best_update = best_update;
     if (isnan(r->at.best_nll))
@@ -241,8 +240,8 @@ int train_checkpoint_read(train_run *r) {
     const bool still = train_corpus_same(now, r->corpus);
     json_decref(now);
     if (!still)
-        return cli_fail("the training files have changed while %s was made ready: give the command again once they "
-                        "stay as they are",
+        return cli_fail("the training files have changed while %s was prepared: run the command again once they "
+                        "no longer change",
                         r->dir);
     if (r->valid.count > 0)
         snprintf(r->measure, sizeof(r->measure), "%016" PRIx64, train_validation_hash(&r->valid));
@@ -257,7 +256,7 @@ int train_checkpoint_read(train_run *r) {
     json_decref(note);
     if (code != CLI_OK)
         return code;
-    clear_snapshots(r); /* a killed run may not have come to it */
+    clear_snapshots(r); /* a killed run may have missed it */
     forget_snapshots(r);
     check_model(r);
     return check_snapshots(r);

@@ -1,4 +1,4 @@
-/* Which text a run learns from, as its checkpoints note it. */
+/* Sizes and hashes of the training text, as stored in checkpoints. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ uint64_t train_hash(uint64_t hash, const void *bytes, size_t count) {
     return hash;
 }
 
-/* Hashes the bytes of a file; of a long file only BLOCKS blocks, evenly over it, so that starting stays quick. */
+/* Hashes a file; of a long file only BLOCKS evenly spaced blocks, for a quick start. */
 static uint64_t hash_file(const char *path, off_t bytes) {
     enum { BLOCK = 1 << 16, BLOCKS = 1 << 10 };
     const off_t blocks = (bytes + BLOCK - 1) / BLOCK, step = (blocks + BLOCKS - 1) / BLOCKS;

@@ -1,4 +1,4 @@
-/* train.jsonl, and what is said while a run goes on. */
+/* train.jsonl, and messages of a run. */
 #include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include "train/train.h"
 
-/* How the first line of each start begins, and the last line of a run that came to its end. */
+/* Prefixes of the first line of each start, and of the last line of a completed run. */
 static const char START[] = "{\"type\":\"start\"", END[] = "{\"type\":\"end\"";
 
 static const char *const FILES[] = {
@@ -53,7 +53,7 @@ bool train_is_file(const char *name) {
     return is_one_of(FILES, CLI_COUNT(FILES), name) || train_is_tokenizer_file(name);
 }
 
-/* Files that are written beside their names have names of their own until they are complete. */
+/* Temporary names of incomplete files. */
 static bool unfinished(const char *name) {
     static const char *const ENDS[] = {".tfm-??????", ".unfinished", "-*-of-*.unfinished"}; /* last: shards */
     char file[256];
@@ -86,7 +86,7 @@ int train_log_open(train_log *log, const char *dir) {
     if (!log->file)
         return cli_fail("cannot write %s: %s", log->path, strerror(errno));
     if (flock(fileno(log->file), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        return cli_fail("another tfm train is at work in %s: wait for its end", dir);
+        return cli_fail("another tfm train is running in %s: wait for its end", dir);
     clear_away(dir);
     char *snapshots = train_path(dir, "snapshots");
     if (snapshots)

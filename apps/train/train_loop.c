@@ -39,15 +39,15 @@ static int report(train_run *r, const tfm_update_report *u) {
     return train_log_put(&r->log, object);
 }
 
-/* What is wrong with the text. A run that stops there has the same text again when it goes on. */
+/* Reports bad text. A resumed run reads the same text again. */
 static int fail_text(const train_run *r, tfm_status status) {
     char sentence[2048];
     if (status != TFM_ERROR_INPUT || !r->recipe.strict)
         return train_update_failed(r, tfm_error_message());
     if (tfm_trainer_updates(r->trainer) == 0 && !r->recipe.resume)
-        return cli_fail("%s; mend it, or leave --strict away to have such pairs left out", tfm_error_message());
+        return cli_fail("%s; fix the pair, or leave --strict out to skip bad pairs", tfm_error_message());
     snprintf(sentence, sizeof(sentence),
-             "%s; mend it and begin a new run, or have such pairs left out by \"strict\": false in %s/recipe.json",
+             "%s; fix the pair and start a new run, or skip bad pairs by \"strict\": false in %s/recipe.json",
              tfm_error_message(), r->dir);
     return train_update_failed(r, sentence);
 }
@@ -56,9 +56,9 @@ static int update(train_run *r) {
     tfm_update_report u;
     tfm_status status;
     int code = train_batches_next(r, &status);
-    if (code == CLI_OK && status != TFM_OK) /* where it is another rank that cannot read, that one says why */
+    if (code == CLI_OK && status != TFM_OK) /* if another rank cannot read, that rank prints the reason */
         code = r->ranks && status == TFM_ERROR_CANCELLED ? CLI_FAILED : fail_text(r, status);
-    if (code != CLI_OK && r->ranks) /* the others wait for its share */
+    if (code != CLI_OK && r->ranks) /* the others wait for this rank's gradients */
         tfm_trainer_update(r->trainer, NULL, NULL, 0);
     if (code == CLI_OK && (status = tfm_trainer_update(r->trainer, &u, r->last.items, r->last.count)) != TFM_OK)
         code = r->ranks && status == TFM_ERROR_CANCELLED ? CLI_FAILED : train_update_failed(r, tfm_error_message());
@@ -74,7 +74,7 @@ static int update(train_run *r) {
     return reported ? report(r, &u) : CLI_OK;
 }
 
-/* Why no update follows, or NULL. */
+/* The reason why no update follows, or NULL. */
 static const char *finished(const train_run *r) {
     const train_recipe *o = &r->recipe;
     if (tfm_trainer_updates(r->trainer) >= o->max_steps)
@@ -84,14 +84,14 @@ static const char *finished(const train_run *r) {
     return o->patience > 0 && r->valid.count > 0 && r->at.since_best >= o->patience ? "patience" : NULL;
 }
 
-/* All updates, unless something has failed already, which other ranks are told. */
+/* All updates, unless something has failed already; the other ranks are notified. */
 static int train(train_run *r, int code) {
     r->since = cli_seconds();
     r->begun = r->since - r->at.seconds;
     r->first = tfm_trainer_updates(r->trainer);
     if (code == CLI_OK && train_first(r) && r->first > 0 && r->first % r->recipe.eval_steps == 0 &&
         r->at.milestone != r->first)
-        code = train_milestone(r); /* a signal cut it short, or its model is lost */
+        code = train_milestone(r); /* a signal interrupted it, or its model is lost */
     while (train_ranks_continue(r, &code, finished(r) != NULL)) {
         code = update(r);
         if (code == CLI_OK && train_first(r) && tfm_trainer_updates(r->trainer) % r->recipe.eval_steps == 0)
@@ -102,21 +102,20 @@ static int train(train_run *r, int code) {
 
 /* ---- The end ------------------------------------------------------------------------------------------- */
 
-/* Where a signal came to the scores of the best model or of the average, the parameters are not the
- * checkpoint's, and it stays. */
+/* If a signal interrupted scoring the best model or the average, the parameters differ from the checkpoint's, which
+ * stays. */
 static int interrupted(train_run *r) {
     if (r->saved != tfm_trainer_updates(r->trainer) &&
         (train_parameters_check(r) != CLI_OK || train_checkpoint_write(r) != CLI_OK))
         return CLI_FAILED;
     train_plot_curves(r);
     char command[5000];
-    train_print("stopped after update %" PRId64 "; go on with: %s", r->saved,
+    train_print("stopped after update %" PRId64 "; resume with: %s", r->saved,
                 train_resume_command(command, sizeof(command), r));
     return CLI_OK;
 }
 
-/* The mean of the last validations' parameters, where validation finds it better or the recipe has it: *kept.
- */
+/* Averages the last validations' parameters; *kept: it is better on validation, or requested by the recipe. */
 static int finish_average(train_run *r, bool *kept) {
     const int since_best = r->at.since_best;
     int code = train_snapshot_average(r);
@@ -124,36 +123,36 @@ static int finish_average(train_run *r, bool *kept) {
         code = train_validate(r, "average", r->recipe.keep_average);
     *kept = r->at.since_best == 0;
     r->at.since_best = since_best;
-    return code == CLI_OK && *kept ? train_checkpoint_rewrite(r) : code; /* a run that goes on has to beat it */
+    return code == CLI_OK && *kept ? train_checkpoint_rewrite(r) : code; /* a resumed run must beat it */
 }
 
-/* Without validation nothing says which model is better: keep the last one, unless the recipe asks for the average. */
+/* Without validation models cannot be compared: keep the last one, unless the recipe requests the average. */
 static int finish_unseen(train_run *r) {
     int code = r->recipe.keep_average ? train_snapshot_average(r) : CLI_OK;
     if (code == CLI_OK)
-        code = train_model_save_best(r); /* older programs left the average there */
+        code = train_model_save_best(r); /* older versions left the average there */
     if (code == CLI_OK && r->recipe.keep_average)
         train_print("the model is the average of the snapshots");
     else if (code == CLI_OK)
         train_print("the model is that of update %" PRId64
-                    ": without validation nothing says whether the average is better",
+                    ": without validation it cannot be compared with the average",
                     tfm_trainer_updates(r->trainer));
     return code;
 }
 
 static int finish(train_run *r) {
     const int64_t updates = tfm_trainer_updates(r->trainer);
-    const char *reason = finished(r); /* which the average does not change, the best though it may be */
+    const char *reason = finished(r); /* the average does not change it, even if it is the best */
     int code = CLI_OK;
     bool kept = false;
-    if (r->at.milestone != updates) /* a signal may have saved it without */
+    if (r->at.milestone != updates) /* a signal may have saved it without a validation */
         code = train_milestone(r);
     if (code == CLI_OK && json_array_size(r->at.snapshots) > 1)
         code = r->valid.count > 0 ? finish_average(r, &kept) : finish_unseen(r);
     else if (code == CLI_OK && r->recipe.keep_average)
-        train_print("there is one snapshot alone, so the model is no average: a smaller --eval-steps makes more");
+        train_print("there is only one snapshot, so the model is no average: a smaller --eval-steps gives more");
     if (code == CLI_OK && r->valid.count > 0 && r->at.best_update == 0)
-        code = train_update_failed(r, "no validation came to a finite loss, so there is no model: lower the rate");
+        code = train_update_failed(r, "no validation had a finite loss, so there is no model: lower --learning-rate");
     if (code == CLI_OK)
         code = train_log_put(&r->log, json_pack("{s:s, s:s, s:I, s:f}", "type", "end", "reason", reason, "update",
                                                 (json_int_t)updates, "seconds", cli_seconds() - r->begun));
@@ -180,15 +179,15 @@ int train_loop(train_run *r) {
         return code;
     }
     int code = r->revalidate ? train_revalidate(r) : CLI_OK;
-    const bool proven = code == CLI_OK || r->cut;
-    if (proven && r->changed && train_recipe_write(&r->recipe, r->dir) != CLI_OK) {
+    const bool restored = code == CLI_OK || r->cut;
+    if (restored && r->changed && train_recipe_write(&r->recipe, r->dir) != CLI_OK) {
         r->cut = false;
         code = CLI_FAILED;
     }
     code = train(r, code);
     if (code == CLI_OK)
         code = train_print_counts(r);
-    const bool over = code == CLI_OK && finished(r); /* what finish() finds may change that */
+    const bool over = code == CLI_OK && finished(r); /* finish() may change that */
     if (over)
         code = finish(r);
     if (r->cut || (code == CLI_OK && !over))

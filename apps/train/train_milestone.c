@@ -6,7 +6,7 @@
 #include "plots/picture.h"
 #include "train/train.h"
 
-/* The picture of the log, where tfm can draw. A run does not end for one that fails. */
+/* Renders the log, if tfm has picture support. A failure does not end the run. */
 void train_plot_curves(const train_run *r) {
     char *path = tfm_trainer_updates(r->trainer) > 0 ? train_path(r->dir, "curves.svg") : NULL;
     if (path && picture_available())
@@ -14,7 +14,7 @@ void train_plot_curves(const train_run *r) {
     free(path);
 }
 
-/* Perplexity decides where BLEU does not: while next to nothing is right, its digits say nothing. */
+/* Perplexity decides while BLEU is too low to be meaningful. */
 static bool is_best(const train_run *r, const train_score *s) {
     const double nothing = 1;
     if (!isfinite(s->nll) || r->at.best_update == 0)
@@ -30,7 +30,7 @@ int train_model_save_best(train_run *r) {
     return tfm_model_save(r->model, r->dir, dtypes[r->recipe.save_dtype]) == TFM_OK ? CLI_OK : cli_fail_library();
 }
 
-/* What went wrong, and what is left. */
+/* Reports an error and the last checkpoint. */
 int train_update_failed(const train_run *r, const char *sentence) {
     if (!train_first(r))
         return cli_fail("%s", sentence);
@@ -39,7 +39,7 @@ int train_update_failed(const train_run *r, const char *sentence) {
     return cli_fail("%s; the last good checkpoint is %s, of update %" PRId64, sentence, r->checkpoint, r->saved);
 }
 
-/* The library's last sentence, at a validation. */
+/* The library's last error, at a validation. */
 static int fail_validation(const train_run *r) {
     char sentence[1024];
     snprintf(sentence, sizeof(sentence), "update %" PRId64 ", validation: %s", tfm_trainer_updates(r->trainer),
@@ -47,14 +47,14 @@ static int fail_validation(const train_run *r) {
     return train_update_failed(r, sentence);
 }
 
-/* A validation that was stopped: after a signal it is left undone, and made anew when the run goes on, since what it
- * has found so far is not saved. Without a signal it has failed, and its sentence has been said. */
+/* An interrupted validation: after a signal it is skipped, and repeated by the resumed run, since partial results are
+ * not saved. Without a signal it has failed, after a message. */
 static int cut_short(train_run *r) {
     r->cut = train_stop_requested();
     return CLI_FAILED;
 }
 
-/* What a validation has found, as one reads it. */
+/* Formats the results of a validation. */
 static const char *score_words(char *out, size_t size, const train_run *r, const train_score *s) {
     if (r->valid.texts)
         snprintf(out, size, "ppl %.3f", s->ppl);
@@ -63,7 +63,7 @@ static const char *score_words(char *out, size_t size, const train_run *r, const
     return out;
 }
 
-/* The same for the log; texts are compared with nothing. */
+/* The same for the log; texts have no references. */
 static json_t *score_json(const train_run *r, const char *type, int64_t update, const train_score *s) {
     json_t *object = json_pack("{s:s, s:I, s:o, s:o}", "type", type, "update", (json_int_t)update, "nll",
                                cli_number_json(s->nll), "ppl", cli_number_json(s->ppl));
@@ -74,8 +74,8 @@ static json_t *score_json(const train_run *r, const char *type, int64_t update, 
     return object;
 }
 
-/* Scores the parameters as they are, and keeps the model if there is none better, or if it is to be kept
- * anyway. `what` is "valid", or "average". */
+/* Scores the current parameters, and saves the model if it is the best so far, or with `keep`. `what`: "valid" or
+ * "average". */
 int train_validate(train_run *r, const char *what, bool keep) {
     const int64_t update = tfm_trainer_updates(r->trainer);
     train_score s = {0};
@@ -108,7 +108,7 @@ int train_validate(train_run *r, const char *what, bool keep) {
     return train_model_save_best(r);
 }
 
-/* The model that is kept, by what validation is now. */
+/* Scores the best model by the current validation. */
 static tfm_status score_best(const train_run *r, train_score *s) {
     tfm_model *best = NULL;
     tfm_status status = tfm_model_open(&best, r->ctx, r->dir, NULL);
@@ -118,20 +118,21 @@ static tfm_status score_best(const train_run *r, train_score *s) {
     return status;
 }
 
-/* Validation may be what it was not when the best so far was scored: it is scored again. */
+/* Scores the best model so far again if validation has changed. */
 int train_revalidate(train_run *r) {
     train_score s = {0};
     const tfm_status status = score_best(r, &s);
     if (status == TFM_ERROR_CANCELLED)
         return cut_short(r);
     if (status == TFM_ERROR_MEMORY)
-        return cli_fail("validation has changed, and the device has no room to score the best model so far, of "
-                        "update %" PRId64 ", again: leave validation as it was, or go on with another --device",
-                        r->at.best_update);
+        return cli_fail(
+            "validation has changed, and the device has too little memory to score the best model so far, of "
+            "update %" PRId64 ", again: restore the options of validation, or resume with another --device",
+            r->at.best_update);
     if (status != TFM_OK)
         return fail_validation(r);
     char words[128];
-    train_print("validation has changed: measured anew, the best model so far, of update %" PRId64 ", has %s",
+    train_print("validation has changed: scored again, the best model so far, of update %" PRId64 ", has %s",
                 r->at.best_update, score_words(words, sizeof(words), r, &s));
     const bool known = isfinite(s.nll);
     r->at.best_update = known ? r->at.best_update : 0;
@@ -142,8 +143,8 @@ int train_revalidate(train_run *r) {
     return train_log_put(&r->log, score_json(r, "best", r->at.best_update, &s));
 }
 
-/* The pairs of a pass, once they are known. Before that bad ones, where there are more than were told of; of
- * a run that goes on in the middle of a pass they would be those of its rest. */
+/* Reports the pairs of a pass, once known; before that new bad pairs. Not for a run resumed in the middle of a pass,
+ * which counts only the rest. */
 int train_print_counts(train_run *r) {
     const tfm_data_counts c = tfm_data_count(r->data);
     const uint64_t bad = c.empty + c.too_long + c.invalid + c.unpaired;
@@ -171,8 +172,8 @@ int train_print_counts(train_run *r) {
                                             (json_int_t)c.invalid, "unpaired", (json_int_t)c.unpaired));
 }
 
-/* An update's loss is that of the parameters before it. Where no validation looks at those that it left, its batch
- * does, so that no checkpoint is of spoiled ones. */
+/* An update's loss belongs to the parameters before it. Without a validation its batch checks the new parameters, so
+ * that no checkpoint has non-finite ones. */
 int train_parameters_check(const train_run *r) {
     char sentence[256];
     double nll = 0;
@@ -181,13 +182,12 @@ int train_parameters_check(const train_run *r) {
         return train_update_failed(r, tfm_error_message());
     if (isfinite(nll))
         return CLI_OK;
-    snprintf(sentence, sizeof(sentence),
-             "update %" PRId64 ": it left parameters with which the loss is %f: lower the rate",
+    snprintf(sentence, sizeof(sentence), "update %" PRId64 ": the loss after it is %f: lower --learning-rate",
              tfm_trainer_updates(r->trainer), nll);
     return train_update_failed(r, sentence);
 }
 
-/* Validation, snapshot and checkpoint, in this order: a run that is killed between them does them again. */
+/* Validation, snapshot and checkpoint, in this order: a run killed in between does them again. */
 int train_milestone(train_run *r) {
     const double begun = cli_seconds();
     int code = train_print_counts(r);

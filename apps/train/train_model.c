@@ -1,4 +1,4 @@
-/* The tokenizer and the model of a run: new ones, or those that it goes on from. */
+/* The tokenizer and the model of a run: new, or initialised from a directory. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -9,22 +9,22 @@
 
 bool train_exists(const char *dir, const char *name) {
     char *path = train_path(dir, name);
-    /* What cannot be looked at is opened later, which says why. */
+    /* Opening it later reports the error. */
     const bool there = path && (access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR));
     free(path);
     return there;
 }
 
-/* ---- What goes together ---- */
+/* ---- Conflicting options ---- */
 
-/* What is for a new vocabulary is no option of one that is there. */
+/* Options of a new vocabulary, refused with an existing one. */
 static bool shapes_vocabulary(const train_recipe *o) {
     const train_recipe plain = train_recipe_unset();
     return o->vocabulary_size || o->separate || o->unigram || o->character_coverage != plain.character_coverage ||
            o->normalization != plain.normalization || o->vocabulary_lines != plain.vocabulary_lines;
 }
 
-/* What is for a new model is no option of one that is there. */
+/* Options of a new model, refused with an existing one. */
 static bool shapes_model(const train_recipe *o) {
     const train_recipe plain = train_recipe_unset();
     return o->preset != plain.preset || o->width >= 0 || o->heads >= 0 || o->kv_heads >= 0 || o->ffn_dim >= 0 ||
@@ -35,27 +35,25 @@ static bool shapes_model(const train_recipe *o) {
 int train_model_check(train_recipe *o, const cli_syntax *syntax) {
     if (o->vocabulary && (o->source_language || o->target_language || shapes_vocabulary(o)))
         return cli_usage_error(
-            syntax,
-            "--vocab is a vocabulary that is there: --source-lang, --target-lang, --vocab-size, "
-            "--vocab-lines, --separate-vocab, --unigram, --character-coverage and --normalization are for a new one");
+            syntax, "--vocab is an existing vocabulary: leave out --source-lang, --target-lang, --vocab-size, "
+                    "--vocab-lines, --separate-vocab, --unigram, --character-coverage and --normalization");
     if (!o->init_from)
         return CLI_CONTINUE;
     if (o->vocabulary || shapes_vocabulary(o))
         return cli_usage_error(syntax,
-                               "--init-from is a model with its vocabulary: options of another one do not go with it");
+                               "--init-from is a model with its vocabulary: leave out the options of a vocabulary");
     if (shapes_model(o))
         return cli_usage_error(
             syntax,
-            "--init-from is a model that is there: --family, --preset, --width, --heads, --kv-heads, --ffn-dim, "
-            "--encoder-layers, --decoder-layers, --max-positions, --activation, --init and --pre-norm are "
-            "for a new one");
+            "--init-from is an existing model: leave out --family, --preset, --width, --heads, --kv-heads, --ffn-dim, "
+            "--encoder-layers, --decoder-layers, --max-positions, --activation, --init and --pre-norm");
     tfm_model_info info;
     if (train_exists(o->init_from, "config.json"))
         return CLI_CONTINUE;
-    /* What else it is, the library may know. */
+    /* The library may recognise another format. */
     if (tfm_model_read_info(&info, o->init_from, &(tfm_model_options){.no_tokenizer = true}) == TFM_ERROR_UNSUPPORTED)
         return cli_fail_library();
-    return cli_fail("%s has no config.json: --init-from is for the directory of a model", o->init_from);
+    return cli_fail("%s has no config.json: give --init-from the directory of a model", o->init_from);
 }
 
 /* ---- The tokenizer ---- */
@@ -89,7 +87,7 @@ static int copy_named(const char *from, const char *to, const char *name) {
 
 static int copy_templates(const char *from, const char *to);
 
-/* All files of a tokenizer and of chat templates. vocab.json is the last: where it is, the others are. */
+/* All files of a tokenizer and of chat templates. vocab.json is copied last, as a mark of completion. */
 static int copy_tokenizer(const char *from, const char *to) {
     static const char LAST[] = "vocab.json";
     DIR *folder = opendir(from);
@@ -108,7 +106,7 @@ static int copy_tokenizer(const char *from, const char *to) {
     return code == CLI_OK && last ? copy_named(from, to, LAST) : code;
 }
 
-/* The folder of chat templates next to the first, where there is one. */
+/* The folder of additional chat templates, if any. */
 static int copy_templates(const char *from, const char *to) {
     char *a = train_path(from, train_templates), *b = train_path(to, train_templates);
     struct stat info;
@@ -121,8 +119,8 @@ static int copy_templates(const char *from, const char *to) {
     return code;
 }
 
-/* A tokenizer that is given must say what the model is to be told. It is opened where it is, for sentences that name it
- * there. */
+/* Checks that a given tokenizer has the special tokens of a model. It is opened in place, so that messages name its own
+ * path. */
 static int check_given(train_run *r) {
     const train_recipe *o = &r->recipe;
     if (tfm_tokenizer_open(&r->tokenizer, o->vocabulary) != TFM_OK)
@@ -130,10 +128,10 @@ static int check_given(train_run *r) {
     const tfm_tokenizer_info text = *tfm_tokenizer_get_info(r->tokenizer);
     tfm_tokenizer_free(&r->tokenizer);
     if (train_is_lm(o) && text.target_eos < 0)
-        return cli_fail("the tokenizer of %s does not say which token ends a text: name it as `eos_token` in "
+        return cli_fail("the tokenizer of %s has no EOS token: name it as `eos_token` in "
                         "tokenizer_config.json",
                         o->vocabulary);
-    if (!train_is_lm(o) && text.target_pad < 0) /* what decoding starts with, too */
+    if (!train_is_lm(o) && text.target_pad < 0) /* also the decoder start token */
         return cli_fail("%s/%s has no <pad>, which training needs", o->vocabulary,
                         text.separate ? "target_vocab.json" : "vocab.json");
     return CLI_OK;
@@ -159,7 +157,7 @@ static tfm_status learn_tokenizer(const train_run *r) {
                           : tfm_tokenizer_train_pairs(r->dir, sources->items, targets, sources->count, &options);
 }
 
-/* The tokenizer of this run: there, given, or trained now. */
+/* The tokenizer of this run: in its directory, given, or trained now. */
 static int open_tokenizer(train_run *r) {
     const train_recipe *o = &r->recipe;
     if (train_exists(r->dir, train_is_lm(o) ? "tokenizer.json" : "vocab.json"))
@@ -194,7 +192,7 @@ static tfm_model_shape shape(const train_run *r) {
 
 /* ---- The model ---- */
 
-/* The tokenizer of this run names its languages: they are those of every text of either side. */
+/* Writes the languages to the tokenizer of this run: each side is in one language. */
 static int name_languages(const train_run *r) {
     const train_recipe *o = &r->recipe;
     const char *const names[][2] = {{"src_lang", o->source_language}, {"tgt_lang", o->target_language}};
@@ -219,7 +217,7 @@ static int name_languages(const train_run *r) {
     return code;
 }
 
-/* That the model has these languages is seen before anything is written. */
+/* Checks that the model has these languages, before anything is written. */
 static int check_languages(train_run *r) {
     const train_recipe *o = &r->recipe;
     const tfm_tokenizer *tokenizer = tfm_model_tokenizer(r->model);
@@ -230,8 +228,7 @@ static int check_languages(train_run *r) {
                : cli_fail_library();
 }
 
-/* The model of --init-from with its own parameters: a run that goes on takes those that it trains from its checkpoint.
- */
+/* The model of --init-from with its parameters; a resumed run reads the trained ones from its checkpoint. */
 static int open_given(train_run *r) {
     const train_recipe *o = &r->recipe;
     if ((r->fleet ? tfm_fleet_open_model(&r->model, r->fleet, o->init_from, NULL)
@@ -247,11 +244,11 @@ static int open_given(train_run *r) {
     if (texts != (info.encoder_layers == 0))
         return cli_fail("the model of %s, of the family %s, is of the kind %s: %s", o->init_from, info.family,
                         info.kind,
-                        texts                     ? "it learns pairs of lines, --src and --tgt"
-                        : info.decoder_layers > 0 ? "it learns plain text, --text"
+                        texts                     ? "it is trained on pairs, give --src and --tgt"
+                        : info.decoder_layers > 0 ? "it is trained on plain text, give --text"
                                                   : "tfm trains models with a decoder");
     if (!info.can_save)
-        return cli_fail("the model of %s is of the family %s, which tfm runs and does not write: it cannot be trained",
+        return cli_fail("the model of %s is of the family %s, which tfm cannot write: it cannot be trained",
                         o->init_from, info.family);
     if ((texts ? o->seq_len : o->max_length) > info.max_positions)
         return cli_fail("--%s is %d, and the model of %s takes up to %d tokens: give --%s %d, or less",

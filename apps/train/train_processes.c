@@ -1,5 +1,5 @@
-/* A run of several ranks: what they agree on. The first has the directory, the log, validation and the word; the others
- * do their share of each update. */
+/* A run of several ranks. Rank 0 owns the directory, the log, validation and all decisions; the others do their share
+ * of each update. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,21 +8,21 @@
 #include "train/mpi_env.h"
 #include "train/train.h"
 
-/* What a rank says between updates. */
+/* The state that ranks exchange between updates. */
 typedef struct rank_state {
-    int code;       /* what it is to return so far */
-    int stop, over; /* a signal asks it to stop; no update follows */
-    int told;       /* it has a sentence to say */
-    int save;       /* the first: all are to save, and to send this state again */
-    uint64_t text;  /* a hash of what it learns */
+    int code;       /* return code so far */
+    int stop, over; /* a stop signal was received; no update follows */
+    int told;       /* it has an error message */
+    int save;       /* rank 0: all must save, and exchange this state again */
+    uint64_t text;  /* a hash of its training text */
 } rank_state;
 
-/* What each rank says, `bytes` of each in the order of the ranks, in memory for free(). All make the call together. */
+/* All-gather of `bytes` bytes of each rank, in rank order, in memory for free(). A collective call. */
 static void *gather_bytes(const train_run *r, const void *own, size_t bytes) {
     void *all = calloc((size_t)r->ranks->world_size, bytes);
     if (!all || !r->ranks->all_gather(r->ranks->user, all, own, bytes)) {
-        fputs("tfm: the ranks of the run can no longer communicate\n", stderr);
-        abort(); /* the launcher ends the others, who wait for this one */
+        fputs("tfm: communication between ranks failed\n", stderr);
+        abort(); /* the launcher ends the other, waiting ranks */
     }
     return all;
 }
@@ -35,10 +35,10 @@ static rank_state *gather_states(const train_run *r, rank_state own) {
 int train_save_failed(const train_run *r) {
     if (r->saved < 0)
         return cli_fail_library();
-    return cli_fail("%s; the one of update %" PRId64 " is whole", tfm_error_message(), r->saved);
+    return cli_fail("%s; the checkpoint of update %" PRId64 " is complete", tfm_error_message(), r->saved);
 }
 
-/* What a rank does that is called to save: it writes its part. */
+/* Writes this rank's shard when rank 0 saves. */
 static int save_part(train_run *r) {
     const tfm_status status = tfm_trainer_save(r->trainer, NULL, r->checkpoint);
     if (status == TFM_ERROR_CANCELLED)
@@ -49,7 +49,7 @@ static int save_part(train_run *r) {
     return CLI_OK;
 }
 
-/* The same, once the first one wants nothing saved. */
+/* The same, after all requests of rank 0 to save. */
 static rank_state *gather_states_saving(train_run *r, rank_state own) {
     for (;;) {
         rank_state *states = gather_states(r, own);
@@ -74,7 +74,7 @@ int train_replicas(const train_run *r) {
     return r->ranks ? r->ranks->world_size : r->devices;
 }
 
-/* A trace of each rank's own: x.json, x-rank1.json, x-rank2.json. */
+/* A trace file per rank: x.json, x-rank1.json, x-rank2.json. */
 static void name_trace(int rank) {
     const char *const path = getenv("TFM_PROFILE");
     if (rank == 0 || !path || !path[0] || strcmp(path, "0") == 0 || strcmp(path, "1") == 0)
@@ -98,7 +98,7 @@ int train_ranks_open(train_run *r) {
     cli_defer_errors(!train_first(r));
     name_trace(r->ranks->rank);
     const int nowhere = train_first(r) ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (nowhere >= 0 && dup2(nowhere, STDOUT_FILENO) >= 0) /* the first says all that is said */
+    if (nowhere >= 0 && dup2(nowhere, STDOUT_FILENO) >= 0) /* rank 0 prints everything */
         close(nowhere);
     return CLI_OK;
 }
@@ -112,7 +112,7 @@ void train_ranks_request_save(const train_run *r) {
 }
 
 int train_ranks_close(train_run *r, int code) {
-    if (!r->ranks) { /* a launcher may have started this one alone */
+    if (!r->ranks) { /* a launcher may have started a single rank */
         mpi_ranks_close();
         return code;
     }
@@ -133,13 +133,13 @@ int train_ranks_close(train_run *r, int code) {
     return failed && end == CLI_OK ? CLI_FAILED : end;
 }
 
-/* What a rank was given. */
+/* The options of a rank. */
 typedef struct rank_options {
-    int code; /* what parsing it came to */
+    int code; /* return code of parsing */
     uint64_t options[TRAIN_OPTIONS];
 } rank_options;
 
-/* Whether all is ready for the first update: then the recipe is what the options have come to. */
+/* Whether all is ready for the first update: then the recipe has the final options. */
 static bool is_ready(const train_run *r) {
     return r->trainer != NULL;
 }
@@ -148,7 +148,7 @@ static bool same(const rank_options *a, const rank_options *b) {
     return a->code == b->code && memcmp(a->options, b->options, sizeof(a->options)) == 0;
 }
 
-/* The options that differ, with commas between; of one that was asked for help, and got no further, only that. */
+/* The differing options, comma-separated; for a rank that only printed --help, just that. */
 static void list_options(char *text, size_t size, const rank_options *a, const rank_options *b) {
     size_t used = 0;
     snprintf(text, size, "%s", a->code == b->code ? "" : "--help");
@@ -157,7 +157,7 @@ static void list_options(char *text, size_t size, const rank_options *a, const r
             used += (size_t)snprintf(text + used, size - used, "%s--%s", used ? ", " : "", train_recipe_name(i));
 }
 
-/* Names the first rank that has other options than the first of all. */
+/* Names the first rank with other options than rank 0. */
 static int check_same_options(const train_run *r, const rank_options *all) {
     char options[2048], more[64] = "";
     int first = 0, others = 0;
@@ -189,7 +189,7 @@ int train_ranks_compare(const train_run *r, int code) {
         return code;
     rank_options own = {.code = code};
     train_recipe_hash(&r->recipe, own.options);
-    if (is_ready(r)) /* the way to the directory was compared before */
+    if (is_ready(r)) /* the directory was compared before */
         memset(own.options, 0, TRAIN_UNSAVED * sizeof(*own.options));
     rank_options *all = gather_bytes(r, &own, sizeof(own));
     for (int i = 0; i < r->ranks->world_size && (code == CLI_CONTINUE || code == CLI_OK); i++)
@@ -242,7 +242,7 @@ bool train_ranks_continue(train_run *r, int *code, bool over) {
     return on;
 }
 
-/* All devices, and how many of them are named. */
+/* All devices, and the number of given ones. */
 static int list_devices(const train_run *r, tfm_device_info **devices, size_t *count, size_t *named) {
     *named = 0;
     if (r->recipe.device && *r->recipe.device)
@@ -261,7 +261,7 @@ int train_devices_count(train_run *r, const cli_syntax *syntax) {
     if (r->ranks)
         return r->recipe.workers == 1
                    ? CLI_CONTINUE
-                   : cli_usage_error(syntax, "--workers is for one process: start as many more ranks");
+                   : cli_usage_error(syntax, "--workers is for one process: start more ranks instead");
     const int code = cli_check_workers(syntax, r->recipe.workers);
     if (code != CLI_CONTINUE)
         return code;
@@ -270,12 +270,12 @@ int train_devices_count(train_run *r, const cli_syntax *syntax) {
             return CLI_FAILED;
         tfm_devices_free(&devices);
     }
-    r->devices = (named > 1 ? (int)named : 1) * r->recipe.workers; /* one that there is not is told when it is opened */
+    r->devices = (named > 1 ? (int)named : 1) * r->recipe.workers; /* opening reports a missing device */
     return CLI_CONTINUE;
 }
 
-/* Of the devices that are named, the ranks of a machine take one each. A list, such as "all", may name a single one,
- * and yet is no name for it. */
+/* Assigns one of the given devices to each rank of a machine. A list such as "all" may have one device, and still is
+ * not its name. */
 int train_ranks_device(train_run *r) {
     tfm_device_info *devices;
     size_t count, named;

@@ -1,11 +1,10 @@
-/* How a run is getting on, for whoever watches. */
+/* The progress line of a run. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 #include "train/train.h"
 
-/* The updates that loss and perplexity are of: enough to be steady, and so few that a loss which falls steeply at the
- * start of a run is not hidden below that of the first updates. */
+/* The window of loss and perplexity: enough updates for a steady value, few enough to follow a steep start. */
 static void add_to_window(train_window *w, const tfm_update_report *u) {
     w->updates[w->count++ % TRAIN_WINDOW] =
         (train_sums){(double)u->target_tokens, u->loss * (double)u->target_tokens, u->nll * (double)u->target_tokens};
@@ -29,7 +28,7 @@ static bool may_end_sooner(const train_run *r, int64_t update) {
     return o->epochs > 0 || impatient;
 }
 
-/* How long the updates that are left will take, by those since the first, which compiles. */
+/* Estimated time left, by the updates since the first, which compiles. */
 static void put_eta(char *out, size_t bytes, const train_run *r, int64_t update, double now) {
     const double each = (now - r->second_began) / (double)(update - r->first - 1);
     const double left = each * (double)(r->recipe.max_steps - update);
@@ -42,7 +41,7 @@ static void put_eta(char *out, size_t bytes, const train_run *r, int64_t update,
 void train_progress_print(train_run *r, const tfm_update_report *u, bool lasting) {
     enum { UPDATE, EPOCH, LOSS, PPL, NORM, RATE, SPEED, ETA, FIELDS };
     char text[FIELDS][48];
-    /* The higher its rank, the sooner a field is left out where the terminal is narrow. */
+    /* Fields with a higher rank are dropped first on a narrow terminal. */
     static const int ranks[FIELDS] = {[EPOCH] = 6, [LOSS] = 1, [PPL] = 3, [NORM] = 5, [RATE] = 4, [SPEED] = 2};
     cli_field fields[FIELDS];
     const double now = cli_seconds();

@@ -1,4 +1,4 @@
-/* The choices of a training run (train_recipe*.c), and which text it learns (train_corpus.c). */
+/* The options of a training run (train_recipe*.c), and hashes of its text (train_corpus.c). */
 #ifndef TFM_TRAIN_RECIPE_H
 #define TFM_TRAIN_RECIPE_H
 
@@ -9,11 +9,11 @@
 
 enum { TRAIN_OPTIONS = 75 };
 
-/* Every choice of a run. Numbers that were not given are negative, or NaN, until train_recipe_settle. */
+/* All options of a run. Numbers without a value are negative, or NaN, until train_recipe_settle. */
 typedef struct train_recipe {
     cli_strings sources, targets, tsvs; /* the files of pairs: as many targets as sources, or files of both */
     const char *valid_source, *valid_target, *valid_tsv;
-    cli_strings texts; /* the files that a language model learns; none: the run is of pairs */
+    cli_strings texts; /* plain text of a decoder-only model; none: the run is on pairs */
     const char *valid_text;
     const char *separator; /* of texts; or each line is a JSON object */
     bool jsonl;
@@ -52,76 +52,74 @@ typedef struct train_recipe {
     int workers;                                  /* nor this */
     int comm_dtype, precision;
     const char *balance; /* NULL: equal shares */
-    json_t *stored;      /* what texts above may lie in */
+    json_t *stored;      /* owner of strings above */
 } train_recipe;
 
 enum { BEST_BLEU, BEST_PPL };
 enum { FAMILY_GPT, FAMILY_LLAMA };
 
-/* Whether the run is of a language model, which learns texts and no pairs. */
+/* Whether the run trains a decoder-only model on texts. */
 static inline bool train_is_lm(const train_recipe *recipe) {
     return recipe->texts.count > 0;
 }
-/* The files of its sources, or of both sides; *targets: those of its targets, NULL where there are none. */
+/* The source files, or files of both sides; *targets: the target files, or NULL. */
 static inline const cli_strings *train_pair_files(const train_recipe *recipe, const char *const **targets) {
     *targets = recipe->tsvs.count > 0 ? NULL : recipe->targets.items;
     return recipe->tsvs.count > 0 ? &recipe->tsvs : &recipe->sources;
 }
-/* Where texts begin and end. */
+/* How texts are separated. */
 static inline tfm_document_options train_document_options(const train_recipe *recipe) {
     return (tfm_document_options){.separator = recipe->separator, .json_lines = recipe->jsonl};
 }
-/* Whether they may have several lines. */
+/* Whether texts may have several lines. */
 static inline bool train_has_documents(const train_recipe *recipe) {
     return recipe->separator || recipe->jsonl;
 }
-/* What a run learns and is measured on, for a sentence with so many: "pair", "pairs", "text" or "texts". */
+/* The unit of training data for messages with a count: "pair", "pairs", "text" or "texts". */
 static inline const char *train_unit(const train_recipe *recipe, uint64_t count) {
     return train_is_lm(recipe) ? (count == 1 ? "text" : "texts") : count == 1 ? "pair" : "pairs";
 }
 
-/* A recipe of which nothing is given yet. */
+/* A recipe without any values. */
 train_recipe train_recipe_unset(void);
 void train_recipe_free(train_recipe *recipe);
 
-/* The first options of the table, so many of them, are not written to the file. */
+/* Number of leading options in the table that are not written to the file. */
 enum { TRAIN_UNSAVED = 6 };
-/* Numbers in the file have so many significant digits. */
+/* Significant digits of numbers in the file. */
 enum { TRAIN_DIGITS = 12 };
 
 /* The options of the command line for this recipe; returns their number, at most TRAIN_OPTIONS. */
 size_t train_recipe_options(train_recipe *recipe, cli_option *options);
 
-/* Fills in what was not given: from the preset, then from what was. CLI_CONTINUE, or CLI_USAGE after its sentence
- * for numbers that cannot be, or not together. */
+/* Sets missing values, from the preset, then from other options. CLI_CONTINUE, or CLI_USAGE after a message for invalid
+ * or conflicting numbers. */
 int train_recipe_settle(train_recipe *recipe, const cli_syntax *syntax);
 
 /* Writes the recipe's file into `dir`. */
 int train_recipe_write(const train_recipe *recipe, const char *dir);
-/* Reads that of the directory `recipe->resume`, and lets the command line change what may change; *changed:
- * whether it has. CLI_CONTINUE, or what the command is to return. */
+/* Reads the recipe of the directory `recipe->resume`, and applies the changes of the command line; *changed: whether
+ * there are any. CLI_CONTINUE, or the command's return code. */
 int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *syntax, int argc, char **argv);
 
 /* "dir/name", for free(); NULL when memory is out. */
 char *train_path(const char *dir, const char *name);
 
-/* A hash of what each option of the table is, for ranks that compare them: all but --device and
- * --gradient-checkpointing must be the same. Of files, which may have other names there, only whether they are given,
- * and how many. */
+/* A hash of each option of the table, to compare ranks: all except --device and --gradient-checkpointing must be the
+ * same. Of files, whose names may differ, only the number. */
 void train_recipe_hash(const train_recipe *recipe, uint64_t hashes[TRAIN_OPTIONS]);
-/* The option of this place in the table. */
+/* The option of this index in the table. */
 const char *train_recipe_name(size_t option);
 
-/* ---- Which text (train_corpus.c) ----------------------------------------------------------------------- */
+/* ---- Hashes of the text (train_corpus.c) --------------------------------------------------------------- */
 
-/* The hash (FNV-1a) of what it was of before, TRAIN_HASH where that is nothing, and of these bytes after it. */
+/* Continues an FNV-1a hash, initially TRAIN_HASH, with these bytes. */
 uint64_t train_hash(uint64_t hash, const void *bytes, size_t count);
 #define TRAIN_HASH 14695981039346656037u
 
-/* Size and hash of each training file of the recipe, as checkpoints note them: a run goes on only on the text that it
- * began with. */
+/* Size and hash of each training file of the recipe, for checkpoints: a run is resumed only on the same text. */
 json_t *train_corpus_read(const train_recipe *recipe);
-/* Whether a checkpoint notes the text that is here now. Older checkpoints have the sizes alone. */
+/* Whether a checkpoint's text is the current one. Older checkpoints have only sizes. */
 bool train_corpus_same(const json_t *noted, const json_t *here);
 
 #endif

@@ -1,4 +1,4 @@
-/* The file of a recipe, and what of it a run that goes on may change. */
+/* The recipe file, and the options that a resumed run may change. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ char *train_path(const char *dir, const char *name) {
     return path;
 }
 
-/* Into a file that is there whole or not at all. */
+/* Writes a file atomically. */
 static int write_json(const json_t *object, const char *path) {
     cli_output out;
     char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(TRAIN_DIGITS)) : NULL;
@@ -33,8 +33,8 @@ static json_t *word_json(const char *words, int index) {
     return json_stringn(words, strcspn(words, "|"));
 }
 
-/* The way from the folder `dir` to a file, for free(): so that the two may move together. A file
- * elsewhere that is named from the root stays so, and so does the way to one that is no longer there. */
+/* The path of a file relative to `dir`, for free(), so that the two may move together. Absolute paths elsewhere, and
+ * paths of missing files, are unchanged. */
 static char *relative(const char *dir, const char *path) {
     char *from = path[0] == '/' ? NULL : realpath(dir, NULL), *to = from ? realpath(path, NULL) : NULL, *way = NULL;
     if (from && to) {
@@ -77,7 +77,7 @@ static bool is_one_of(const char *const *names, size_t count, const char *name) 
     return k < count;
 }
 
-/* A list; but one file stands alone where older programs took no more. */
+/* A list; a single file is a string if older versions took only one. */
 static json_t *list_json(const cli_option *option, const char *dir) {
     static const char *const SINGLE[] = {"src", "tgt", "tsv"};
     const cli_strings *list = option->value;
@@ -120,7 +120,7 @@ int train_recipe_write(const train_recipe *recipe, const char *dir) {
     int code = path && root ? CLI_OK : cli_fail("%s: out of memory", dir);
     for (size_t i = TRAIN_UNSAVED; code == CLI_OK && i < count; i++)
         if (json_object_set_new(root, options[i].name, value_json(&options[i], dir)) != 0)
-            code = cli_fail("--%s cannot be noted in %s: it is no UTF-8, or memory is short", options[i].name, path);
+            code = cli_fail("--%s cannot be written to %s: it is not UTF-8, or memory is short", options[i].name, path);
     if (code == CLI_OK)
         code = write_json(root, path);
     json_decref(root);
@@ -142,15 +142,15 @@ static bool set_word(const cli_option *option, const char *word) {
     return false;
 }
 
-/* The way to a file from where the program runs, new. */
+/* The path of a file relative to the working directory, a new reference. */
 static json_t *joined(const char *dir, const char *text) {
     char *path = train_path(dir, text);
-    json_t *value = path ? json_string_nocheck(path) : NULL; /* the folder's name may be anything */
+    json_t *value = path ? json_string_nocheck(path) : NULL; /* the folder's name may be any bytes */
     free(path);
     return value;
 }
 
-/* A text, a path as it begins at the file's folder; it lives as long as `object`. */
+/* A string, or a path relative to the file's folder; it lives as long as `object`. */
 static bool set_path(const cli_option *option, json_t *object, const char *dir) {
     const char *text = json_string_value(json_object_get(object, option->name));
     if (text && text[0] != '/' && is_path(option)) {
@@ -163,7 +163,7 @@ static bool set_path(const cli_option *option, json_t *object, const char *dir) 
     return true;
 }
 
-/* Several of them, of which a single one may stand alone. */
+/* A list of strings, or a single string. */
 static bool set_paths(const cli_option *option, json_t *object, const char *dir) {
     json_t *values = json_object_get(object, option->name);
     cli_strings *list = option->value;
@@ -183,7 +183,7 @@ static bool set_paths(const cli_option *option, json_t *object, const char *dir)
     return json_is_array(values) || json_is_null(values);
 }
 
-/* Whether the value is one that the command line would take. */
+/* Whether the command line would accept the value. */
 static bool set_value(const cli_option *option, json_t *object, const char *dir) {
     const json_t *value = json_object_get(object, option->name);
     const json_int_t number = json_integer_value(value);
@@ -206,7 +206,7 @@ static bool set_value(const cli_option *option, json_t *object, const char *dir)
     }
 }
 
-/* What a run cannot change: its model, and the order of its data. */
+/* Options that a run cannot change: its model, and the order of its data. */
 static const char *const FIXED[] = {
     "hold-out",       "max-length",    "buffer-size",
     "vocab",          "vocab-size",    "vocab-lines",
@@ -221,7 +221,7 @@ static const char *const FIXED[] = {
     "jsonl",
 };
 
-/* What runs of older programs do not have: it has its default. */
+/* Options missing in recipes of older versions get their defaults. */
 static const char *const ADDED_LATER[] = {
     "subword-alpha", "keep-average", "source-lang", "target-lang", "init-from", "freeze",    "text",      "valid-text",
     "seq-len",       "family",       "kv-heads",    "comm-dtype",  "balance",   "precision", "separator", "jsonl"};
@@ -230,7 +230,7 @@ static bool is_left_out(const json_t *stored, const char *name) {
     return !json_object_get(stored, name) && is_one_of(ADDED_LATER, CLI_COUNT(ADDED_LATER), name);
 }
 
-/* Runs of older programs have options by their former names. */
+/* Recipes of older versions have former names of options. */
 static void take_former_name(json_t *stored, const char *name) {
     const char *former = cli_former_name(name);
     json_t *value = former && !json_object_get(stored, name) ? json_object_get(stored, former) : NULL;
@@ -238,7 +238,7 @@ static void take_former_name(json_t *stored, const char *name) {
         json_object_del(stored, former);
 }
 
-/* Runs of older programs may balance by measured speed: they keep the ratio that their checkpoint has. */
+/* Recipes of older versions may balance by measured speed: they keep the ratio of their checkpoint. */
 static void drop_measured_balance(train_recipe *recipe) {
     static const char *const WORDS[] = {"auto", "in-turn", "by-speed"};
     if (recipe->balance && is_one_of(WORDS, CLI_COUNT(WORDS), recipe->balance))
@@ -265,7 +265,7 @@ static int read_file(train_recipe *recipe, const char *dir) {
     return code;
 }
 
-/* The first option that differs and cannot, or NULL; *changed: whether any does. */
+/* The first differing option that must not change, or NULL; *changed: whether any differs. */
 static const char *find_fixed(train_recipe *recipe, train_recipe *before, bool *changed) {
     cli_option options[TRAIN_OPTIONS], old[TRAIN_OPTIONS];
     const size_t count = train_recipe_options(recipe, options);
@@ -287,11 +287,11 @@ static bool validated_apart(const train_recipe *r) {
     return r->valid_source || r->valid_target || r->valid_tsv || r->valid_text;
 }
 
-/* Options that may be given several times. */
+/* Repeatable options. */
 enum { LISTS = 4 };
 
-/* Parses the command line; the files that an option names there stand in the place of all that the file of the recipe
- * names for it, which *stored then has, for free(). */
+/* Parses the command line; files of a repeatable option replace all files of the recipe for it, which are moved to
+ * *stored, for free(). */
 static int parse_over(train_recipe *recipe, cli_strings stored[LISTS], const cli_syntax *syntax, int argc,
                       char **argv) {
     static const char *const NAMES[LISTS] = {"src", "tgt", "tsv", "text"};
@@ -336,15 +336,16 @@ int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *s
     if (code != CLI_CONTINUE)
         return code;
     if (fixed)
-        return cli_usage_error(syntax, "--%s was chosen when the run began: give it to a new one", fixed);
-    if (validated_apart(recipe) && !validated_apart(&kept) && kept.hold_out > 0) /* it would be trained on */
-        return cli_usage_error(syntax, "the run holds pairs out for validation: give files for it to a new one");
+        return cli_usage_error(syntax, "--%s cannot change in a resumed run: start a new one", fixed);
+    if (validated_apart(recipe) && !validated_apart(&kept) &&
+        kept.hold_out > 0) /* the run would train on held-out pairs */
+        return cli_usage_error(syntax, "the run holds pairs out for validation: give validation files to a new run");
     return train_recipe_settle(recipe, syntax);
 }
 
-/* ---- For other ranks ----------------------------------------------------------------------------------- */
+/* ---- Comparison of ranks ------------------------------------------------------------------------------- */
 
-/* What an option is, as text that means the same wherever it is read; may point to `room`. */
+/* An option's value as text, comparable between ranks; may point to `room`. */
 static const char *words_of(char *room, size_t size, const cli_option *option) {
     const char *text = "";
     switch (option->kind) {

@@ -1,11 +1,11 @@
-/* What was not given of a training run's choices: by the preset, then by what was. */
+/* Default values of a training run's options: from the preset, then from other options. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "train/train.h"
 
-/* "Attention Is All You Need", table 3: base and big. Their batches are for corpora of millions of pairs;
- * small models are for small ones, which teach more in small batches. */
+/* base and big: "Attention Is All You Need", table 3, with batches for millions of pairs. The small presets have
+ * smaller batches for small corpora. */
 static const struct {
     int width, heads, feed_forward, encoder_layers, decoder_layers, warmup, batch_tokens;
     double dropout;
@@ -21,7 +21,7 @@ static void set_default(int *value, int otherwise) {
         *value = otherwise;
 }
 
-/* Letters, digits and what joins them; a language may also not be given. */
+/* Letters, digits, '-' and '_'; a language is optional. */
 static bool is_code(const char *code) {
     return !code || (*code && !code[strspn(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")]);
 }
@@ -37,10 +37,10 @@ static int check(const train_recipe *r, const cli_syntax *syntax) {
                   {"subword-alpha", r->subword_alpha}},
       betas[] = {{"beta1", r->beta1}, {"beta2", r->beta2}};
     for (size_t i = 0; i < CLI_COUNT(shares); i++)
-        if (!(shares[i].value >= 0 && (float)shares[i].value < 1)) /* what the library gets are floats */
+        if (!(shares[i].value >= 0 && (float)shares[i].value < 1)) /* the library's options are floats */
             return cli_usage_error(syntax, "--%s is %g: give a number from 0 to below 1", shares[i].name,
                                    shares[i].value);
-    for (size_t i = 0; i < CLI_COUNT(betas); i++) /* the library takes 0 for its default */
+    for (size_t i = 0; i < CLI_COUNT(betas); i++) /* 0 is the library's default */
         if (!(betas[i].value > 0 && betas[i].value < 1))
             return cli_usage_error(syntax, "--%s is %g: give a number above 0 and below 1", betas[i].name,
                                    betas[i].value);
@@ -49,17 +49,18 @@ static int check(const train_recipe *r, const cli_syntax *syntax) {
                                is_code(r->source_language) ? "target-lang" : "source-lang",
                                is_code(r->source_language) ? r->target_language : r->source_language);
     if (r->width % r->heads != 0)
-        return cli_usage_error(syntax, "--width %d cannot be cut into --heads %d: give a multiple", r->width, r->heads);
+        return cli_usage_error(syntax, "--width %d is no multiple of --heads %d: give a multiple", r->width, r->heads);
     if (train_is_lm(r) && r->width / r->heads % 2 != 0 && r->family == FAMILY_LLAMA)
-        return cli_usage_error(syntax, "--width %d gives --heads %d an odd width each: they turn in pairs of columns",
+        return cli_usage_error(syntax, "--width %d gives --heads %d an odd head width: RoPE needs an even one",
                                r->width, r->heads);
     if (r->heads % r->kv_heads != 0 || (r->kv_heads != r->heads && (!train_is_lm(r) || r->family == FAMILY_GPT)))
         return cli_usage_error(syntax, "--kv-heads %d must divide --heads %d, and is for --family llama", r->kv_heads,
                                r->heads);
     if (!train_is_lm(r) && r->width % 2 != 0)
-        return cli_usage_error(syntax, "--width %d is odd: positions are sines and cosines in pairs", r->width);
+        return cli_usage_error(syntax, "--width %d is odd: give an even one, positions are pairs of sine and cosine",
+                               r->width);
     if (!(r->learning_rate > 0) || !(r->epsilon >= 1e-37) || r->weight_decay < 0 ||
-        r->max_grad_norm < 0) /* a float has no less */
+        r->max_grad_norm < 0) /* the smallest float */
         return cli_usage_error(syntax,
                                "--learning-rate %g must be above 0, --epsilon %g at least 1e-37, --weight-decay %g and "
                                "--max-grad-norm %g not below 0",
@@ -69,21 +70,19 @@ static int check(const train_recipe *r, const cli_syntax *syntax) {
     if (!(r->character_coverage >= 0.98 && r->character_coverage <= 1))
         return cli_usage_error(syntax, "--character-coverage is %g: give a number from 0.98 to 1",
                                r->character_coverage);
-    if (r->valid_beam_size > TFM_MAX_BEAM_SIZE) /* and not only at the first validation */
+    if (r->valid_beam_size > TFM_MAX_BEAM_SIZE) /* earlier than at the first validation */
         return cli_usage_error(syntax, "--valid-beam-size is %d: give a number from 1 to %d", r->valid_beam_size,
                                TFM_MAX_BEAM_SIZE);
     if (!r->init_from && train_is_lm(r) && r->seq_len > r->max_positions)
-        return cli_usage_error(syntax,
-                               "--seq-len %d is more than --max-positions %d: the model could not read such blocks",
-                               r->seq_len, r->max_positions);
+        return cli_usage_error(syntax, "--seq-len %d is more than --max-positions %d: give at most that", r->seq_len,
+                               r->max_positions);
     if (!r->init_from && !train_is_lm(r) && r->max_length > r->max_positions)
-        return cli_usage_error(syntax,
-                               "--max-length %d is more than --max-positions %d: the model could not read such pairs",
+        return cli_usage_error(syntax, "--max-length %d is more than --max-positions %d: give at most that",
                                r->max_length, r->max_positions);
     return CLI_CONTINUE;
 }
 
-/* Numbers as the file will have them: a run that goes on by its file has the same bits. */
+/* Rounds numbers to their digits in the file, so that a resumed run has the same bits. */
 static void round_reals(train_recipe *r) {
     cli_option options[TRAIN_OPTIONS];
     const size_t count = train_recipe_options(r, options);
@@ -101,8 +100,7 @@ static void set_real(double *value, double otherwise) {
         *value = otherwise;
 }
 
-/* What suits a model that is trained already: small steps, and the dropout that it was trained with. A directory that
- * cannot be read is refused later. */
+/* Defaults of fine-tuning: a small learning rate, and the model's dropout. An unreadable directory is refused later. */
 static void settle_init_from(train_recipe *r) {
     tfm_model_info info = {0};
     const bool open = isnan(r->dropout) || isnan(r->attention_dropout) || isnan(r->activation_dropout);

@@ -1,4 +1,4 @@
-/* Ctrl-C, SIGTERM and a terminal that is closed: how a run is stopped, and how it is gone on with. */
+/* Ctrl-C, SIGTERM and a closed terminal: stopping a run, and the command that resumes it. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,17 +11,17 @@ static void on_signal(int number) {
     asked_to_stop = number;
 }
 
-/* Before the first update there is nothing to end: the run is as it was, and its sentence is ready. */
+/* Before the first update there is nothing to save: prints the prepared message. */
 static char goodbye[4096];
 
 static void on_early_signal(int number) {
     if (write(STDERR_FILENO, goodbye, strlen(goodbye)) < 0)
         goodbye[0] = 0;
-    raise(number); /* which ends the program when this handler has */
+    raise(number); /* ends the program after this handler */
 }
 
-/* One that is ignored stays so: Ctrl-C is not meant for what a script has put into the background. A terminal
- * that closes says so twice, by its shell and by itself: the run ends in good order all the same. */
+/* Ignored signals stay ignored, such as Ctrl-C for background jobs of a script. A closing terminal sends SIGHUP twice,
+ * from the shell and the terminal: the second one does not end the program. */
 static void catch_signals(void (*handler)(int)) {
     const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < CLI_COUNT(signals); i++) {
@@ -45,13 +45,13 @@ void train_catch_signals(bool ranks) {
         sigaction(SIGUSR1, &(struct sigaction){.sa_handler = on_signal, .sa_flags = SA_RESTART}, NULL);
 }
 
-/* Appends as much of `from` to the text as there is room for. */
+/* Appends `from` to the text, truncated to its size. */
 static void append(char *text, size_t size, const char *from) {
     const size_t length = strlen(text);
     snprintf(text + length, size - length, "%s", from);
 }
 
-/* A word, in quotes if a shell would take it apart; a quote in it stands between two quoted parts. */
+/* Appends a word, quoted for the shell if needed. */
 static void append_word(char *text, size_t size, const char *word) {
     const char *const quotes = word[strcspn(word, " \t\n\"\\$`&|;<>()*?[]#~!{}'")] ? "'" : "";
     append(text, size, quotes);
@@ -81,7 +81,7 @@ const char *train_resume_command(char *text, size_t size, const train_run *r) {
 
 void train_catch_signals_early(const train_run *r) {
     char command[sizeof(goodbye) - 100];
-    snprintf(goodbye, sizeof(goodbye), "%sstopped before an update; go on with: %s\n",
+    snprintf(goodbye, sizeof(goodbye), "%sstopped before an update; resume with: %s\n",
              isatty(STDERR_FILENO) ? "\r\033[K" : "", train_resume_command(command, sizeof(command), r));
     catch_signals(on_early_signal);
 }

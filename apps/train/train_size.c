@@ -1,14 +1,14 @@
-/* Whether there is text enough for a new model. */
+/* Warns of too little text for a new model. */
 #include <inttypes.h>
 #include <sys/stat.h>
 #include "train/train.h"
 
-/* Between what is known to be too little and what is not: of the preset small, 2,000 pairs of Multi30k have a token for
- * 140 parameters (41,546 and 5.8 million) and give BLEU 0.06; all 29,000 have one for 17 (443,019 and 7.6 million).
- * Below a million parameters models are for tasks that are learned from little text. */
+/* Threshold of parameters per token. With the preset small, 2,000 pairs of Multi30k have 140 parameters per token (5.8
+ * million and 41,546) and give BLEU 0.06; all 29,000 have 17 (7.6 million and 443,019). Models below a million
+ * parameters are for tasks with little text. */
 enum { PARAMETERS_PER_TOKEN = 20, LEAST_PARAMETERS = 1000000 };
 
-/* The bytes that are learned to be written: of targets, or texts; of TSV files half of all. */
+/* Bytes of targets, or texts; half of TSV files. */
 static double corpus_bytes(const train_recipe *o) {
     const cli_strings *files = o->tsvs.count > 0 ? &o->tsvs : train_is_lm(o) ? &o->texts : &o->targets;
     struct stat info;
@@ -18,7 +18,7 @@ static double corpus_bytes(const train_recipe *o) {
     return o->tsvs.count > 0 ? bytes / 2 : bytes;
 }
 
-/* Bytes that a token has, by the lines of validation. */
+/* Bytes per token, by the lines of validation. */
 static double bytes_per_token(const train_run *r) {
     enum { USUAL = 4, MOST = 200 };
     double bytes = 0, tokens = 0;
@@ -44,8 +44,8 @@ int train_warn_corpus_size(train_run *r) {
     if (r->lines < 0 && train_count_all(o, &r->lines) != CLI_OK)
         return CLI_FAILED;
     train_print("warning: %" PRId64 " %s, about %.0f tokens, are too few to train a model of %.1f million parameters "
-                "from scratch, which takes at least %.0f: give more text or a smaller model (--preset tiny, --width, "
-                "--decoder-layers), or fine-tune one that is trained already (--init-from DIR)",
+                "from scratch, which needs at least %.0f: give more text or a smaller model (--preset tiny, --width, "
+                "--decoder-layers), or fine-tune a trained model (--init-from DIR)",
                 r->lines, train_unit(o, (uint64_t)r->lines), tokens, 1e-6 * parameters,
                 parameters / PARAMETERS_PER_TOKEN);
     return CLI_OK;
@@ -53,5 +53,6 @@ int train_warn_corpus_size(train_run *r) {
 
 void train_lm_warn(const train_recipe *o, uint64_t texts) {
     if (o->separator && *o->separator && texts <= o->texts.count)
-        train_print("warning: \"%s\" is nowhere in the text, so each file is one text: see --separator", o->separator);
+        train_print("warning: \"%s\" does not occur in the text, so each file is one text: see --separator",
+                    o->separator);
 }

@@ -10,7 +10,7 @@ enum { CHUNK_BYTES = 1 << 20 };
 /* ---- Lines --------------------------------------------------------------------------------------------- */
 
 static int add(train_validation *v, const char *source, size_t source_bytes, const char *target, size_t target_bytes) {
-    size_t rooms[] = {v->room, v->room, v->room, v->room}; /* the same in all, unless memory is out */
+    size_t rooms[] = {v->room, v->room, v->room, v->room}; /* equal, unless memory runs out */
     if (!cli_grow(&v->sources, &rooms[0], v->count + 1, sizeof(*v->sources)) ||
         !cli_grow(&v->targets, &rooms[1], v->count + 1, sizeof(*v->targets)) ||
         !cli_grow(&v->source_bytes, &rooms[2], v->count + 1, sizeof(*v->source_bytes)) ||
@@ -30,7 +30,7 @@ static int add(train_validation *v, const char *source, size_t source_bytes, con
     return CLI_OK;
 }
 
-/* Two files, or one of both. */
+/* Two files, or one TSV file. */
 typedef struct reader {
     cli_lines source, target;
     size_t source_used, target_used;
@@ -65,7 +65,7 @@ static int next(reader *r, bool *there, const char **source, size_t *source_byte
     const size_t before = tab ? (size_t)(tab - *source) : *source_bytes;
     *target = tab ? tab + 1 : "";
     *target_bytes = tab ? *source_bytes - before - 1 : 0;
-    const char *more = memchr(*target, '\t', *target_bytes); /* further columns are somebody's notes */
+    const char *more = memchr(*target, '\t', *target_bytes); /* ignore further columns */
     if (more)
         *target_bytes = (size_t)(more - *target);
     *source_bytes = before;
@@ -85,7 +85,7 @@ static void close_files(reader *r) {
     cli_lines_close(&r->target);
 }
 
-/* Why a side of a pair cannot be translated, or compared with; NULL if it can. The sentence is in `room`. */
+/* Why a side of a pair cannot be used; NULL if it can. The message is in `room`. */
 static const char *why_bad(char *room, size_t room_bytes, const char *side, const char *text, size_t bytes) {
     size_t blanks = 0;
     while (blanks < bytes && (text[blanks] == ' ' || text[blanks] == '\t'))
@@ -99,7 +99,7 @@ static const char *why_bad(char *room, size_t room_bytes, const char *side, cons
     return room;
 }
 
-/* Every `every`-th pair of the files, of which *before come before these; with 1, all. Bad pairs are left out, and
+/* Reads every `every`-th pair of the files, after *before pairs of other files; 1: all. Bad pairs are skipped and
  * counted, or refused if `strict`. */
 static int read_pairs(train_validation *v, const char *source, const char *target, int64_t every, int64_t *before,
                       bool strict) {
@@ -127,15 +127,15 @@ static int read_pairs(train_validation *v, const char *source, const char *targe
     }
     if (code == CLI_OK && every == 1 && target && r.source.count + r.target.count > 0 &&
         (r.source_used < r.source.count || r.target_used < r.target.count))
-        code = cli_fail("%s and %s are not of equal length: give a translation for each line", source, target);
+        code = cli_fail("%s and %s have different numbers of lines: give a translation for each line", source, target);
     if (code == CLI_OK && bad > 0)
-        train_print("validation: %zu bad pairs of %s are left out", bad, source);
+        train_print("validation: %zu bad pairs of %s are skipped", bad, source);
     close_files(&r);
     *before += line;
     return code;
 }
 
-/* Those that are held out of the training files. */
+/* Reads the pairs held out of the training files. */
 static int read_held_out(train_validation *v, const train_recipe *recipe) {
     int64_t line = 0;
     int code = CLI_OK;
@@ -149,7 +149,7 @@ static int read_held_out(train_validation *v, const train_recipe *recipe) {
 /* ---- Texts --------------------------------------------------------------------------------------------- */
 
 static int add_text(train_validation *v, const char *text, size_t bytes) {
-    size_t rooms[] = {v->room, v->room}; /* the same in both, unless memory is out */
+    size_t rooms[] = {v->room, v->room}; /* equal, unless memory runs out */
     if (!cli_grow(&v->targets, &rooms[0], v->count + 1, sizeof(*v->targets)) ||
         !cli_grow(&v->target_bytes, &rooms[1], v->count + 1, sizeof(*v->target_bytes)) ||
         !(v->targets[v->count] = strndup(text, bytes)))
@@ -166,7 +166,7 @@ static bool is_blank(const char *text, size_t bytes) {
     return blanks == bytes;
 }
 
-/* Every `every`-th line of the files, of which *before come before this one's; empty ones are passed over. */
+/* Reads every `every`-th line of a file, after *before lines of other files; skips empty ones. */
 static int read_texts(train_validation *v, const char *path, int64_t every, int64_t *before, bool strict) {
     cli_lines lines = {.fd = -1};
     size_t used = 0, bad = 0;
@@ -189,20 +189,20 @@ static int read_texts(train_validation *v, const char *path, int64_t every, int6
             bad++;
     }
     if (code == CLI_OK && bad > 0)
-        train_print("validation: %zu bad lines of %s are left out", bad, path);
+        train_print("validation: %zu bad lines of %s are skipped", bad, path);
     cli_lines_close(&lines);
     *before += line;
     return code;
 }
 
-/* The next document of a file; *text is NULL after the last, or where one is none, which *bad says. */
+/* The next document of a file; *text is NULL after the last one, or for a bad one (*bad). */
 static int next_document(tfm_documents *documents, const char **text, size_t *bytes, bool *bad) {
     const tfm_status status = tfm_documents_next(documents, text, bytes);
     *bad = status == TFM_ERROR_INPUT;
     return status == TFM_OK || *bad ? CLI_OK : cli_fail_library();
 }
 
-/* The same of documents that are no single lines; v NULL: they are only counted, into *before. */
+/* The same for documents of several lines; v NULL: only counts them, into *before. */
 static int read_documents(train_validation *v, const char *path, const train_recipe *recipe, int64_t every,
                           int64_t *before) {
     const tfm_document_options form = train_document_options(recipe);
@@ -227,7 +227,7 @@ static int read_documents(train_validation *v, const char *path, const train_rec
     }
     tfm_documents_free(&documents);
     if (code == CLI_OK && bad_count > 0)
-        train_print("validation: %zu bad texts of %s are left out", bad_count, path);
+        train_print("validation: %zu bad texts of %s are skipped", bad_count, path);
     return code;
 }
 
@@ -276,7 +276,7 @@ int train_validation_open(train_validation *v, const train_recipe *recipe) {
 int train_validation_warn(const train_validation *v, const tfm_tokenizer *tokenizer, int positions) {
     size_t cut = 0;
     cli_word_spacing spaces = {0};
-    if (v->texts) /* long ones are scored in parts */
+    if (v->texts) /* long texts are scored in windows */
         return CLI_OK;
     for (size_t i = 0; i < v->count; i++) {
         size_t counts[2] = {0, 0};
@@ -292,12 +292,12 @@ int train_validation_warn(const train_validation *v, const tfm_tokenizer *tokeni
         cut += counts[0] > (size_t)positions || counts[1] > (size_t)positions;
     }
     if (cut > 0)
-        train_print("validation: %zu pairs have a side of more than %d tokens, which is cut: give a new run "
+        train_print("validation: %zu pairs have a side of more than %d tokens, which is truncated: give a new run "
                     "larger --max-positions",
                     cut, positions);
     if (v->metrics.tokenizer == TFM_TOKENIZE_13A && cli_word_spacing_none(&spaces))
-        train_print("validation: the translations are written without spaces, so BLEU takes whole clauses for words: "
-                    "--valid-tokenize char counts characters");
+        train_print("validation: the translations are written without spaces, so BLEU counts whole clauses as words: "
+                    "give --valid-tokenize char to count characters");
     return CLI_OK;
 }
 
@@ -306,7 +306,7 @@ uint64_t train_validation_hash(const train_validation *v) {
     uint64_t hash = train_hash(TRAIN_HASH, how, sizeof(how));
     for (size_t i = 0; i < v->count; i++) {
         if (!v->texts)
-            hash = train_hash(hash, v->sources[i], v->source_bytes[i] + 1); /* their ends too */
+            hash = train_hash(hash, v->sources[i], v->source_bytes[i] + 1); /* with the terminating NUL */
         hash = train_hash(hash, v->targets[i], v->target_bytes[i] + 1);
     }
     return hash;

@@ -84,7 +84,7 @@ data[at:at + 2] = b"\x00\x7e"  # an fp16 NaN
 open(sys.argv[2], "wb").write(data)
 END
 run attention -m damaged "Danke." --target "Thanks." --json
-check "attention reports parameters that are NaN" one_sentence 1 'are no numbers'
+check "attention reports parameters that are NaN" one_sentence 1 'are NaN or infinite'
 "$plain" attention -m "$demo" "$german" --json >out 2>err
 code=$?
 check "attention without cairo prints the attention weights" both 0 cmp -s out whole.json

@@ -14,7 +14,7 @@ check "bench gemm --precision int8 prints an int8 line next to fp32" [ "$code" =
 hasty run bench gemm --json --runs 2 --precision bf16 --variant scalar 5x65x33
 check "bench gemm --precision bf16 prints a bf16 line next to fp32" [ "$code" = 0 -a "$(grep -c '"precision":"bf16"' out)" = 1 ]
 run bench gemm --precision int8 3x3x3nt
-check "bench gemm --precision int8 rejects transposed shapes" one_sentence 2 'MxNxK alone'
+check "bench gemm --precision int8 rejects transposed shapes" one_sentence 2 'with --precision give MxNxK'
 hasty run bench gemm --json --runs 2 --variant scalar --provider reference 3x3x3
 check "bench gemm with one provider of another variant keeps the variant's name" says out '"provider":"scalar reference"'
 hasty run bench norm --runs 2 --variant scalar 17x65

@@ -31,14 +31,14 @@ check "tune --preset with an unknown preset is a usage error" one_sentence 2 'ti
 run tune stray
 check "tune with a positional argument is a usage error" one_sentence 2 "'stray'"
 run tune -m "$demo" --preset tiny
-check "tune with -m and --preset is a usage error" one_sentence 2 'give -m DIR or --preset NAME'
+check "tune with -m and --preset is a usage error" one_sentence 2 '-m and --preset do not go together'
 if run tune --preset tiny --seconds 1 && grep -q 'variant cpu' err; then
-    check "tune says that a CPU with wide vectors has nothing to tune" both 0 says err 'there is nothing to tune here'
+    check "tune says that a CPU with wide vectors has nothing to tune" both 0 says err 'there is nothing to tune'
     run tune --reset
-    check "tune --reset says that there is no table to delete" both 0 says err 'there is no table for .* any more, and what was tried on it is forgotten'
+    check "tune --reset says that there is no table to delete" both 0 says err 'the tuning table and the trials of .* are removed'
     as_gpu tune --preset tiny --seconds 1
     check "tune on a GPU prints times before and after for each matrix size" both 0 says out '^4x128x128nt  *[a-z]* .* [0-9.]*$'
-    check "tune --seconds says how many sizes the time sufficed for" says err 'the time was up after [0-9]* of [0-9]* products: --seconds [0-9]* '
+    check "tune --seconds says how many sizes the time sufficed for" says err 'the time was up after [0-9]* of [0-9]* GEMMs: give more by --seconds [0-9]*'
     check "tune says how many matrix sizes are faster" says err '^[0-9]* of [0-9]* are faster by the table'
     TFM_GEMM=builtin as_gpu tune --preset tiny --seconds 1 --json # CLBlast's work-groups may exceed the limit
     check "tune --json prints one object for each matrix size" both 0 python3 -c '
@@ -118,7 +118,7 @@ fi
 # ---- report
 optimized
 run report -o ''
-check "report -o '' is a usage error" both 2 says err '-o needs a name'
+check "report -o '' is a usage error" both 2 says err 'give a file name without .md or .json'
 run report -o nowhere/report
 check "report reports a directory that cannot be written before it measures" one_sentence 1 'nowhere/report.json'
 for suffix in json md; do
@@ -129,15 +129,15 @@ for suffix in json md; do
 done
 for name in . .. "$here/" nowhere/..; do
     run report -o "$name"
-    check "report -o '$name' is a usage error" both 2 says err 'to which .md and .json are added'
+    check "report -o '$name' is a usage error" both 2 says err 'give a file name without .md or .json'
 done
 check "report writes no file after an error" [ -z "$(find . -name '*.md' -o -name '*.json' | grep -v '^./\(blocked\|ended\)')" ]
 # A device lost at its first kernel: all later calls fail at once.
 OPENCL_LAYERS=$layer TFM_FAULT_NAME=clCreateKernel TFM_FAULT_CALL=1 TFM_FAULT_DEAD=1 run report -o lost
 check "report of a lost device writes both files and says that they are incomplete" \
-    both 1 [ "$(grep -c 'lost.md and lost.json are written' err)$(grep -c '^tfm: the report is not whole: ' err)" = 11 ]
+    both 1 [ "$(grep -c 'lost.md and lost.json are written' err)$(grep -c '^tfm: the report is incomplete: ' err)" = 11 ]
 check "report of a lost device has the error in both files" \
-    both 1 [ "$(grep -c '^ "failed": ".*CL_' lost.json)$(grep -c '^- not all is here, for something FAILED:' lost.md)" = 11 ]
+    both 1 [ "$(grep -c '^ "failed": ".*CL_' lost.json)$(grep -c '^- the report is incomplete, something FAILED:' lost.md)" = 11 ]
 check "report of a lost device is at most 80 columns wide" [ "$(grep -v '^#' lost.md | awk 'length > 80' | wc -l)" = 0 ]
 # Emulating a GPU builds kernels for minutes: nightly only (TFM_FACTS_ALL=1).
 if [ "${TFM_FACTS_ALL:-}" ]; then

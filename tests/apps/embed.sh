@@ -102,8 +102,8 @@ check "embed --classify leaves no progress line on a terminal" [ "$code" = 0 -a 
 
 # ---- Kinds of directories
 run info "$golden/embedder"
-check "info prints size and pooling of a sentence-transformers model" both 0 says out '^vectors  *10 numbers, pooled by cls+max'
-check "info prints the maximum length and the prompts of a sentence-transformers model" says out '^texts  *up to 16 tokens, in small letters; 1 prompt'
+check "info prints size and pooling of a sentence-transformers model" both 0 says out '^embeddings  *10 wide, pooling cls+max'
+check "info prints the maximum length and the prompts of a sentence-transformers model" says out '^texts  *up to 16 tokens, lowercased; 1 prompt'
 check "info lists embed for a sentence-transformers model" says out '^commands  *embed$'
 run info "$golden/classifier"
 check "info lists embed --classify for a model with a classification head" both 0 says out '^commands  *embed, embed --classify$'
@@ -133,7 +133,7 @@ if [ -w /dev/full ]; then
     check "embed --format json reports a full disk" one_sentence 1 'cannot write /dev/full: No space left'
 fi
 embed -i lines --classify --fill-mask
-check "embed with two tasks is a usage error" one_sentence 2 'give one of them'
+check "embed with two tasks is a usage error" one_sentence 2 'do not go together'
 embed -i lines --pairs
 check "embed --pairs without --classify is a usage error" one_sentence 2 '--classify'
 run embed -m "$root/apps/demo" -i lines

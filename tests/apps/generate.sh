@@ -112,7 +112,7 @@ check "generate --top-p above 1 is a usage error" one_sentence 2 '--top-p and --
 generate --top-p 0 --sample 1
 check "generate --top-p 0 is a usage error" one_sentence 2 '--top-p is 0'
 generate --repetition-penalty 0 1
-check "generate --repetition-penalty 0 is a usage error" one_sentence 2 '--repetition-penalty is above 0'
+check "generate --repetition-penalty 0 is a usage error" one_sentence 2 '--repetition-penalty must be above 0'
 run generate --token-ids 1
 check "generate without -m is a usage error" one_sentence 2 'give -m DIR'
 run generate -m "$root/apps/demo" --token-ids 1

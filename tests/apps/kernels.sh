@@ -36,19 +36,19 @@ kernels() {
 kernels
 check "kernels without --export and --pack is a usage error" one_sentence 2 'give either --export DIR or --pack DIR'
 kernels --export programs
-check "kernels --export without a command is a usage error" one_sentence 2 'say what is to run on the device'
+check "kernels --export without a command is a usage error" one_sentence 2 'give one thing to run'
 kernels --export programs -m model -- generate
-check "kernels --export with a model and a command is a usage error" one_sentence 2 'say what is to run on the device'
+check "kernels --export with a model and a command is a usage error" one_sentence 2 'give one thing to run'
 kernels --export programs generate -m model
-check "kernels --export with a command but without -- is a usage error" one_sentence 2 'a command of tfm stands after --'
+check "kernels --export with a command but without -- is a usage error" one_sentence 2 'give a command of tfm after --'
 kernels --pack programs
 check "kernels --pack without -o is a usage error" one_sentence 2 'give -o FILE'
 kernels --pack programs -o file -m model
-check "kernels --pack with a model is a usage error" one_sentence 2 '--pack takes what was exported'
+check "kernels --pack with a model is a usage error" one_sentence 2 '--pack packs an exported folder'
 kernels --export programs --preset tiny -i lines
-check "kernels --export --preset with texts is a usage error" one_sentence 2 'a preset has no texts'
+check "kernels --export --preset with texts is a usage error" one_sentence 2 'need a model'
 kernels --export programs -- kernels --export programs -m model
-check "kernels --export rejects the command kernels" one_sentence 1 "'kernels' is no command that kernels can be exported from"
+check "kernels --export rejects the command kernels" one_sentence 1 "kernels cannot be exported from 'kernels'"
 kernels --export programs -- devices
 check "kernels --export reports a command that compiles no program" one_sentence 1 'no program was used'
 : >wall

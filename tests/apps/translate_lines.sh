@@ -48,6 +48,6 @@ check "translate names a model directory that does not exist" one_sentence 1 'no
 
 printf '\377\376D\000a\000\n\000' >wide
 run translate -m "$demo" -i wide
-check "translate names UTF-16 input and the conversion to UTF-8" one_sentence 1 'wide is in UTF-16: make it UTF-8, with `iconv -f UTF-16 -t UTF-8`'
+check "translate names UTF-16 input and the conversion to UTF-8" one_sentence 1 'wide is in UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`'
 
 echo "1..$count"

@@ -84,7 +84,7 @@ kill -TERM $child
 wait $child 2>/dev/null
 exec 3>&-
 check "translate -o leaves no file when SIGTERM comes before the first line is done" [ "$(echo killed*)" = 'killed*' ]
-check "translate -o says that nothing was finished when SIGTERM comes early" says err 'tfm: stopped before anything was finished that could be kept$'
+check "translate -o says that nothing was finished when SIGTERM comes early" says err 'tfm: stopped before the first result was complete$'
 "$tfm" translate -m "$demo" -o killed <slow >out 2>err &
 child=$!
 exec 3>slow

@@ -68,7 +68,7 @@ done
 run translate -m "$demo" --length-penalty hf
 check "--length-penalty hf: a usage error names --length-norm" one_sentence 2 'the formula is chosen by --length-norm'
 run generate --stop --ids
-check "a former name as the value of an option is that value" one_sentence 2 'which model'
+check "a former name as the value of an option is that value" one_sentence 2 'no model is given'
 for alias in "-k 2" "-k2" "--beam 2" "--beam=2" "--beam-s 2"; do
     # shellcheck disable=SC2086
     run translate -m "$demo" $alias --n-best 3

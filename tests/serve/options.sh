@@ -12,9 +12,9 @@ check "serve --help has examples" both 0 says out 'examples:'
 check "serve --help prints nothing on stderr" [ ! -s err ]
 check "serve --help is narrower than 80 columns" [ "$(wc -L <out)" -lt 80 ]
 run serve
-check "serve without --model is a usage error that says what to give" one_sentence 2 'which model? give --model'
+check "serve without --model is a usage error that says what to give" one_sentence 2 'no model is given: give --model'
 run serve -m "$demo" -m "$demo"
-check "serve rejects two models with the same name" one_sentence 1 'two models are called de-en'
+check "serve rejects two models with the same name" one_sentence 1 'two models have the name de-en'
 run serve -m x=$demo
 check "serve rejects a translation model whose name is not a language pair" one_sentence 1 'its name is two languages, as in de-en='
 run serve -m nowhere

@@ -40,7 +40,7 @@ check "train --keep-average reports the figures of the average" says out '^stead
 resume steady --max-steps 21 --eval-steps 100 --average 1
 check "train --resume --average 1 with --keep-average is a usage error" one_sentence 2 '--keep-average needs an average of 2 at least: --average is 1'
 begin single $files --max-steps 2 --hold-out 0 --keep-average
-check "train --keep-average with one snapshot says that the model is no average" both 0 says err 'one snapshot alone, so the model is no average'
+check "train --keep-average with one snapshot says that the model is no average" both 0 says err 'only one snapshot, so the model is no average'
 check "train --keep-average of the worse average replaces the model" [ "$(cmp steady/model.safetensors last >/dev/null && echo same)" = "" ]
 
 # shellcheck disable=SC2086

@@ -47,18 +47,18 @@ check "train --jsonl --strict names the line without a text" one_last 1 'bad.jso
 begin wrong --text own.txt --separator x --jsonl
 check "train --separator with --jsonl is a usage error" one_sentence 2 'do not go together'
 begin wrong --text texts.jsonl --text own.txt
-check "train on JSON lines next to a plain file is an error" one_sentence 2 'give --jsonl if all hold JSON lines'
+check "train on JSON lines next to a plain file is an error" one_sentence 2 'give --jsonl if all contain JSON lines'
 begin wrong --text own.txt --valid-text texts.jsonl
-check "train with JSON lines for validation only is an error" one_sentence 2 'give --jsonl if all hold JSON lines'
+check "train with JSON lines for validation only is an error" one_sentence 2 'give --jsonl if all contain JSON lines'
 begin wrong --text own.txt --jsonl
 check "train --jsonl names a file without JSON" one_last 1 "own.txt: there is no usable line: .* of a JSON object's"
 begin nowhere --text own.txt --separator NOWHERE $plan --hold-out 0
-check "train --separator warns where the separator does not occur" both 0 says err '^warning: "NOWHERE" is nowhere in the text, so each file is one text'
+check "train --separator warns where the separator does not occur" both 0 says err '^warning: "NOWHERE" does not occur in the text, so each file is one text'
 begin wrong --text own.txt --separator 'a
 b'
-check "train --separator with an actual newline is a usage error" one_sentence 2 '--separator has a line end in it'
+check "train --separator with an actual newline is a usage error" one_sentence 2 '--separator contains a line end'
 resume own --separator x
-check "train --resume --separator is a usage error" one_sentence 2 '--separator was chosen when the run began'
+check "train --resume --separator is a usage error" one_sentence 2 '--separator cannot change in a resumed run'
 pairs=$files
 small=
 begin wrong $pairs --jsonl
@@ -97,7 +97,7 @@ check "train --init-from that is rejected leaves no file" [ "$code" = 1 ] && [ !
 # ---- Too little text
 begin poor $pairs --preset tiny --max-steps 1 --batch-tokens 128
 check "train of a new model warns of too little text and says what to do" says err \
-    '^warning: 240 pairs, about [0-9]* tokens, are too few .* 1\.[0-9] million parameters .* or fine-tune one'
+    '^warning: 240 pairs, about [0-9]* tokens, are too few .* 1\.[0-9] million parameters .* or fine-tune a trained model'
 check "train continues after the warning of too little text" says err '^update 1/1 '
 check "train of a small model prints no hint about little text" [ "$(grep -c 'too few' own/train.jsonl)" = 0 ]
 

@@ -40,7 +40,7 @@ check "train --resume with several files gives the same parameters" both 0 cmp p
 mkdir moved
 mv three.de moved
 resume part --max-steps 13
-check "train --resume names a file that does not exist" one_sentence 1 'three.de: No such file or directory; if it lies elsewhere now, give all 3 files of --src again, in their order'
+check "train --resume names a file that does not exist" one_sentence 1 'three.de: No such file or directory; if it was moved, give all 3 files of --src again, in their order'
 resume part --max-steps 13 --src moved/three.de
 check "train --resume rejects fewer files for one side" one_sentence 2 'the run has 3 files of --src, and 1 is given: give all of them, in their order'
 resume part --max-steps 13 --src one.de --src two.de --src moved/three.de
@@ -89,7 +89,7 @@ check "train names one of several files that does not exist" one_sentence 1 'can
 name=$(printf 'one\377.de')
 cp one.de "$name"
 begin wrong --src "$name" --tgt one.en --src three.de --tgt three.en
-check "train rejects a file name with invalid UTF-8" one_sentence 1 '--src cannot be noted in wrong/recipe.json'
+check "train rejects a file name with invalid UTF-8" one_sentence 1 '--src cannot be written to wrong/recipe.json'
 check "train that is rejected makes no directory" [ ! -e wrong ]
 
 echo "1..$count"

@@ -89,7 +89,7 @@ check "train --resume says that it keeps the checkpoint's shares" says err 'from
 sed 's/"balance": null/"balance": "3,1"/' part/recipe.json >older
 cp older part/recipe.json
 resume part --max-steps 10 --workers 3 --gradient-accumulation-steps 3
-check "train --resume with more devices rejects the checkpoint's shares" both 2 says err "balance is '3,1', and an update is shared by 3"
+check "train --resume with more devices rejects the checkpoint's shares" both 2 says err "balance is '3,1', and 3 replicas share an update"
 rm -rf whole part
 for ratio in 3 3,1,2 3,x 0,0 3,-1 3, ,1 "" by-speed; do
     # shellcheck disable=SC2086
@@ -133,7 +133,7 @@ wait_for_update stopped 2
 kill -INT "$child"
 wait "$child"
 code=$?
-check "train with two workers ends with a checkpoint after SIGINT" both 0 says err 'go on with: tfm train --resume stopped --workers 2 --shard-optimizer'
+check "train with two workers ends with a checkpoint after SIGINT" both 0 says err 'resume with: tfm train --resume stopped --workers 2 --shard-optimizer'
 last=$(count_of stopped)
 resume stopped --max-steps $((last + 2)) --workers 2 --shard-optimizer
 check "train --resume with two workers after SIGINT succeeds" both 0 says err "update $((last + 2))"

@@ -10,7 +10,7 @@ mv moved/text.de elsewhere.de
 mv whole gone
 resume run --max-steps 3
 check "train --resume names the option for a text that has moved" one_sentence 1 \
-    'moved/text.de: No such file or directory; if it lies elsewhere now, say where by --src FILE'
+    'moved/text.de: No such file or directory; if it was moved, give its new name by --src FILE'
 resume run --max-steps 3 --src elsewhere.de
 check "train --resume accepts a text at another path" [ "$code" = 0 ]
 resume run --max-steps 4

@@ -16,7 +16,7 @@ check "train --resume with a lower learning rate continues after a non-finite lo
 
 # shellcheck disable=SC2086
 begin spoiled $files --hold-out 0 --max-steps 10 --eval-steps 1 --learning-rate 1e30 --warmup-steps 0
-check "train without validation stops at non-finite parameters" one_last 1 'update 1: it left parameters with which the loss is .*there is no checkpoint yet'
+check "train without validation stops at non-finite parameters" one_last 1 'update 1: the loss after it is .*there is no checkpoint yet'
 check "train does not save non-finite parameters" [ ! -e spoiled/checkpoint.safetensors -a ! -e spoiled/model.safetensors ]
 
 echo "1..$count"

@@ -30,7 +30,7 @@ check "train --tsv skips and counts lines without a tab" both 0 says err "^227 p
 # shellcheck disable=SC2086
 begin bad --tsv bad.tsv $quick --strict
 check "train --tsv --strict names a line without a tab" both 1 says err "^tfm: bad.tsv, line 33: there is no tab"
-check "train --strict before there is a recipe suggests to fix the text or omit --strict" says err "; mend it, or leave --strict away"
+check "train --strict before there is a recipe suggests to fix the text or omit --strict" says err "; fix the pair, or leave --strict out"
 sed '3s/\t/ /' valid.tsv >bad.tsv
 # shellcheck disable=SC2086
 begin bad --tsv text.tsv --valid-tsv bad.tsv $quick --strict
@@ -49,13 +49,13 @@ begin bad --src text.de --tgt bad.en $quick --strict
 check "train --strict names the line after the end of the shorter file" both 1 says err "text.de has more lines .* after line 236"
 # shellcheck disable=SC2086
 begin bad $files --valid-src valid.de --valid-tgt text.en $quick
-check "train rejects validation files with different numbers of lines" one_sentence 1 'valid.de and text.en are not of equal length'
+check "train rejects validation files with different numbers of lines" one_sentence 1 'valid.de and text.en have different numbers of lines'
 for side in de en; do
     sed "3s/\$/$(seq -s ' ' 50)/" valid.$side >long.$side
 done
 # shellcheck disable=SC2086
 begin bad $files --valid-src long.de --valid-tgt valid.en $quick --max-positions 40 --max-length 40
-check "train says that long validation lines are skipped" both 0 says err '^validation: 1 pairs have a side of more than 40 tokens, which is cut'
+check "train says that long validation lines are skipped" both 0 says err '^validation: 1 pairs have a side of more than 40 tokens, which is truncated'
 # shellcheck disable=SC2086
 begin bad $files --valid-src valid.de --valid-tgt long.en $quick --max-positions 40 --max-length 40
 check "train says that long target lines of validation are skipped" both 0 says err '^validation: 1 pairs have a side of more than 40 tokens'
@@ -75,7 +75,7 @@ sed '20s/.*//; 40s/.*//' text.de >bad.de
 # shellcheck disable=SC2086
 begin bad --src bad.de --tgt text.en $quick
 check "train counts skipped pairs of held-out lines once" [ "$code" = 0 -a \
-    "$(grep 'left out' err)" = "validation: 2 bad pairs of bad.de are left out" ]
+    "$(grep 'left out' err)" = "validation: 2 bad pairs of bad.de are skipped" ]
 # shellcheck disable=SC2086
 begin bad --src bad.de --tgt text.en $quick --strict
 check "train --strict rejects skipped pairs of held-out lines" one_sentence 1 'bad.de and text.en, line 20: the source is empty'

@@ -91,7 +91,7 @@ check "train on ranks with load balancing has the losses of one rank" near share
 ranks 2 --resume shares --max-steps 8
 check "train --resume keeps the shares of the ranks" both 0 says err 'from update 7 on the ranks have 75 %, 25 % of the tokens'
 fresh 2 refused --src text.de --tgt text.en --balance 3,1,2
-check "train rejects shares for more ranks than there are" told "balance is '3,1,2', and an update is shared by 2"
+check "train rejects shares for more ranks than there are" told "balance is '3,1,2', and 2 replicas share an update"
 
 # ---- Failures
 # shellcheck disable=SC2086
@@ -148,5 +148,5 @@ wait_for_update stopped 2
 kill -USR1 "$(pgrep -P "$child" | tail -n 1)" # to the second of them
 wait "$child"
 code=$?
-check "train on ranks ends all with a checkpoint after SIGUSR1 to one" both 0 says err 'go on with: mpirun -n 2 tfm train --resume stopped'
+check "train on ranks ends all with a checkpoint after SIGUSR1 to one" both 0 says err 'resume with: mpirun -n 2 tfm train --resume stopped'
 echo "1..$count"

@@ -23,6 +23,6 @@ wait_for_update stopped 4
 kill -INT "$child"
 wait "$child"
 code=$?
-check "train --gradient-checkpointing says how to resume after SIGINT" both 0 says err 'go on with: tfm train --resume stopped --gradient-checkpointing'
+check "train --gradient-checkpointing says how to resume after SIGINT" both 0 says err 'resume with: tfm train --resume stopped --gradient-checkpointing'
 
 echo "1..$count"

@@ -20,7 +20,7 @@ echo '{}' >nothing/vocab.json
 for option in '--vocab-size 60' --separate-vocab --unigram; do
     # shellcheck disable=SC2086
     begin run $files --vocab nothing $option
-    check "train --vocab with $option is a usage error" one_sentence 2 'are for a new one'
+    check "train --vocab with $option is a usage error" one_sentence 2 'leave out'
 done
 begin run $files --vocab nothing
 check "train --vocab names a damaged tokenizer" one_sentence 1 'nothing/vocab.json'
@@ -37,7 +37,7 @@ for i in $tries; do
     code=$?
     wait $!
     [ $((code + $?)) = 1 -a -s run/recipe.json ] &&
-        [ "$(cat first second | grep -c '^tfm: another tfm train is at work in run: \|^tfm: run holds a run already: ')" = 1 ] ||
+        [ "$(cat first second | grep -c '^tfm: another tfm train is running in run: \|^tfm: run holds a run already: ')" = 1 ] ||
         head first second
 done >both 2>&1
 check "one of two runs that start in one directory trains and the other is rejected" [ ! -s both ]
@@ -58,7 +58,7 @@ attempt train -o run $small $files --max-steps 1 --average 0
 check "train in the directory of a rejected run succeeds" [ "$code" = 0 ]
 # shellcheck disable=SC2086
 attempt train -o run $small $files
-check "train rejects a directory that holds a run" one_sentence 1 'go on with it by --resume run'
+check "train rejects a directory that holds a run" one_sentence 1 'resume it by --resume run'
 mkdir -p foreign/snapshots && echo mine >foreign/snapshots/00098000.safetensors
 attempt train -o foreign $small $files --max-steps 1
 check "train rejects a directory with another run's snapshots" one_sentence 1 "foreign/snapshots holds another run's snapshots"
@@ -72,7 +72,7 @@ check "train --resume names a directory without a run" one_sentence 1 'nowhere/r
 for option in 'width 64' 'vocab-size 100' 'seed 3' 'hold-out 3' 'batch-tokens 64' 'pre-norm' 'activation silu'; do
     # shellcheck disable=SC2086
     resume run --$option
-    check "train --resume --$option is a usage error" one_sentence 2 "--${option% *} was chosen when the run began"
+    check "train --resume --$option is a usage error" one_sentence 2 "--${option% *} cannot change in a resumed run"
 done
 resume run --valid-src valid.de --valid-tgt valid.en
 check "train --resume rejects other validation pairs" one_sentence 2 'holds pairs out'
@@ -95,12 +95,12 @@ cp text.de moved.de
 launch -o busy $small $files --max-steps 100000 --eval-steps 100000 --logging-steps 100000
 wait_for_update busy 1
 run train --resume busy
-check "train --resume rejects a run that is still training" one_sentence 1 'another tfm train is at work in busy'
+check "train --resume rejects a run that is still training" one_sentence 1 'another tfm train is running in busy'
 kill -KILL $child
 wait $child 2>/dev/null
 
 # shellcheck disable=SC2086
 attempt train -o other2 $small $files --vocab run --normalization identity
-check "train --vocab with options for a new vocabulary is a usage error" one_sentence 2 '--vocab is a vocabulary that is there'
+check "train --vocab with options for a new vocabulary is a usage error" one_sentence 2 '--vocab is an existing vocabulary'
 
 echo "1..$count"

@@ -20,7 +20,7 @@ for signal in $signals; do
     wait $child
     code=$?
     check "train says how to resume after SIG$signal" both 0 says err \
-        '^stopped after update [1-5][0-9]; go on with: tfm train --resume part$'
+        '^stopped after update [1-5][0-9]; resume with: tfm train --resume part$'
     check "train prints nothing on standard output after SIG$signal" [ ! -s out ]
     check "train writes a checkpoint at the update of SIG$signal" [ "$(sed -n 's/^stopped after update \([0-9]*\);.*/\1/p' err)" = \
         "$(head -c 4000 part/checkpoint.safetensors | sed -n 's/.*"update": *"\([0-9]*\)".*/\1/p')" ]
@@ -46,14 +46,14 @@ wait_for_update "it's" 5
 kill -TERM $child
 wait $child
 code=$?
-check "SIGTERM during a validation interrupts it" both 0 says err '^stopped after update 5; go on with: '
+check "SIGTERM during a validation interrupts it" both 0 says err '^stopped after update 5; resume with: '
 check "SIGTERM during a validation leaves no report of it" [ "$(reports valid "it's")" = 0 -a ! -e "it's/model.safetensors" ]
-eval "run $(sed -n 's/^stopped after .*; go on with: tfm //p' err)"
+eval "run $(sed -n 's/^stopped after .*; resume with: tfm //p' err)"
 check "train --resume repeats the validation interrupted by SIGTERM and gives the same parameters" both 0 alike "it's" whole
 rm "it's/model.safetensors"
 resume "it's"
 check "train --resume writes the best model again when it was deleted" both 0 [ -s "it's/model.safetensors" ]
-check "train --resume says that the best model was deleted" says err "it's/model.safetensors is not there any more: the best model is looked for anew"
+check "train --resume says that the best model was deleted" says err "it's/model.safetensors is missing: the next validation chooses the best model again"
 check "train --resume without the best model counts no snapshot twice" [ "$(ls "it's/snapshots")" = "$(ls whole/snapshots)" ]
 
 # Before the first update.
@@ -70,7 +70,7 @@ sleep 0.05
 kill -TERM $child
 wait $child 2>/dev/null
 tr -d "'" <err >plain
-check "SIGTERM before the first update says how to resume" grep -qF "go on with: tfm train --resume part --device $device" plain
+check "SIGTERM before the first update says how to resume" grep -qF "resume with: tfm train --resume part --device $device" plain
 resume part --max-steps 2
 check "train --resume after SIGTERM before the first update succeeds" [ "$code" = 0 -a -s part/model.safetensors ]
 

@@ -15,7 +15,7 @@ config, recipe = (json.load(open("separate/" + name)) for name in ("tokenizer_co
 assert (config["source_lang"], config["target_lang"]) == ("de", "en"), config
 assert (recipe["source-lang"], recipe["target-lang"]) == ("de", "en"), recipe'
 resume separate --source-lang fr
-check "train --resume --source-lang is a usage error" one_sentence 2 '--source-lang was chosen when the run began'
+check "train --resume --source-lang is a usage error" one_sentence 2 '--source-lang cannot change in a resumed run'
 run translate -m separate -i valid.de
 check "train --separate-vocab writes a model that translates" [ "$code" = 0 -a "$(wc -l <out)" = 10 ]
 begin given $files --max-steps 1 --vocab separate

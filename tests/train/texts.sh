@@ -51,7 +51,7 @@ resume llama --max-steps 12
 check "train --text resumed gives the same parameters" both 0 cmp llama/snapshots/00000012.safetensors whole/snapshots/00000012.safetensors
 mv text.en moved.en
 resume llama --max-steps 13
-check "train --resume names a --text file that does not exist" one_sentence 1 'if it lies elsewhere now, say where by --text FILE'
+check "train --resume names a --text file that does not exist" one_sentence 1 'if it was moved, give its new name by --text FILE'
 resume llama --max-steps 13 --text moved.en
 check "train --resume accepts a --text file at another path" [ "$code" = 0 ] && grep -q '"../moved.en"' llama/recipe.json
 mv moved.en text.en
@@ -85,7 +85,7 @@ check "train --text --init-from fine-tunes a decoder-only model" both 0 says out
 run generate -m tuned --min-new-tokens 2 --max-new-tokens 3 "one"
 check "generate opens a fine-tuned decoder-only model" [ "$code" = 0 ]
 run train -o other --init-from llama --src text.de --tgt text.en
-check "train --init-from a decoder-only model rejects pairs" one_sentence 1 'it learns plain text, --text'
+check "train --init-from a decoder-only model rejects pairs" one_sentence 1 'it is trained on plain text, give --text'
 run train -o other --init-from llama --text text.en --seq-len 17
 check "train --init-from rejects --seq-len above the model's context" one_sentence 1 'takes up to 16 tokens'
 run train -o shorter --init-from llama --text text.en $plan --max-steps 1 --batch-tokens 128
@@ -93,7 +93,7 @@ check "train --init-from limits the block to the model's context" both 0 grep -q
 run train -o other --init-from llama --text text.en --family llama
 check "train --init-from with another --family is a usage error" one_sentence 2 '--family'
 run train -o other --init-from "$root/apps/demo" --text text.en
-check "train --init-from a translation model rejects --text" one_sentence 1 'it learns pairs of lines'
+check "train --init-from a translation model rejects --text" one_sentence 1 'it is trained on pairs'
 check "train --text --init-from that is rejected leaves no run" [ ! -e other/recipe.json ]
 run train -o vocab $small --text text.en --vocab gpt --max-steps 1
 check "train --text --vocab takes the tokenizer of another model" both 0 cmp gpt/tokenizer.json vocab/tokenizer.json
@@ -122,7 +122,7 @@ check "train --family with pairs is a usage error" one_sentence 2 'are for runs 
 begin wrong $files --valid-text valid.en
 check "train --valid-text with pairs is a usage error" one_sentence 2 '--valid-text is for runs on --text'
 resume gpt --seq-len 8
-check "train --resume --seq-len is a usage error" one_sentence 2 '--seq-len was chosen when the run began'
+check "train --resume --seq-len is a usage error" one_sentence 2 '--seq-len cannot change in a resumed run'
 check "train --text with a usage error makes no directory" [ ! -e wrong/recipe.json ]
 
 echo "1..$count"

@@ -5,13 +5,13 @@
 # shellcheck disable=SC2086
 begin plain $files --hold-out 0 --max-steps 4 --eval-steps 2 --average 0
 resume plain --max-steps 8 --valid-src valid.de --valid-tgt valid.en --best-metric ppl --patience 2
-check "train --resume with a first validation measures the best model again" both 0 says err '^validation has changed: measured anew, the best model so far, of update 4,'
+check "train --resume with a first validation measures the best model again" both 0 says err '^validation has changed: scored again, the best model so far, of update 4,'
 check "train --resume with a first validation finds a best model" says err '^update 8  valid .*best so far'
 resume plain --max-steps 10
 check "train --resume with the same validation measures nothing again" [ "$code" = 0 -a "$(grep -c 'validation has changed' err)" = 0 ]
 sed 's/e/a/g' valid.en >harder.en
 resume plain --max-steps 12 --valid-tgt harder.en
-check "train --resume with another validation measures the best model again" both 0 says err '^validation has changed: measured anew, the best model so far, of update 10,'
+check "train --resume with another validation measures the best model again" both 0 says err '^validation has changed: scored again, the best model so far, of update 10,'
 
 # shellcheck disable=SC2086
 begin large $files --hold-out 0 --max-steps 1 --eval-steps 1 --learning-rate 15 --warmup-steps 0 --average 0 --dropout 0
