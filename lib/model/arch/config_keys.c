@@ -1,4 +1,4 @@
-/* Keys of config.json and generation_config.json that the families share: typed reading. */
+/* Typed reading of keys in config.json and generation_config.json, shared by the families. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,7 +97,7 @@ tfm_status tfm__check_attention_span(const tfm__config_files *from, bool windows
         status = tfm__refuse_keys(from, chunks);
     if (status == TFM_OK && !windows)
         status = tfm__read_int(&window, found, window_key, 0, INT_MAX);
-    /* transformers has no window in a pass of this family, and keeps no more keys than it has in a search. */
+    /* in transformers this family has no window in the forward pass, but limits the KV cache to it */
     return status == TFM_OK && !windows && window < positions
                ? tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %d, which tfm does not run with this family", found.path,
                            window_key, window)
@@ -141,7 +141,7 @@ typedef struct activation_entry {
     tfm_activation activation;
 } activation_entry;
 
-/* The first of each activation is the name that is written. */
+/* The first name of each activation is the one that is written. */
 static const activation_entry ACTIVATIONS[] = {
     {"relu", TFM_RELU},
     {"gelu", TFM_GELU},

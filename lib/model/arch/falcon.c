@@ -1,6 +1,6 @@
-/* Falcon ("The Falcon Series of Open Language Models", Almazrouei et al. 2023): sub-layers in parallel, multi-query or
- * grouped-query attention, and queries, keys and values in one tensor, by KV heads. The 7B form has one norm, the 40B
- * form (`new_decoder_architecture`) two. Keys and the defaults of absent ones are those of FalconConfig. */
+/* Falcon ("The Falcon Series of Open Language Models", Almazrouei et al. 2023): parallel sub-layers, multi-query or
+ * grouped-query attention, fused QKV tensors grouped by KV head. The 7B form has one norm, the 40B form
+ * (`new_decoder_architecture`) two. Keys and defaults are those of FalconConfig. */
 #include "model/arch/decoder.h"
 
 static const char NEW[] = "new_decoder_architecture", MULTI_QUERY[] = "multi_query",

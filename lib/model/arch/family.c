@@ -1,4 +1,4 @@
-/* Which family a directory is of. */
+/* Registry of model families. */
 #include <stdio.h>
 #include <string.h>
 #include "base/file.h"
@@ -20,7 +20,7 @@ static const tfm__family *const FAMILIES[] = {
     &tfm__family_bloom,      &tfm__family_mpt,
 };
 
-/* "\"marian\", \"t5\"": what can be run. */
+/* "\"marian\", \"t5\"": the supported families. */
 static const char *known_families(char *text, size_t size) {
     size_t used = 0;
     for (size_t i = 0; i < TFM__COUNT(FAMILIES); i++)
@@ -31,8 +31,7 @@ static const char *known_families(char *text, size_t size) {
     return text;
 }
 
-/* Whether a class's name goes on as names of classes of one family do: "PhiForCausalLM" is Phi's, "PhimoeForCausalLM"
- * is another's. */
+/* Whether the rest of a class name belongs to the same family: "PhiForCausalLM" is Phi, "PhimoeForCausalLM" is not. */
 static bool ends_class(const char *rest) {
     static const char *const KNOWN[] = {"For", "Model", "MT", "LMHead", "DoubleHeads"};
     for (size_t i = 0; i < TFM__COUNT(KNOWN); i++)
@@ -41,8 +40,8 @@ static bool ends_class(const char *rest) {
     return !*rest;
 }
 
-/* The family of a `model_type`; or of a class, that whose name for its classes is the longest, since Gemma2 begins as
- * Gemma does. NULL: nobody has registered it. */
+/* The family of a `model_type`; or of a class, by the longest matching prefix, since "Gemma" is a prefix of "Gemma2".
+ * NULL: not registered. */
 static const tfm__family *lookup(const char *name, bool is_class) {
     const tfm__family *best = NULL;
     size_t most = 0;
@@ -89,8 +88,8 @@ static tfm_status find_family(const tfm__family **out, const tfm__config_files *
                      known_families(known, sizeof(known)));
 }
 
-/* Quantized weights are integers with scales beside them: under the same names, they are other numbers. Those that
- * tfm_model_quantize writes are told by their dtype. */
+/* Quantized weights are integers plus scale tensors under the same names, so reading them as floats would be wrong.
+ * Weights written by tfm_model_quantize are recognised by their dtype. */
 static tfm_status refuse_quantized(const tfm__config_files *from) {
     const tfm__config_value found = tfm__network_key(from, "quantization_config");
     const json_t *method = json_object_get(found.value, "quant_method");
@@ -102,7 +101,7 @@ static tfm_status refuse_quantized(const tfm__config_files *from) {
                      found.path, TFM__VALUE_TEXT(method ? method : found.value));
 }
 
-/* What single layers have of their own: any key of the configuration, or a part left out. */
+/* Per-layer overrides: any key of the configuration, or a part left out. */
 static tfm_status refuse_layers(const tfm__config_files *from) {
     const tfm__config_value found = tfm__network_key(from, "per_layer_config");
     if (!found.value || (json_is_object(found.value) && json_object_size(found.value) == 0))

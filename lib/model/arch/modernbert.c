@@ -1,6 +1,6 @@
-/* ModernBERT ("Smarter, Better, Faster, Longer: A Modern Bidirectional Encoder", Warner et al. 2024): norms before, but
- * none before the first attention, rotary positions, and layers that see a window with rates of their own. Keys and the
- * defaults of absent ones are those of ModernBertConfig. */
+/* ModernBERT ("Smarter, Better, Faster, Longer: A Modern Bidirectional Encoder", Warner et al. 2024): pre-norm except
+ * before the first attention, RoPE, and sliding-window layers with different RoPE frequencies. Keys and defaults are
+ * those of ModernBertConfig. */
 #include <string.h>
 #include "model/arch/encoder_keys.h"
 #include "model/arch/rope.h"
@@ -20,7 +20,7 @@ static const tfm__rope_spec LOCAL = {.layers = "sliding_attention",
                                      .whole = true,
                                      .scaled = true};
 
-/* Which layers see a window: `layer_types`, or all but every n-th. */
+/* Sliding-window layers: `layer_types`, or all except every n-th. */
 static tfm_status read_layers(tfm__stack_arch *stack, const tfm__config_files *from) {
     const tfm__config_value types = tfm__network_key(from, "layer_types");
     int every = 3;
@@ -57,7 +57,7 @@ static tfm_status read_sizes(tfm__stack_arch *out, const tfm__config_files *from
         {"max_position_embeddings", &out->max_positions, 8192, TFM__MAX_WIDTH},
         {"local_attention", &out->window, 128, TFM__MAX_WIDTH},
     };
-    /* Half of it, which counts where a file has both, as in transformers. */
+    /* half of the window; wins if a file has both, as in transformers */
     const tfm__config_value half = tfm__network_key(from, "sliding_window");
     int side = 0;
     tfm_status status = tfm__read_sizes(sizes, TFM__COUNT(sizes), from);
@@ -146,7 +146,7 @@ static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm_
 
 #define BLOCK(name) TFM__WEIGHT_AND_BIAS("model.layers.#." name)
 
-/* Queries, keys and values are one tensor, and so are the two matrices before the feed-forward layer's product. */
+/* Fused QKV; gate and up are one tensor as well. */
 static const tfm__naming ENCODER[TFM__ROLES] = {
     [TFM__EMBEDDING_NORM] = TFM__WEIGHT_AND_BIAS("model.embeddings.norm"),
     [TFM__FINAL_NORM] = TFM__WEIGHT_AND_BIAS("model.final_norm"),

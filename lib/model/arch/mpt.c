@@ -1,11 +1,11 @@
-/* MPT ("Introducing MPT-7B", MosaicML 2023): ALiBi, layer norms without betas, and no biases. Keys and the defaults of
- * absent ones are those of MptConfig; as in transformers, all models have ALiBi and four times the width inside. */
+/* MPT ("Introducing MPT-7B", MosaicML 2023): ALiBi, layer norms without betas, no biases. Keys and defaults are those
+ * of MptConfig; as in transformers, all models have ALiBi and an inner width of 4 * width. */
 #include <string.h>
 #include "model/arch/decoder.h"
 
 static const char CONFIG[] = "attn_config", SCALE[] = "softmax_scale";
 
-/* `attn_config` is an object of its own. */
+/* `attn_config` is a nested object. */
 static tfm_status read_attention(tfm__arch *arch, const tfm__config_files *from) {
     static const char *const refused[] = {"clip_qkv", "qk_ln", "prefix_lm", NULL};
     const tfm__config_value found = tfm__network_key(from, CONFIG);

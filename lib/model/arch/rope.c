@@ -1,6 +1,5 @@
-/* How queries and keys turn with their position: `rope_parameters` of config.json, or what came before it, `rope_theta`
- * and `rope_scaling`. The formulas, their defaults and their rounding to float are those of Hugging Face's
- * transformers, with which such models are run and trained. */
+/* RoPE configuration: `rope_parameters` of config.json, or the older `rope_theta` and `rope_scaling`. Formulas,
+ * defaults and float rounding are those of Hugging Face's transformers. */
 #include "model/arch/rope.h"
 #include <math.h>
 #include <stdint.h>
@@ -16,19 +15,19 @@ static const struct {
 
 enum { LARGEST = 1 << 30 };
 
-/* ---- Rates ---------------------------------------------------------------------------------------------------- */
+/* ---- Frequencies ---------------------------------------------------------------------------------------------- */
 
-/* The power of theta that a pair's wave is 2 pi times as long as. */
+/* theta^x of a pair: its wavelength is 2 pi theta^x. */
 static float power_of(const tfm__rotary_arch *r, int i) {
     return (float)pow(r->config.theta, (double)((float)(2 * i) / (float)r->freq_dim));
 }
 
-/* At which pair, not a whole number, a wave turns so often within the original length. */
+/* The (fractional) pair with this many rotations within the original length. */
 static double pair_of(const tfm__rotary_arch *r, double turns) {
     return r->width * log(r->config.original / (turns * 2 * acos(-1))) / (2 * log(r->config.theta));
 }
 
-/* Fast pairs keep their rates, slow ones are divided by the factor, and those between are mixed. */
+/* High frequencies stay, low ones are divided by the factor, a ramp mixes those in between. */
 static void make_yarn(tfm__rotary_arch *r) {
     const tfm__rope_config *f = &r->config;
     double low = pair_of(r, f->beta_fast ? f->beta_fast : 32), high = pair_of(r, f->beta_slow ? f->beta_slow : 1);
@@ -77,8 +76,7 @@ static void make_rates(tfm__rotary_arch *r) {
     }
 }
 
-/* What cosines and sines are multiplied by, where the file does not say: it makes up for the larger sums of longer
- * texts. */
+/* Default factor of cosines and sines: compensates for the larger sums of longer sequences. */
 static double attention_factor(const tfm__rope_config *f, double factor) {
     if (f->attention_factor != 0)
         return f->attention_factor;
@@ -93,9 +91,9 @@ static double attention_factor(const tfm__rope_config *f, double factor) {
 
 /* ---- Reading -------------------------------------------------------------------------------------------------- */
 
-/* The object that speaks of these layers, new; NULL: none does. Where a family has objects for kinds of layers, one
- * that is for all is not looked at, and the keys of `rope_scaling` come over theirs; else that is in the place of
- * `rope_parameters`. So it is in transformers, where a type must be called `rope_type` then. */
+/* The object for these layers, new; NULL: none. As in transformers: if the family has objects per layer type, a global
+ * object is ignored and the keys of `rope_scaling` override theirs; else `rope_scaling` replaces `rope_parameters`, and
+ * the type must be called `rope_type`. */
 static tfm_status find_object(json_t **out, const tfm__config_files *from, const tfm__rope_spec *rope) {
     const json_t *now = tfm__network_key(from, "rope_parameters").value;
     const json_t *before = rope->scaled ? tfm__network_key(from, "rope_scaling").value : NULL;
@@ -128,7 +126,7 @@ static tfm_status check_object(const json_t *object, const tfm__config_files *fr
     return TFM_OK;
 }
 
-/* A key of that object, or else one beside it. */
+/* A key of that object, or else of the enclosing one. */
 static tfm__config_value key_of(const tfm__config_files *from, const json_t *object, const char *key,
                                 const char *beside) {
     const json_t *value = json_object_get(object, key);
@@ -186,13 +184,13 @@ static tfm_status read_numbers(tfm__rope_config *f, const tfm__config_files *fro
         status = tfm__read_number(numbers[i].value, key_of(from, object, numbers[i].key, numbers[i].beside),
                                   numbers[i].key, numbers[i].low, numbers[i].high);
     }
-    if (status == TFM_OK && !rope->layers) /* transformers does not look for it in an object for a kind of layers */
+    if (status == TFM_OK && !rope->layers) /* transformers ignores it in an object of a layer type */
         status = tfm__read_bool(&truncated, key_of(from, object, "truncate", NULL), "truncate");
     f->untruncated = !truncated;
     return status;
 }
 
-/* Models whose heads turn whole ignore another factor in transformers, but for scaled rotations, where it fails. */
+/* Models with full rotary width ignore another factor in transformers, except with scaled RoPE: there it fails. */
 static tfm_status check_partial(tfm__rope_config *f, const tfm__config_files *from, const tfm__rope_spec *rope) {
     const double partial = f->partial;
     if (!rope->whole || partial == 1)
@@ -208,7 +206,7 @@ static tfm_status check_partial(tfm__rope_config *f, const tfm__config_files *fr
     return TFM_OK;
 }
 
-/* A factor for each pair. */
+/* One factor per pair. */
 static tfm_status read_factors(float *out, int pairs, const tfm__config_files *from, const json_t *object,
                                const char *key) {
     const tfm__config_value found = key_of(from, object, key, NULL);
@@ -227,7 +225,7 @@ static tfm_status read_factors(float *out, int pairs, const tfm__config_files *f
     return TFM_OK;
 }
 
-/* What a type needs besides theta. */
+/* Required keys of a RoPE type besides theta. */
 static tfm_status check_type(tfm__rotary_arch *r, const tfm__config_files *from, const json_t *object) {
     tfm__rope_config *f = &r->config;
     const bool ratio = f->type == TFM__ROPE_YARN || f->type == TFM__ROPE_LONGROPE; /* else the factor */
@@ -254,11 +252,11 @@ static tfm_status check_type(tfm__rotary_arch *r, const tfm__config_files *from,
     return status;
 }
 
-/* How long the texts are that the rotation is made for. */
+/* Maximum length that the scaling supports. */
 static int reach(const tfm__rope_config *f, double factor) {
     const bool within = f->type == TFM__ROPE_DEFAULT || f->type == TFM__ROPE_LLAMA3 || f->type == TFM__ROPE_LONGROPE;
     const double most = factor * (f->type == TFM__ROPE_YARN ? f->original : f->positions);
-    if (f->type == TFM__ROPE_DYNAMIC) /* for all lengths */
+    if (f->type == TFM__ROPE_DYNAMIC) /* any length */
         return TFM__MAX_WIDTH;
     if (within || most <= f->positions)
         return f->positions;
@@ -280,7 +278,7 @@ static tfm_status read_object(tfm__rotary_arch *out, tfm__stack_arch *stack, int
     f->original = rope->original ? rope->original : positions;
     if (status == TFM_OK && !rope->original)
         status = tfm__read_int(&f->original, key_of(from, object, original, NULL), original, 1, LARGEST);
-    if (status == TFM_OK && !rope->layers) /* what stands beside the object counts, unless there are several */
+    if (status == TFM_OK && !rope->layers) /* the key of the enclosing object wins, unless there are several objects */
         status = tfm__read_int(&f->original, tfm__network_key(from, original), original, 1, LARGEST);
     if (status != TFM_OK)
         return status;
@@ -289,7 +287,7 @@ static tfm_status read_object(tfm__rotary_arch *out, tfm__stack_arch *stack, int
         status = tfm__read_int(&out->freq_dim, tfm__network_key(from, rope->size_key), rope->size_key, 1, LARGEST);
     if (status != TFM_OK)
         return status;
-    out->width = out->freq_dim + out->freq_dim % 2; /* A column without another to turn with takes the next one. */
+    out->width = out->freq_dim + out->freq_dim % 2; /* an odd column is paired with the next one */
     if (out->width < 2 || out->width > stack->head_width || out->width / 2 > TFM__MAX_ROTARY_PAIRS)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "%s: %d of %d columns of a head turn; an even number from 2 to %d is needed",

@@ -1,4 +1,4 @@
-/* Keys and names that Marian, BART and M2M-100 share. */
+/* Keys and names shared by Marian, BART and M2M-100. */
 #include "model/arch/seq2seq.h"
 #include <math.h>
 #include <string.h>
@@ -34,7 +34,7 @@ tfm_status tfm__seq2seq_read(tfm__seq2seq *c, const tfm__config_files *from) {
         int *value, high;
     } sizes[] = {
         {"d_model", &c->d_model, TFM__MAX_WIDTH},
-        {"hidden_size", &c->d_model, TFM__MAX_WIDTH}, /* the common names come last, as they do in transformers */
+        {"hidden_size", &c->d_model, TFM__MAX_WIDTH}, /* the common names come last, as in transformers */
         {"encoder_layers", &c->encoder_layers, TFM__MAX_LAYERS},
         {"num_hidden_layers", &c->encoder_layers, TFM__MAX_LAYERS},
         {"decoder_layers", &c->decoder_layers, TFM__MAX_LAYERS},
@@ -80,7 +80,7 @@ tfm__stack_arch tfm__seq2seq_stack(const tfm__seq2seq *c, bool decoder) {
         .norm = TFM_NORM_LAYER,
         .norm_biases = true,
         .norm_placement = TFM_NORM_POST,
-        .epsilon = 1e-5f, /* torch.nn.LayerNorm's own; these families have no key for it */
+        .epsilon = 1e-5f, /* torch.nn.LayerNorm's default; these families have no key for it */
         .vocabulary = c->vocab_size,
         .embedding_scale = c->scale_embedding ? sqrtf((float)c->d_model) : 1,
         .max_positions = c->max_positions,
