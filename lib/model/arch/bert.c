@@ -111,7 +111,7 @@ static const tfm__naming ALBERT_COMMON[TFM__ROLES] = {
     [TFM__CLASSIFIER_OUT] = TFM__WEIGHT_AND_BIAS("classifier"),
 };
 
-/* Tensors of unsupported heads, and those that an encoder without a head does not use. */
+/* Tensors of unsupported heads and other unused tensors. */
 static const char *const IGNORED[] = {"position_ids", "pooler.dense.weight", "pooler.dense.bias", "cls.",
                                       "lm_head.",     "classifier.",         "qa_outputs.",       NULL};
 static const char *const LEGACY_NAMES[] = {"LayerNorm.weight", "LayerNorm.gamma", "LayerNorm.bias", "LayerNorm.beta",

@@ -5,7 +5,7 @@
 #include "model/arch/family.h"
 #include "text/marian_folder.h"
 
-/* Opens the model of these files and reads its arch and rules. An unsupported feature is TFM_ERROR_UNSUPPORTED with its
+/* Opens the model in the folder and reads its arch and rules. An unsupported feature is TFM_ERROR_UNSUPPORTED with its
  * key. */
 tfm_status tfm__marian_nmt_read(const tfm__family **family, tfm__arch *arch, tfm__generation_rules *rules,
                                 tfm__family_files *files, const tfm__marian_folder *found);

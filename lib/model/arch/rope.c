@@ -128,11 +128,11 @@ static tfm_status check_object(const json_t *object, const tfm__config_files *fr
 
 /* A key of that object, or else of the enclosing one. */
 static tfm__config_value key_of(const tfm__config_files *from, const json_t *object, const char *key,
-                                const char *beside) {
+                                const char *outer_key) {
     const json_t *value = json_object_get(object, key);
     if (value && !json_is_null(value))
         return (tfm__config_value){value, from->config_path};
-    return beside ? tfm__network_key(from, beside) : (tfm__config_value){NULL, from->config_path};
+    return outer_key ? tfm__network_key(from, outer_key) : (tfm__config_value){NULL, from->config_path};
 }
 
 static tfm_status read_type(tfm__rope_config *form, const tfm__config_files *from, const json_t *object,
@@ -162,7 +162,7 @@ static tfm_status read_type(tfm__rope_config *form, const tfm__config_files *fro
 static tfm_status read_numbers(tfm__rope_config *f, const tfm__config_files *from, const json_t *object,
                                const tfm__rope_spec *rope) {
     const struct {
-        const char *key, *beside;
+        const char *key, *outer_key;
         double *value, fallback, low, high;
     } numbers[] = {
         {"rope_theta", rope->fixed ? NULL : rope->theta_key, &f->theta, rope->theta, 1e-3, 1e30},
@@ -181,7 +181,7 @@ static tfm_status read_numbers(tfm__rope_config *f, const tfm__config_files *fro
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < TFM__COUNT(numbers) && status == TFM_OK; i++) {
         *numbers[i].value = numbers[i].fallback;
-        status = tfm__read_number(numbers[i].value, key_of(from, object, numbers[i].key, numbers[i].beside),
+        status = tfm__read_number(numbers[i].value, key_of(from, object, numbers[i].key, numbers[i].outer_key),
                                   numbers[i].key, numbers[i].low, numbers[i].high);
     }
     if (status == TFM_OK && !rope->layers) /* transformers ignores it in an object of a layer type */

@@ -24,7 +24,7 @@ tfm_status tfm__seq2seq_check_class(const tfm__config_files *from);
 /* Checks the class, then reads the keys; absent ones leave *c unchanged. */
 tfm_status tfm__seq2seq_read(tfm__seq2seq *c, const tfm__config_files *from);
 
-/* A post-norm stack of these sizes with biases and without positions; the family sets the differences. */
+/* A post-norm stack of the given sizes with biases and without positions; the family sets the differences. */
 tfm__stack_arch tfm__seq2seq_stack(const tfm__seq2seq *c, bool decoder);
 
 /* `write` of a family: the same keys of config.json, and the ids. */
