@@ -1,13 +1,13 @@
-/* The door of going on with one batch of prompts. */
+/* Entry point of text generation for one batch of prompts. */
 #include <stdio.h>
 #include "model/decode/decode_loop.h"
 
-/* What is told of texts. A batch that is begun anew tells again only what was not told before. */
+/* Forwards tokens to the callback. A restarted batch reports only new tokens. */
 typedef struct token_forwarder {
     const tfm_generate_options *options;
     size_t copies;
-    size_t *at, *told; /* [texts]: tokens in this run, and told of in all */
-    bool *ended;       /* [texts]: the last one that was told of ended the text */
+    size_t *at, *told; /* [texts]: tokens in this run, and reported in total */
+    bool *ended;       /* [texts]: the last token reported ended the text */
 } token_forwarder;
 
 static bool stream_token(void *user, size_t text, int32_t id) {
@@ -25,7 +25,7 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__generate
     const int depth = tfm__scope_depth(model->ctx);
     token_forwarder told = {.options = options, .copies = (size_t)rules->copies};
     const tfm__streamer streamer = {stream_token, &told};
-    tfm_generate_stats done = {0}; /* of one run: what is begun anew is counted once */
+    tfm_generate_stats done = {0}; /* of one run: a restarted batch counts once */
     const tfm__generate_run how = {.streamer = options->on_token ? &streamer : NULL,
                                    .should_continue = options->should_continue,
                                    .should_continue_user = options->should_continue_user,
@@ -49,7 +49,7 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__generate
     return status;
 }
 
-/* Checks the prompts, and says where each begins. */
+/* Checks the prompts and finds their beginnings. */
 static tfm_status find_prompts(const tfm_model *model, const int32_t **at, uint64_t *numbers, const int32_t *ids,
                                const size_t *counts, size_t prompts, uint64_t first) {
     char what[64];

@@ -1,10 +1,10 @@
-/* How texts are written: what the caller asks for, checked, and what the directory says otherwise. */
+/* Generation parameters: the caller's options, checked, with defaults from the directory. */
 #include <math.h>
 #include "model/decode/decode_loop.h"
 
 enum { DEFAULT_MAX_NEW_TOKENS = 256 };
 
-/* The option where it is given, or else what the directory says; 0: neither. */
+/* The option if given, else the directory's value; 0: neither. */
 static double either(double option, double stored) {
     return option != 0 ? option : stored;
 }
@@ -108,7 +108,7 @@ tfm_status tfm__generate_params_of(const tfm_model *model, tfm__generate_params 
     return status == TFM_OK ? params_of(out, model, options) : status;
 }
 
-/* Texts longer than this turn by other rates; 0: none do. */
+/* Longer texts use other RoPE frequencies; 0: no limit. */
 static int64_t rope_switch_length(const tfm_model *model) {
     const tfm__stack_arch *arch = &model->arch.decoder;
     return arch->rotary.switch_length ? arch->rotary.switch_length : arch->local_rotary.switch_length;
@@ -120,7 +120,7 @@ bool tfm__generate_unbatched(const tfm_model *model) {
 
 int64_t tfm__generate_limit(const tfm__generate_params *rules, const tfm_model *model, size_t prompt_tokens) {
     const int64_t tokens = (int64_t)prompt_tokens;
-    const int64_t room = model->arch.decoder.max_positions - tokens + 1; /* the last token is not read */
+    const int64_t room = model->arch.decoder.max_positions - tokens + 1; /* the last token is not fed back */
     int64_t limit = rules->max_new_tokens < room ? rules->max_new_tokens : room;
     if (rules->max_length > 0 && rules->max_length - tokens < limit)
         limit = rules->max_length - tokens;
