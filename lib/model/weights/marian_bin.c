@@ -1,9 +1,10 @@
-/* Marian's binary format, version 1: headers of four numbers, names, shapes, and the numbers of tensor after tensor.
- * Everything has its lowest byte first.
+/* Marian's binary format, version 1: headers of four numbers, names, shapes, then the data of each tensor, all
+ * little-endian.
  *
- * Matrices quantised for intgemm have bytes q in the place of numbers w, with one multiplier m for a matrix after the
- * last of them: w = q / m. Such a matrix of shape (inputs, outputs) lies turned, as (outputs, inputs); only an
- * embedding table lies as its shape says. Here they are numbers again, in the order of their shape.
+ * Matrices quantized for intgemm store int8 or int16 values q, followed by one multiplier m per matrix: w = q / m. Such
+ * a
+ * matrix of shape (inputs, outputs) is stored transposed, as (outputs, inputs), except embedding tables. They are
+ * dequantized here, in the order of their shape.
  * https://github.com/browsermt/marian-dev: src/common/binary.cpp, src/tensors/cpu/expression_graph_packable.h. */
 #include <math.h>
 #include <string.h>
@@ -11,22 +12,22 @@
 
 enum { VERSION = 1, HEADER = 32, MAX_DIMS = 16, ALIGNMENT = 256 };
 
-/* Numbers that tell a tensor's type. */
+/* Type codes of tensors. */
 enum { INTGEMM8 = 0x4101, INTGEMM16 = 0x4102 };
 
-/* What is kept for the tensors of a file. */
+/* Data owned by the tensors of a file. */
 typedef struct bin {
-    float *values;  /* of the quantised tensors */
+    float *values;  /* of the quantized tensors */
     char *metadata; /* Marian's configuration, or NULL */
 } bin;
 
-/* The file while it is read. Each part begins where the one before it ended. */
+/* Parser state. Each part starts at the end of the previous one. */
 typedef struct reader {
     tfm__weights_file *file;
     bin *own;
     const unsigned char *headers; /* [count] of HEADER bytes */
     uint64_t count;
-    size_t at;        /* what comes next */
+    size_t at;        /* current offset */
     float *next_free; /* in own->values */
 } reader;
 
@@ -41,7 +42,7 @@ static tfm_status damaged(const char *path, const char *what) {
     return tfm__fail(TFM_ERROR_FORMAT, "%s is a damaged model of Marian: %s; copy or download it again", path, what);
 }
 
-/* The next `bytes`, or NULL with a sentence where the file ends before. */
+/* The next `bytes`, or NULL with a message if the file is shorter. */
 static const unsigned char *take(reader *r, uint64_t bytes, const char *what) {
     const tfm__file *map = &r->file->map;
     if (bytes > map->size - r->at) {
@@ -70,7 +71,7 @@ static const char *dtype_of(uint64_t type) {
     return NULL;
 }
 
-/* How many bytes an element of a quantised tensor has in the file, or 0 for what is not quantised. */
+/* Element size of a quantized type in the file, or 0 if it is not quantized. */
 static size_t quantised(uint64_t type) {
     return type == INTGEMM8 ? 1 : type == INTGEMM16 ? 2 : 0;
 }
@@ -92,7 +93,7 @@ static float value_at(const unsigned char *data, size_t index, size_t size) {
     return size == 1 ? (float)(int8_t)data[index] : (float)(int16_t)number(data + 2 * index, 2);
 }
 
-/* Fills r->next_free with the tensor's numbers and moves on. */
+/* Dequantizes the tensor to r->next_free, and advances that. */
 static tfm_status dequantise(reader *r, tfm__stored_tensor *x, size_t size) {
     const unsigned char *data = x->data;
     uint32_t bits = (uint32_t)number(data + x->count * size, 4);
@@ -157,7 +158,7 @@ static tfm_status read_shapes(reader *r) {
     return TFM_OK;
 }
 
-/* Where each tensor's numbers are. The file pads them, but never by a whole unit of its alignment. */
+/* Finds each tensor's data. Padding is less than one unit of alignment. */
 static tfm_status read_places(reader *r, size_t *quantised_count) {
     *quantised_count = 0;
     for (uint64_t i = 0; i < r->count; i++) {

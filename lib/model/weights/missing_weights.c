@@ -1,4 +1,4 @@
-/* What a directory has in the place of a model's weights, and what is to be done then. */
+/* Diagnoses a directory without supported weights: what was found, and what to do. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static bool has(const char *dir, const char *name) {
 
 typedef tfm_status diagnose_fn(const char *dir, const char *name, const tfm__weights_reader *const *readers);
 
-/* Calls `diagnose` for the names in a folder until one is judged. */
+/* Calls `diagnose` for the names in a folder until one returns an error. */
 static tfm_status diagnose_names(const char *dir, diagnose_fn *diagnose, const tfm__weights_reader *const *readers) {
     char **names = NULL;
     size_t count = 0;
@@ -48,7 +48,7 @@ tfm_status tfm__weights_check_unsupported(const char *dir) {
     return diagnose_names(dir, diagnose_gguf, NULL);
 }
 
-/* Whether a file is what the reader's files are called by another name: a shard of a model, or one in another dtype. */
+/* Whether a file has a supported format but another name: a shard of a model, or another dtype. */
 static tfm_status diagnose_weights(const char *dir, const char *name, const tfm__weights_reader *const *readers) {
     for (; *readers && (*readers)->single; readers++) {
         const tfm__weights_reader *reader = *readers;

@@ -2,8 +2,8 @@
 #include <string.h>
 #include "base/file.h"
 
-/* The file: six numbers of 8 bytes, `offset_count` offsets of 8, `word_count` words of 4. Candidates of source word s
- * are words offsets[s] .. offsets[s + 1]. The lowest byte comes first. */
+/* File format, little-endian: six 8-byte numbers, `offset_count` 8-byte offsets, `word_count` 4-byte words. Candidates
+ * of source word s are words offsets[s] .. offsets[s + 1]. */
 enum { MAGIC_AT, SUM_AT, FIRST_AT, BEST_AT, OFFSETS_AT, WORDS_AT, HEADER };
 #define MAGIC 0xF11A48D5013417F5u
 
@@ -11,7 +11,7 @@ struct tfm__shortlist {
     tfm__file map;
     const unsigned char *offsets, *words;
     int source_size, target_size;
-    int first; /* the target's words up to here are always there: the most frequent */
+    int first; /* the first, most frequent target words are always included */
     bool shared;
 };
 
@@ -22,7 +22,7 @@ static uint64_t number(const unsigned char *at, int bytes) {
     return value;
 }
 
-/* Marian's checksum of whole words of 8 bytes; the rest counts for nothing. */
+/* Marian's checksum of whole 8-byte words; the rest is ignored. */
 static uint64_t checksum(const unsigned char *at, size_t bytes) {
     uint64_t sum = 0;
     for (size_t i = 0; i + 8 <= bytes; i += 8)
@@ -92,7 +92,7 @@ void tfm__shortlist_free(tfm__shortlist **list) {
     *list = NULL;
 }
 
-/* Which of the target's words there are, as `there` [target_size] says afterwards; returns how many. */
+/* Sets `there` [target_size] for all candidates; returns their number. */
 static size_t mark(const tfm__shortlist *list, bool *there, const int32_t *ids, size_t count) {
     size_t found = 0;
     for (int i = 0; i < list->first; i++)
@@ -108,7 +108,7 @@ static size_t mark(const tfm__shortlist *list, bool *there, const int32_t *ids, 
     }
     for (int i = 0; i < list->target_size; i++)
         found += there[i];
-    /* Marian's products are of 8 columns, so it takes the next frequent words in; and so they may be written. */
+    /* Marian pads the list to a multiple of 8 columns with frequent words; these may be generated too. */
     for (int i = list->first; i < list->target_size && found % 8 != 0; i++)
         if (!there[i]) {
             there[i] = true;

@@ -1,6 +1,6 @@
-/* Files of PyTorch's torch.save, such as pytorch_model.bin, in both of its layouts: since 1.6 a zip archive, in which
- * data.pkl tells of the tensors and data/KEY holds the numbers of a storage; before, five pickles and then the
- * storages. https://github.com/pytorch/pytorch/blob/main/torch/serialization.py: _save, _legacy_save. */
+/* Files of PyTorch's torch.save, such as pytorch_model.bin, in both layouts: since 1.6 a zip archive with tensors in
+ * data.pkl and storages in data/KEY; before, five pickles, then the storages.
+ * https://github.com/pytorch/pytorch/blob/main/torch/serialization.py: _save, _legacy_save. */
 #include <string.h>
 #include "model/weights/torch_tensors.h"
 #include "model/weights/zip.h"
@@ -16,7 +16,7 @@ static tfm_status damaged(const char *path, const char *what) {
 
 /* ---- The archive -------------------------------------------------------------------------------------- */
 
-/* The folder that all is in: the one with data.pkl. */
+/* The folder with data.pkl. */
 static tfm_status find_folder(const tfm__zip *zip, const tfm__zip_entry **pickle, size_t *bytes) {
     static const char NAME[] = "/data.pkl";
     const size_t length = sizeof(NAME) - 1;
@@ -37,7 +37,7 @@ static tfm_status find_folder(const tfm__zip *zip, const tfm__zip_entry **pickle
     return tfm__stored_check_name((*pickle)->name, *bytes, zip->path);
 }
 
-/* Where an entry says something of the whole file. */
+/* Checks entries about the whole file. */
 static tfm_status check_kind(const tfm__zip *zip, const char *folder, size_t bytes) {
     static const char ORDER[] = "byteorder", CONSTANTS[] = "constants.pkl", LITTLE[] = "little";
     const tfm__zip_entry *order, *constants;
@@ -84,7 +84,7 @@ static tfm_status read_archive(tfm__torch *t, tfm__weights_file *file, tfm__pick
         status = find_folder(&zip, &entry, &bytes);
     if (status == TFM_OK)
         status = check_kind(&zip, entry->name, bytes);
-    if (status == TFM_OK) /* which refuses one that is compressed */
+    if (status == TFM_OK) /* fails if compressed */
         status = tfm__zip_find(&zip, &entry, entry->name, bytes, "data.pkl", 8);
     if (status == TFM_OK) {
         pickle->at = entry->data;
@@ -109,7 +109,7 @@ static int by_key(const void *a, const void *b) {
     return order ? order : (x->key_bytes > y->key_bytes) - (x->key_bytes < y->key_bytes);
 }
 
-/* The first of the storages with that key, or NULL. */
+/* The first storage with this key, or NULL. */
 static tfm__torch_storage **find_key(tfm__torch_storage **sorted, size_t count, const tfm__pickle_value *key) {
     tfm__torch_storage wanted = {.key = key->text, .key_bytes = key->bytes}, *const w = &wanted;
     size_t low = 0, high = count;
@@ -123,7 +123,7 @@ static tfm__torch_storage **find_key(tfm__torch_storage **sorted, size_t count, 
     return low < count && by_key(&sorted[low], &w) == 0 ? &sorted[low] : NULL;
 }
 
-/* One storage: its number of elements in 8 bytes, and they. Every tensor that names it must say the same of it. */
+/* A storage: 8 bytes with its number of elements, then the data. All tensors must agree about it. */
 static tfm_status take_storage(const char *path, tfm__pickle *pickle, tfm__torch_storage **same,
                                tfm__torch_storage *const *end) {
     const size_t left = (size_t)(pickle->end - pickle->at), bytes = (*same)->bytes;
@@ -178,7 +178,7 @@ static const tfm__pickle_value *dict_value(const tfm__pickle_value *dict, const 
 
 static tfm_status read_pickles(tfm__torch *t, tfm__weights_file *file, tfm__pickle *pickle) {
     static const unsigned char MAGIC[] = {0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
-    const tfm__pickle_value *value[5]; /* magic number, version, machine, tensors, keys of storages */
+    const tfm__pickle_value *value[5]; /* magic number, version, system info, tensors, storage keys */
     tfm_status status = TFM_OK;
     pickle->at = file->map.data;
     pickle->end = file->map.data + file->map.size;

@@ -5,7 +5,7 @@
 #include "model/weights/safetensors.h"
 #include "model/weights/weight_reader.h"
 
-/* Every kind of file, the one that is taken first where a directory has several. */
+/* All formats, in order of preference within a directory. */
 static const tfm__weights_reader *const READERS[] = {&tfm__safetensors_reader, &tfm__torch_reader, &tfm__npz_reader,
                                                      &tfm__marian_bin_reader, NULL};
 
@@ -14,7 +14,7 @@ struct tfm__weights {
     size_t file_count;
     tfm__weights_file *files;
     size_t count;
-    tfm__stored_tensor *tensors; /* by name */
+    tfm__stored_tensor *tensors; /* sorted by name */
 };
 
 /* ---- A set of files ----------------------------------------------------------------------------------- */
@@ -23,7 +23,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const tfm__stored_tensor *)a)->name, ((const tfm__stored_tensor *)b)->name);
 }
 
-/* Which of the readers of files with such a name takes this one. */
+/* Which of the readers for this suffix accepts the file. */
 static const tfm__weights_reader *choose(const tfm__weights_reader *reader, const tfm__file *map) {
     for (size_t i = 0; READERS[i]; i++)
         if (READERS[i]->recognises && strcmp(READERS[i]->suffix, reader->suffix) == 0 && READERS[i]->recognises(map))
@@ -31,7 +31,7 @@ static const tfm__weights_reader *choose(const tfm__weights_reader *reader, cons
     return reader;
 }
 
-/* Adds one file's tensors. What it leaves on failure is freed with `out`. */
+/* Adds the tensors of a file. On failure, partial results are freed with `out`. */
 static tfm_status add_file(tfm__weights *out, const char *path) {
     tfm__weights_file *files = tfm__realloc(out->files, out->file_count + 1, sizeof(*files));
     if (!files)
@@ -60,7 +60,7 @@ static tfm_status add_file(tfm__weights *out, const char *path) {
     return TFM_OK;
 }
 
-/* Bytes are numbers only where scales lie beside them. */
+/* int8 tensors require a tensor of scales. */
 static void find_scales(const tfm__weights *weights, tfm__stored_tensor *stored) {
     char name[TFM__MAX_TENSOR_NAME + sizeof(TFM__SCALES)];
     if (!stored->usable || stored->dtype != TFM_I8)
@@ -111,7 +111,7 @@ static bool has_suffix(const char *path, const char *suffix) {
 tfm_status tfm__weights_open(tfm__weights **out, const char *path) {
     const tfm__weights_reader *reader = READERS[0];
     for (size_t i = TFM__COUNT(READERS) - 1;
-         i-- > 1;) /* of several with that suffix the first; it may leave it to others */
+         i-- > 1;) /* the first reader with a suffix; it may pass to others with the same suffix */
         if (has_suffix(path, READERS[i]->suffix))
             reader = READERS[i];
     return open_file(out, path, reader);
@@ -186,7 +186,7 @@ static bool is_open(const tfm__weights *weights, const char *path) {
     return false;
 }
 
-/* Opens every file that the index's weight_map (tensor to file) names. */
+/* Opens every file in the index's weight_map (tensor to file). */
 static tfm_status add_indexed(tfm__weights *out, const char *dir, const char *index, const json_t *map) {
     if (!json_is_object(map) || json_object_size(map) == 0)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `weight_map` must be an object from tensor names to file names", index);
@@ -194,7 +194,7 @@ static tfm_status add_indexed(tfm__weights *out, const char *dir, const char *in
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)map, name, value) {
         const char *file = json_string_value(value);
-        /* Only files of this very folder: an index must not reach elsewhere. */
+        /* Only files in the same folder: an index must not point outside. */
         if (!file || !*file || strchr(file, '/'))
             return tfm__fail(TFM_ERROR_FORMAT, "%s: weight_map: %s is not the name of a file beside it", index,
                              tfm__json_text((char[TFM__JSON_TEXT]){0}, value));

@@ -1,7 +1,7 @@
 #include "model/weights/zip.h"
 #include <string.h>
 
-/* Lengths of records without what varies, and the signatures that they begin with. */
+/* Fixed sizes of records, and their signatures. */
 enum { END = 22, END64 = 56, LOCATOR64 = 20, CENTRAL = 46, LOCAL = 30, MAX_COMMENT = 65535 };
 #define END_MARK 0x06054b50u
 #define END64_MARK 0x06064b50u
@@ -9,7 +9,7 @@ enum { END = 22, END64 = 56, LOCATOR64 = 20, CENTRAL = 46, LOCAL = 30, MAX_COMME
 #define CENTRAL_MARK 0x02014b50u
 #define LOCAL_MARK 0x04034b50u
 
-/* The number in `count` bytes, the least significant first. */
+/* A little-endian number of `count` bytes. */
 static uint64_t number(const unsigned char *at, int count) {
     uint64_t value = 0;
     while (count-- > 0)
@@ -17,13 +17,13 @@ static uint64_t number(const unsigned char *at, int count) {
     return value;
 }
 
-/* The archive while its list is read. */
+/* Parser state of the central directory. */
 typedef struct reader {
     const unsigned char *data;
     size_t size;
     const char *path;
     uint64_t count, list_at, list_bytes; /* of the central directory */
-    size_t limit;                        /* where the central directory must have ended */
+    size_t limit;                        /* upper bound of its end */
 } reader;
 
 static tfm_status damaged(const reader *r, const char *what) {
@@ -34,9 +34,9 @@ bool tfm__zip_is_archive(const unsigned char *data, size_t size) {
     return size >= 4 && (number(data, 4) == LOCAL_MARK || number(data, 4) == END_MARK);
 }
 
-/* ---- Where the list is -------------------------------------------------------------------------------- */
+/* ---- Central directory -------------------------------------------------------------------------------- */
 
-/* Large archives say so in a second record at the end, whose place a third one tells. */
+/* Zip64 archives have a second end record, found through a locator. */
 static tfm_status read_end64(reader *r, size_t end) {
     if (end < LOCATOR64 + END64 || number(r->data + end - LOCATOR64, 4) != LOCATOR64_MARK)
         return TFM_OK;
@@ -77,7 +77,7 @@ static tfm_status read_end(reader *r) {
 
 /* ---- Entries ------------------------------------------------------------------------------------------ */
 
-/* Numbers that do not fit their 32 bits are in the extra field 1, in this order, those alone. */
+/* Values that do not fit into 32 bits are in extra field 1, only those, in this order. */
 static bool read_wide(uint64_t *numbers[3], const unsigned char *extra, size_t bytes) {
     bool wanted = false;
     for (int i = 0; i < 3; i++)
@@ -104,7 +104,7 @@ static bool read_wide(uint64_t *numbers[3], const unsigned char *extra, size_t b
     return !wanted;
 }
 
-/* The data begins after a second header, whose name and extra field have lengths of their own. */
+/* The data follows a local header, whose name and extra field may have other lengths. */
 static tfm_status find_data(const reader *r, tfm__zip_entry *entry, uint64_t at, uint64_t bytes) {
     if (at > r->list_at || r->list_at - at < LOCAL || number(r->data + at, 4) != LOCAL_MARK)
         return damaged(r, "an entry is not where the list says");
@@ -119,7 +119,7 @@ static tfm_status find_data(const reader *r, tfm__zip_entry *entry, uint64_t at,
     return TFM_OK;
 }
 
-/* The entry of the list at `at`, of `bytes` that are left; *used of them are its. */
+/* The central directory entry at `at`, with `bytes` left; *used: its size. */
 static tfm_status read_entry(const reader *r, tfm__zip_entry *out, size_t *used, const unsigned char *at,
                              size_t bytes) {
     if (bytes < CENTRAL || number(at, 4) != CENTRAL_MARK)
@@ -184,7 +184,7 @@ tfm_status tfm__zip_find(const tfm__zip *zip, const tfm__zip_entry **out, const 
                          const char *name, size_t name_bytes) {
     const size_t bytes = folder_bytes + 1 + name_bytes;
     *out = NULL;
-    if (bytes > UINT16_MAX) /* no entry has a longer name */
+    if (bytes > UINT16_MAX) /* names are not longer */
         return TFM_OK;
     char *whole = tfm__alloc(bytes, 1);
     if (!whole)
