@@ -1,5 +1,4 @@
-/* What the config files of a sentence-transformers directory say beside its modules: the most tokens of a text, lower
- * case, prompts. */
+/* Config files of a sentence-transformers directory except modules: maximum tokens, lower case, prompts. */
 #include <stdio.h>
 #include <string.h>
 #include "base/file.h"
@@ -29,8 +28,7 @@ static void lower_to(int *most, const json_t *value) {
         *most = (int)json_number_value(value);
 }
 
-/* What newer versions say of the encoder beside its lengths: which class it is of, what is done with it, and which of
- * its outputs counts. */
+/* Keys of newer versions about the encoder: class, task, and the output used. */
 static tfm_status check_encoder(const json_t *config, const char *dir) {
     static const char *const others[] = {"processing_kwargs", "config_args", "config_kwargs"};
     const json_t *text = json_object_get(json_object_get(config, "modality_config"), "text");
@@ -50,8 +48,8 @@ static tfm_status check_encoder(const json_t *config, const char *dir) {
     return status;
 }
 
-/* sentence_bert_config.json says how many tokens are read; where it does not, the tokenizer's own files do. Directories
- * of old have another family's name in its place. */
+/* sentence_bert_config.json has the maximum number of tokens, else the tokenizer's files. Old directories have a file
+ * named after another family. */
 tfm_status tfm__embed_read_limits(tfm_embedder *e, const char *encoder) {
     static const char *const families[] = {"bert",   "roberta",     "distilbert", "camembert",
                                            "albert", "xlm-roberta", "xlnet"};

@@ -1,4 +1,4 @@
-/* Directories of sentence-transformers: modules.json, and what each module's files say. */
+/* sentence-transformers directories: modules.json, and the files of each module. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* ---- modules.json ---- */
 
-/* Modules of a directory's own are Python programs, whatever they are called. */
+/* Custom modules are Python programs, under any name. */
 static tfm_status check_types(const json_t *list, const char *path) {
     static const char ours[] = "sentence_transformers.";
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -25,7 +25,7 @@ static tfm_status check_types(const json_t *list, const char *path) {
     return TFM_OK;
 }
 
-/* The list of modules; NULL where the directory has none. */
+/* The list of modules; NULL if the directory has none. */
 static tfm_status open_list(json_t **out, const char *dir) {
     char *path = tfm__path_join(dir, "modules.json");
     *out = NULL;
@@ -50,14 +50,14 @@ static tfm_status open_list(json_t **out, const char *dir) {
     return status;
 }
 
-/* What a module is: the last part of its `type`, such as "Pooling". */
+/* Kind of a module: the last part of its `type`, such as "Pooling". */
 static const char *kind_of(const json_t *module) {
     const char *type = json_string_value(json_object_get(module, "type"));
     const char *dot = type ? strrchr(type, '.') : NULL;
     return !type ? "" : dot ? dot + 1 : type;
 }
 
-/* dir/path of a module, which may not lead out of the directory. New. */
+/* dir/path of a module, which must be inside the directory. New. */
 static tfm_status folder_of(char **out, const json_t *module, const char *dir) {
     const char *path = json_string_value(json_object_get(module, "path"));
     *out = NULL;
@@ -87,7 +87,7 @@ tfm_status tfm__modules_encoder_dir(char **out, const char *dir) {
 
 /* ---- Pooling ---- */
 
-/* In the order in which sentence-transformers puts their vectors. */
+/* In sentence-transformers' order of concatenation. */
 static const struct {
     const char *key, *name;
     tfm_pooling pooling;
@@ -104,7 +104,7 @@ static void add_pooling(tfm_embedder *out, tfm_pooling pooling) {
     out->poolings[out->pooling_count++] = pooling;
 }
 
-/* Adds the pooling of a name; false: tfm has none of it, or has it already. */
+/* Adds a pooling by name; false: unknown or duplicate. */
 static bool add_named(tfm_embedder *out, const json_t *name) {
     size_t i = 0;
     while (i < TFM__COUNT(POOLINGS) && !(json_is_string(name) && !strcmp(json_string_value(name), POOLINGS[i].name)))
@@ -117,8 +117,8 @@ static bool add_named(tfm_embedder *out, const json_t *name) {
     return i < TFM__COUNT(POOLINGS);
 }
 
-/* `pooling_mode`, a name or a list of them, whose vectors stand in its order; or the flags that it has replaced, of
- * which none means the mean. */
+/* `pooling_mode`: a name, or a list of names in order of concatenation; or the older flags, of which none set means
+ * mean. */
 static tfm_status read_pooling(tfm_embedder *e, const json_t *config, const char *path) {
     const json_t *mode = json_object_get(config, "pooling_mode");
     const size_t names = json_is_array(mode) ? json_array_size(mode) : 1;
@@ -141,19 +141,19 @@ static tfm_status read_pooling(tfm_embedder *e, const json_t *config, const char
                            path, tfm__json_text((char[TFM__JSON_TEXT]){0}, mode));
 }
 
-/* What a module reads and writes: vectors of texts, after the pooling. */
+/* Inputs and outputs of a module: text embeddings, after the pooling. */
 static tfm_status check_ends(const json_t *config, const char *path) {
     const tfm_status status = tfm__embed_check_word(config, path, "module_input_name", "sentence_embedding");
     return status == TFM_OK ? tfm__embed_check_word(config, path, "module_output_name", "sentence_embedding") : status;
 }
 
-/* ---- Layers after it ---- */
+/* ---- Further layers ---- */
 
 static int width_before(const tfm_embedder *e) {
     return e->step_count ? e->steps[e->step_count - 1].width : e->pooling_count * e->encoder_width;
 }
 
-/* A tensor of a module's file, to the device if there is one. */
+/* Loads a tensor of a module's file, onto the device if there is one. */
 static tfm_status load(tfm_context *ctx, tfm_param *out, const tfm__weights *file, const char *name, int rank,
                        const int64_t *dims) {
     const tfm__stored_tensor *stored;
@@ -243,7 +243,7 @@ static tfm_status read_norm(tfm_embedder *e, const char *folder) {
     return status;
 }
 
-/* x / |x| is a root mean square norm whose gammas are 1/sqrt(W). Zeros stay zeros. */
+/* x / |x| is an RMS norm with gammas 1/sqrt(W). Zeros stay zeros. */
 static tfm_status add_normalize(tfm_embedder *e) {
     tfm_context *ctx = e->ctx;
     const int64_t width = width_before(e);
@@ -260,7 +260,7 @@ static tfm_status add_normalize(tfm_embedder *e) {
     return tfm__tensor_fill(ctx, step->norm.gamma.value, &gamma);
 }
 
-/* It is older than its config.json. */
+/* Older directories have no config.json for it. */
 static tfm_status read_normalize(tfm_embedder *e, const char *folder) {
     json_t *config = NULL;
     tfm_status status = tfm__embed_load_optional(&config, folder, "config.json");
@@ -316,7 +316,7 @@ static tfm_status read_list(tfm_embedder *e, const json_t *list, const char *dir
     return status;
 }
 
-/* ---- All of it ---- */
+/* ---- Directory ---- */
 
 static tfm_status apply(tfm_embedder *e) {
     if (e->options.normalize == TFM_NORMALIZE_OFF)
