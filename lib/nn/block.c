@@ -221,12 +221,12 @@ tfm_status tfm__block_run(tfm_context *ctx, tfm__residual *s, tfm_tensor *self_w
     const bool shared_norm = block->parallel_residual && block->shared_norm;
     const tfm_norm *const second = shared_norm ? &block->attention_norm : &block->feed_forward_norm;
     if (cross_weights && !cross)
-        return tfm__op_error(ctx, "block", "the weights of a cross-attention are asked for, and it has none");
-    if (self_weights && recurrent)
-        return tfm__op_error(ctx, "block", "the weights of its attention are asked for, and it has an SSRU instead");
-    if (block->parallel_residual && (cross || block->norm_placement != TFM_NORM_PRE))
         return tfm__op_error(ctx, "block",
-                             "sub-layers in parallel are those of pre-norm blocks without cross-attention");
+                             "cross-attention weights are requested, but the block has no cross-attention");
+    if (self_weights && recurrent)
+        return tfm__op_error(ctx, "block", "self-attention weights are requested, but the block has an SSRU instead");
+    if (block->parallel_residual && (cross || block->norm_placement != TFM_NORM_PRE))
+        return tfm__op_error(ctx, "block", "parallel sub-layers require a pre-norm block without cross-attention");
     if (cross && (has_output_norm(block) || has_residual_scale(block)))
         return tfm__op_error(ctx, "block",
                              "a cross-attention's result is neither normalised nor scaled: norm_placement must be "
