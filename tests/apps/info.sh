@@ -74,7 +74,7 @@ check "info --json says why an unsupported architecture does not run" both 1 pyt
 exit(j["runs"] or "mixtral" not in j["reason"])'
 echo '{"model_type": "llama", "rope_scaling": {"rope_type": "proportional"}}' >broken/config.json
 run info broken
-check "info names an unsupported rope_type of a supported architecture" one_sentence 1 '`rope_type` of the rotation is "proportional"'
+check "info names an unsupported rope_type of a supported architecture" one_sentence 1 'RoPE `rope_type` is "proportional"'
 rm -rf broken
 mkdir broken
 touch broken/adapter_config.json broken/adapter_model.safetensors

@@ -23,7 +23,7 @@ static tfm_status check_kv_heads(const tfm__decoder_kind *k, const tfm__stack_ar
     int given = s->heads;
     const tfm_status status = tfm__read_int(&given, tfm__network_key(from, usual), usual, 1, 1024);
     if (status == TFM_OK && !tfm__has_key(k->kv_heads_key) && given != s->heads)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %d; in this family each head has its own",
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %d; this family does not support grouped-query attention",
                          from->config_path, usual, given);
     if (status == TFM_OK && s->heads % s->kv_heads != 0)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %d; it must divide `%s`, %d", from->config_path,
@@ -126,8 +126,8 @@ static tfm_status read_numbers(tfm__arch *arch, const tfm__decoder_kind *k, cons
         status = read_cap(&s->score_cap, from, TFM__SCORE_CAP, k->score_cap);
     /* Gemma 3 has the key, but transformers ignores it. */
     if (status == TFM_OK && s->score_cap != 0 && k->score_cap == 0) {
-        tfm__log(TFM_LOG_WARNING, "%s: `%s` is %g; models of the family %s are run without it, as in transformers",
-                 from->config_path, TFM__SCORE_CAP, (double)s->score_cap, from->family->name);
+        tfm__log(TFM_LOG_WARNING, "%s: `%s` is %g; the family %s ignores it, as in transformers", from->config_path,
+                 TFM__SCORE_CAP, (double)s->score_cap, from->family->name);
         s->score_cap = 0;
     }
     return status == TFM_OK ? read_cap(&arch->logit_cap, from, "final_logit_softcapping", k->logit_cap) : status;
@@ -179,7 +179,7 @@ static tfm_status read_no_rope_layers(tfm__stack_arch *s, const tfm__config_file
 static tfm_status read_layer_types(tfm__stack_arch *s, tfm__config_value found) {
     if (!json_is_array(found.value) || json_array_size(found.value) != (size_t)s->layers)
         return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: `layer_types` is %s; a list of words, one for each of %d layers, is needed", found.path,
+                         "%s: `layer_types` is %s; a list of strings, one for each of %d layers, is needed", found.path,
                          TFM__VALUE_TEXT(found.value), s->layers);
     for (int i = 0; i < s->layers; i++) {
         const json_t *value = json_array_get(found.value, (size_t)i);
@@ -187,7 +187,7 @@ static tfm_status read_layer_types(tfm__stack_arch *s, tfm__config_value found) 
         if (!name || (strcmp(name, "full_attention") != 0 && strcmp(name, "attention") != 0 &&
                       strcmp(name, "sliding_attention") != 0))
             return tfm__fail(name ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
-                             "%s: `layer_types` has %s; \"full_attention\" and \"sliding_attention\" are run",
+                             "%s: `layer_types` has %s; \"full_attention\" and \"sliding_attention\" are supported",
                              found.path, TFM__VALUE_TEXT(value));
         s->layer[i] |= strcmp(name, "sliding_attention") == 0 ? TFM__LOCAL_LAYER : 0;
     }

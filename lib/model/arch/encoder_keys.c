@@ -26,7 +26,7 @@ tfm_status tfm__check_encoder(const tfm__config_files *from) {
     const char *type = json_string_value(found.value);
     if (found.value && !(type && strcmp(type, "absolute") == 0))
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: `position_embedding_type` is %s, which tfm does not run: only \"absolute\" is known",
+                         "%s: `position_embedding_type` is %s, which is not supported: only \"absolute\" is",
                          found.path, TFM__VALUE_TEXT(found.value));
     return TFM_OK;
 }

@@ -15,7 +15,7 @@ static tfm_status read_form(tfm__arch *arch, const tfm__config_files *from) {
     if (status == TFM_OK)
         status = tfm__read_int(&norms, tfm__network_key(from, NORMS), NORMS, 1, 2);
     if (status == TFM_OK && newer && !s->parallel)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `parallel_attn` is false with `%s`: take a model without it",
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `parallel_attn` is false with `%s`: use a model without it",
                          from->config_path, NEW);
     s->kv_heads = newer ? s->kv_heads : multi_query ? 1 : s->heads;
     s->shared_norm = newer ? norms == 1 : s->parallel;

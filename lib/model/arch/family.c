@@ -83,7 +83,7 @@ static tfm_status find_family(const tfm__family **out, const tfm__config_files *
         *out = (*out)->encoder_only;
     if (*out)
         return TFM_OK;
-    return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s; the families that can be run are %s", from->config_path,
+    return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s; supported families are %s", from->config_path,
                      type.value ? "model_type" : "architectures", TFM__VALUE_TEXT(named),
                      known_families(known, sizeof(known)));
 }
@@ -96,7 +96,7 @@ static tfm_status refuse_quantized(const tfm__config_files *from) {
     if (!found.value || (json_is_string(method) && strcmp(json_string_value(method), TFM__QUANT_METHOD) == 0))
         return TFM_OK;
     return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                     "%s: `quantization_config` says that the weights are quantized (%s), which tfm does not run: take "
+                     "%s: `quantization_config` says that the weights are quantized (%s), which is not supported: use "
                      "the model with F32, F16 or BF16 weights",
                      found.path, TFM__VALUE_TEXT(method ? method : found.value));
 }
@@ -107,8 +107,8 @@ static tfm_status refuse_layers(const tfm__config_files *from) {
     if (!found.value || (json_is_object(found.value) && json_object_size(found.value) == 0))
         return TFM_OK;
     return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                     "%s: `per_layer_config` is %s, which tfm does not run: take a model whose layers are alike",
-                     found.path, TFM__VALUE_TEXT(found.value));
+                     "%s: `per_layer_config` is %s, which is not supported: use a model with equal layers", found.path,
+                     TFM__VALUE_TEXT(found.value));
 }
 
 static tfm_status open_files(tfm__config_files *out, const char *dir) {
@@ -117,18 +117,16 @@ static tfm_status open_files(tfm__config_files *out, const char *dir) {
     if (!out->config_path || !out->generation_path)
         return TFM_ERROR_MEMORY;
     if (!tfm__file_exists(dir))
-        return tfm__fail(TFM_ERROR_IO,
-                         "cannot open %s: there is no such directory; give one with the files of a model, downloaded "
-                         "before",
+        return tfm__fail(TFM_ERROR_IO, "cannot open %s: there is no such directory; give one with a downloaded model",
                          out->config_path);
     tfm_status status = TFM_OK;
     if (!tfm__file_exists(out->config_path))
         status = tfm__weights_check_unsupported(dir);
     if (status == TFM_OK && !tfm__file_exists(out->config_path))
-        status = tfm__fail(TFM_ERROR_IO,
-                           "cannot open %s: there is no such file; give the folder that has it, beside a model's "
-                           "weights and vocabulary",
-                           out->config_path);
+        status = tfm__fail(
+            TFM_ERROR_IO,
+            "cannot open %s: there is no such file; give the folder with it and the model's weights and vocabulary",
+            out->config_path);
     if (status == TFM_OK)
         status = tfm__json_load(&out->config, out->config_path);
     if (status == TFM_OK && tfm__file_exists(out->generation_path))

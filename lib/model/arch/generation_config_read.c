@@ -10,7 +10,7 @@
 static tfm_status read_found_id(int *out, tfm__config_value key_found, const char *key, int size) {
     if (json_is_array(key_found.value)) {
         if (json_array_size(key_found.value) > 1 && strcmp(key, "eos_token_id") != 0)
-            tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; the first of them is taken", key_found.path, key,
+            tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; the first one is used", key_found.path, key,
                      TFM__VALUE_TEXT(key_found.value));
         key_found.value = json_array_get(key_found.value, 0);
     }
@@ -45,11 +45,9 @@ static tfm_status read_forced_end(int *out, const tfm__config_files *from, int s
         status = tfm__read_int(&id, (tfm__config_value){json_array_get(found.value, i), found.path}, FORCED_END, 0,
                                size - 1);
         if (status == TFM_OK && one && i > 0 && id != *out)
-            return tfm__fail(
-                TFM_ERROR_UNSUPPORTED,
-                "%s: `%s` is %s, and with beams transformers has no rule which of them ends a translation: "
-                "name one",
-                found.path, FORCED_END, TFM__VALUE_TEXT(found.value));
+            return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                             "%s: `%s` is %s; beam search in transformers has no defined order for several: give one",
+                             found.path, FORCED_END, TFM__VALUE_TEXT(found.value));
         *out = i == 0 || id < *out ? id : *out;
     }
     return status;
@@ -121,7 +119,7 @@ static tfm_status read_ends(tfm__generation_rules *out, tfm__config_value found,
     }
     out->eos_id = out->eos_id_count ? out->eos_ids[0] : -1;
     if (status == TFM_OK && out->eos_id < 0)
-        tfm__log(TFM_LOG_INFO, "%s: `%s` names no id: texts go on to the limit", found.path, key);
+        tfm__log(TFM_LOG_INFO, "%s: `%s` has no id: texts continue to the maximum length", found.path, key);
     return status;
 }
 
@@ -183,8 +181,8 @@ static tfm_status read_bad_words(tfm__generation_rules *out, const tfm__config_f
     }
     if (left_out > 0)
         tfm__log(TFM_LOG_WARNING,
-                 "%s: `bad_words_ids` has too many words: the search may write %zu of them, the first is %s; there is "
-                 "room for %d single ids, and for %d words of several ids, %d ids in all",
+                 "%s: `bad_words_ids` has too many words: %zu of them are not suppressed, the first is %s; the limits "
+                 "are %d single ids, and %d words of several ids with %d ids in all",
                  key.path, left_out, TFM__VALUE_TEXT(first), TFM__MAX_SUPPRESS_IDS, TFM__MAX_BAD_WORDS,
                  TFM__MAX_BAD_WORD_IDS);
     return TFM_OK;
@@ -232,7 +230,7 @@ static tfm_status read_sequence_bias(tfm__generation_rules *out, const tfm__conf
         if (out->sequence_bias_count == TFM__MAX_SEQUENCE_BIAS ||
             json_array_size(ids) > (size_t)(TFM__MAX_SEQUENCE_BIAS_IDS - used))
             return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                             "%s: `sequence_bias` has %zu words; there is room for %d, with %d ids in all", found.path,
+                             "%s: `sequence_bias` has %zu words; the limits are %d words and %d ids in all", found.path,
                              json_array_size(found.value), TFM__MAX_SEQUENCE_BIAS, TFM__MAX_SEQUENCE_BIAS_IDS);
         json_array_foreach((json_t *)(uintptr_t)ids, k, id) {
             const tfm_status status =
@@ -298,10 +296,9 @@ static tfm_status check_others(const tfm__config_files *from, bool decoder_only)
         if (!key.value || empty || others[i].obeyed == (decoder_only ? PROMPTED : TRANSLATED))
             continue;
         if (others[i].obeyed == REFUSED)
-            return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which tfm does not run: take the key away",
-                             key.path, others[i].key, TFM__VALUE_TEXT(key.value));
-        tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; the search goes without it", key.path, others[i].key,
-                 TFM__VALUE_TEXT(key.value));
+            return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which is not supported: remove the key", key.path,
+                             others[i].key, TFM__VALUE_TEXT(key.value));
+        tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; it is ignored", key.path, others[i].key, TFM__VALUE_TEXT(key.value));
     }
     return TFM_OK;
 }

@@ -35,15 +35,14 @@ static tfm_status check_positions(const config *c, const tfm__config_files *from
         if (found.value && !(name && (strcmp(name, "absolute") == 0 ||
                                       strcmp(name, c->static_positions ? "sinusoidal" : "learned") == 0)))
             return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                             "%s: `%s` is %s, which tfm does not run: only \"absolute\" positions are known, so take a "
-                             "model that has those",
+                             "%s: `%s` is %s, which is not supported: use a model with \"absolute\" positions",
                              found.path, TYPES[i], TFM__VALUE_TEXT(found.value));
     }
     for (size_t i = 0; i < TFM__COUNT(OTHERS); i++) {
         const tfm__config_value found = tfm__network_key(from, OTHERS[i]);
         if (found.value && !json_is_false(found.value))
             return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                             "%s: `%s` asks for positions that tfm does not run: take a model with absolute positions",
+                             "%s: `%s` selects positions that are not supported: use a model with absolute positions",
                              found.path, OTHERS[i]);
     }
     return TFM_OK;
@@ -131,16 +130,16 @@ static tfm_status check_tokenizer(const tfm_tokenizer *tokenizer, const tfm__gen
     const tfm_tokenizer_info text = *tfm_tokenizer_get_info(tokenizer);
     /* the configuration's padding id is used; a separate source vocabulary may have another one */
     if (text.source_pad >= 0 && text.source_pad != rules->pad_id)
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s: <pad> is id %d in vocab.json, pad_token_id in the configuration is %d: they belong to "
+                         "different models",
+                         dir, text.source_pad, rules->pad_id);
+    if (text.source_eos != rules->eos_id || text.target_eos != rules->eos_id)
         return tfm__fail(
             TFM_ERROR_FORMAT,
-            "%s: <pad> is id %d in vocab.json, pad_token_id in the configuration is %d: they are not of one "
-            "model",
-            dir, text.source_pad, rules->pad_id);
-    if (text.source_eos != rules->eos_id || text.target_eos != rules->eos_id)
-        return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: </s> is id %d in %s, eos_token_id in the configuration is %d: they are not of one model",
-                         dir, text.source_eos != rules->eos_id ? text.source_eos : text.target_eos,
-                         text.source_eos != rules->eos_id ? "vocab.json" : "target_vocab.json", rules->eos_id);
+            "%s: </s> is id %d in %s, eos_token_id in the configuration is %d: they belong to different models", dir,
+            text.source_eos != rules->eos_id ? text.source_eos : text.target_eos,
+            text.source_eos != rules->eos_id ? "vocab.json" : "target_vocab.json", rules->eos_id);
     return TFM_OK;
 }
 

@@ -28,12 +28,12 @@ static tfm_status read_word(const char **out, const tfm__config_files *from, con
     const tfm__config_value found = tfm__network_key(from, key);
     *out = found.value ? json_string_value(found.value) : fallback;
     return *out ? TFM_OK
-                : tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; a word is needed", found.path, key,
+                : tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; a string is needed", found.path, key,
                             TFM__VALUE_TEXT(found.value));
 }
 
 static tfm_status unsupported(const tfm__config_files *from, const char *key, const char *allowed) {
-    return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s; tfm runs %s", from->config_path, key,
+    return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s; supported: %s", from->config_path, key,
                      TFM__VALUE_TEXT(tfm__network_key(from, key).value), allowed);
 }
 
@@ -69,7 +69,7 @@ static tfm_status check_others(const tfm__config_files *from, bool recurrent) {
     if (normed && recurrent)
         return unsupported(from, "layer-normalization", "SSRU cells with false");
     if (json_array_size(tfm__network_key(from, "transformer-tied-layers").value) > 0)
-        return unsupported(from, "transformer-tied-layers", "models whose layers have parameters of their own");
+        return unsupported(from, "transformer-tied-layers", "models without shared layers");
     int factors = 0;
     if (tfm__read_int(&factors, tfm__network_key(from, "lemma-dim-emb"), "lemma-dim-emb", -2, TFM__MAX_WIDTH) != TFM_OK)
         return TFM_ERROR_FORMAT;
@@ -269,7 +269,7 @@ static tfm_status make_rules(tfm__generation_rules *rules, const tfm__config_fil
     rules->has_length_penalty = from->generation != NULL;
     rules->length_penalty = normalize;
     if (number_of(from, "word-penalty", 0) != 0)
-        tfm__log(TFM_LOG_WARNING, "%s: `word-penalty` is %g; the search goes without it", from->generation_path,
+        tfm__log(TFM_LOG_WARNING, "%s: `word-penalty` is %g; it is ignored", from->generation_path,
                  number_of(from, "word-penalty", 0));
     return TFM_OK;
 }
@@ -280,7 +280,7 @@ static tfm_status read_files(config *c, tfm__config_files *from, const tfm__fami
                              const tfm__marian_folder *found) {
     const char *text = tfm__weights_metadata(files->weights, TFM__MARIAN_CONFIG);
     if (!text)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s has no " TFM__MARIAN_CONFIG ", so it is no model that Marian wrote",
+        return tfm__fail(TFM_ERROR_FORMAT, "%s has no " TFM__MARIAN_CONFIG ", so it is not a Marian model",
                          found->model);
     from->config_path = tfm__format("%s: " TFM__MARIAN_CONFIG, found->model);
     if (!from->config_path)
@@ -316,7 +316,7 @@ static tfm_status check_tokenizer(const tfm_tokenizer *tokenizer, const tfm__gen
         return TFM_OK;
     return tfm__fail(TFM_ERROR_FORMAT,
                      "%s: </s> is id %d of the vocabulary and <unk> is id %d, but Marian's models have them at %d and "
-                     "%d: they are not of one model",
+                     "%d: they belong to different models",
                      dir, text.target_eos, text.target_unk, END, UNKNOWN);
 }
 

@@ -38,7 +38,7 @@ static tfm_status read_layers(tfm__stack_arch *stack, const tfm__config_files *f
             stack->layer[i] |= TFM__LOCAL_LAYER;
         else if (strcmp(name, "full_attention") != 0 && strcmp(name, "attention") != 0)
             status = tfm__fail(TFM_ERROR_UNSUPPORTED,
-                               "%s: `layer_types` has %s; \"full_attention\" and \"sliding_attention\" are known",
+                               "%s: `layer_types` has %s; \"full_attention\" and \"sliding_attention\" are supported",
                                types.path, TFM__VALUE_TEXT(type));
     }
     stack->layer[0] |= TFM__NO_NORM_LAYER;
@@ -73,8 +73,7 @@ static tfm_status read_sizes(tfm__stack_arch *out, const tfm__config_files *from
     out->head_width = out->width / out->heads;
     if (out->head_width % 2 || out->head_width > 2 * TFM__MAX_ROTARY_PAIRS)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: heads of `hidden_size` / `num_attention_heads` = %d columns do not turn: an even number "
-                         "up to %d is needed",
+                         "%s: `hidden_size` / `num_attention_heads` is %d; RoPE needs an even number up to %d",
                          from->config_path, out->head_width, 2 * TFM__MAX_ROTARY_PAIRS);
     return TFM_OK;
 }
@@ -104,7 +103,7 @@ static tfm_status read_head(tfm__arch *arch, const tfm__config_files *from) {
     head->norm = true;
     head->mean = name && strcmp(name, "mean") == 0;
     if (pooling.value && !head->mean && !(name && strcmp(name, "cls") == 0))
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `classifier_pooling` is %s; \"cls\" and \"mean\" are known",
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `classifier_pooling` is %s; \"cls\" and \"mean\" are supported",
                          pooling.path, TFM__VALUE_TEXT(pooling.value));
     const tfm_status status = tfm__read_encoder_head(arch, from);
     return status == TFM_OK ? tfm__read_activation(&head->activation, from, "classifier_activation") : status;

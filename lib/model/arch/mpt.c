@@ -23,7 +23,7 @@ static tfm_status read_attention(tfm__arch *arch, const tfm__config_files *from)
     if (status == TFM_OK)
         status = tfm__read_bool(&alibi, tfm__network_key(&inner, "alibi"), "alibi");
     if (status == TFM_OK && (!alibi || (type.value && !(name && strcmp(name, "multihead_attention") == 0))))
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s; only multi-head attention with ALiBi is run",
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s; only multi-head attention with ALiBi is supported",
                          found.path, CONFIG, TFM__VALUE_TEXT(found.value));
     if (status == TFM_OK)
         status = tfm__read_number(&scale, tfm__network_key(&inner, SCALE), SCALE, 1e-6, 1e6);

@@ -82,7 +82,7 @@ static tfm_status check_class(const tfm__multimodal *w, const json_t *config, co
         return TFM_OK;
     return tfm__fail(
         TFM_ERROR_UNSUPPORTED,
-        "%s: `architectures` has %s, and of the `model_type` \"%s\" only %s is run, as transformers writes it", path,
+        "%s: `architectures` has %s; of the `model_type` \"%s\" only %s is supported, in transformers' layout", path,
         name, w->type, w->class_name);
 }
 
@@ -101,11 +101,9 @@ static tfm_status find_text(const char **out, const tfm__multimodal *w, const js
             return TFM_OK;
         }
     }
-    return tfm__fail(
-        TFM_ERROR_UNSUPPORTED,
-        "%s: `model_type` within `text_config` is %s; of models of the class %s, texts are run that are of "
-        "%s",
-        path, TFM__VALUE_TEXT(type), w->class_name, known);
+    return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                     "%s: `model_type` within `text_config` is %s; the class %s is supported with text models of %s",
+                     path, TFM__VALUE_TEXT(type), w->class_name, known);
 }
 
 /* M-RoPE is plain RoPE in text. */
@@ -136,8 +134,8 @@ static bool stand_alone(json_t *text, const tfm__multimodal *w, const char *type
     for (const char *const *key = w->unread; key && *key; key++) {
         const json_t *value = json_object_get(text, *key);
         if (value && !json_is_null(value))
-            tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; models of the class %s are run without it, as in transformers",
-                     path, *key, TFM__VALUE_TEXT(value), w->class_name);
+            tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; the class %s ignores it, as in transformers", path, *key,
+                     TFM__VALUE_TEXT(value), w->class_name);
         bad |= json_object_set_new(text, *key, json_null());
     }
     /* the inner class may differ; the outer one says whether there is a head */

@@ -120,7 +120,7 @@ static tfm_status check_object(const json_t *object, const tfm__config_files *fr
     json_object_foreach((json_t *)(uintptr_t)object, key, value) {
         if (json_is_object(value))
             return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                             "%s: `rope_parameters` has an object `%s`; such models turn all layers alike",
+                             "%s: `rope_parameters` has an object `%s`; this family has the same RoPE in all layers",
                              from->config_path, key);
     }
     return TFM_OK;
@@ -153,7 +153,7 @@ static tfm_status read_type(tfm__rope_config *form, const tfm__config_files *fro
                 return TFM_OK;
         }
     return tfm__fail(name ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
-                     "%s: `%s` of the rotation is %s; %s\"longrope\" are run with this family", from->config_path,
+                     "%s: RoPE `%s` is %s; %s\"longrope\" are supported for this family", from->config_path,
                      newer ? "rope_type" : "type", TFM__VALUE_TEXT(value),
                      rope->longrope_only ? "\"default\" and "
                                          : "\"default\", \"linear\", \"dynamic\", \"yarn\", \"llama3\" and ");
@@ -197,11 +197,11 @@ static tfm_status check_partial(tfm__rope_config *f, const tfm__config_files *fr
         return TFM_OK;
     f->partial = 1;
     if (f->type != TFM__ROPE_DEFAULT)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: `partial_rotary_factor` is %g, and heads of this family turn whole: take a model without "
-                         "it",
-                         from->config_path, partial);
-    tfm__log(TFM_LOG_WARNING, "%s: `partial_rotary_factor` is %g; heads of this family turn whole, as in transformers",
+        return tfm__fail(
+            TFM_ERROR_UNSUPPORTED,
+            "%s: `partial_rotary_factor` is %g, and this family rotates whole heads: use a model without it",
+            from->config_path, partial);
+    tfm__log(TFM_LOG_WARNING, "%s: `partial_rotary_factor` is %g; this family rotates whole heads, as in transformers",
              from->config_path, partial);
     return TFM_OK;
 }
@@ -234,14 +234,12 @@ static tfm_status check_type(tfm__rotary_arch *r, const tfm__config_files *from,
                           : f->type != TFM__ROPE_DEFAULT && f->factor == 0 && !ratio ? "factor"
                                                                                      : NULL;
     if (missing)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: the rotation has no `%s`, which its type needs", from->config_path,
-                         missing);
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: RoPE has no `%s`, required by its type", from->config_path, missing);
     if (f->type == TFM__ROPE_LLAMA3 && f->high_freq_factor == f->low_freq_factor)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `high_freq_factor` is %g, as `low_freq_factor`: it must be larger",
                          from->config_path, f->high_freq_factor);
     if (f->type == TFM__ROPE_DYNAMIC && r->width < 4)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: a dynamic rotation needs heads of four columns or more",
-                         from->config_path);
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: dynamic RoPE needs heads of four columns or more", from->config_path);
     if (f->type == TFM__ROPE_DYNAMIC || f->type == TFM__ROPE_LONGROPE)
         r->switch_length = f->type == TFM__ROPE_DYNAMIC ? f->positions : f->original;
     tfm_status status = TFM_OK;
@@ -290,13 +288,12 @@ static tfm_status read_object(tfm__rotary_arch *out, tfm__stack_arch *stack, int
     out->width = out->freq_dim + out->freq_dim % 2; /* an odd column is paired with the next one */
     if (out->width < 2 || out->width > stack->head_width || out->width / 2 > TFM__MAX_ROTARY_PAIRS)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: %d of %d columns of a head turn; an even number from 2 to %d is needed",
+                         "%s: %d of %d columns of a head are rotated; an even number from 2 to %d is needed",
                          from->config_path, out->freq_dim, stack->head_width, 2 * TFM__MAX_ROTARY_PAIRS);
     if (out->width != out->freq_dim && (!rope->rounded || f->type == TFM__ROPE_YARN || f->type == TFM__ROPE_LONGROPE))
         return tfm__fail(
             TFM_ERROR_UNSUPPORTED,
-            "%s: %d of %d columns of a head turn; an even number is needed with this family and this type of "
-            "rotation",
+            "%s: %d of %d columns of a head are rotated; an even number is needed for this family and RoPE type",
             from->config_path, out->freq_dim, stack->head_width);
     status = check_type(out, from, object);
     if (status != TFM_OK)

@@ -12,8 +12,8 @@ tfm_status tfm__seq2seq_check_class(const tfm__config_files *from) {
     if (!part && (!purpose || strcmp(purpose, "ForConditionalGeneration") == 0))
         return TFM_OK;
     return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                     "%s: `architectures` has \"%.100s\", which does not write about a source text: tfm runs models of "
-                     "this type whose class ends in \"ForConditionalGeneration\", \"MTModel\" or \"Model\"",
+                     "%s: `architectures` has \"%.100s\", which is not an encoder-decoder with a head: supported are "
+                     "classes of this type that end in \"ForConditionalGeneration\", \"MTModel\" or \"Model\"",
                      found.path, name);
 }
 

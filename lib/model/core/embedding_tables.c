@@ -76,9 +76,8 @@ static bool is_tied(const tfm__loader *l, int a, int b, bool tied) {
     if (x == y || (tied && equal(x, y)))
         return true;
     if (tied && x->usable && y->usable && !(a == 2 && l->family->output_by_file))
-        tfm__log(TFM_LOG_WARNING,
-                 "%s: %s and %s are one table by config.json, and differ: each is used where its name says", x->file,
-                 x->name, y->name);
+        tfm__log(TFM_LOG_WARNING, "%s: %s and %s are tied by config.json, but differ: each is used under its name",
+                 x->file, x->name, y->name);
     return false;
 }
 
@@ -98,9 +97,9 @@ void tfm__load_tables(tfm__loader *l) {
         l->arch->tied_embeddings = is_tied(l, 2, decodes ? 1 : 0, l->arch->tied_embeddings);
     /* a shared table has one size */
     if (l->arch->shared_tables && l->arch->encoder.vocabulary != l->arch->decoder.vocabulary)
-        l->status = tfm__fail(
-            TFM_ERROR_FORMAT, "%s: %s has %lld rows and serves as a table of %d: the configuration says otherwise",
-            l->tables[1]->file, l->tables[1]->name, (long long)l->tables[1]->dims[0], l->arch->decoder.vocabulary);
+        l->status =
+            tfm__fail(TFM_ERROR_FORMAT, "%s: %s has %lld rows, but the configuration says %d", l->tables[1]->file,
+                      l->tables[1]->name, (long long)l->tables[1]->dims[0], l->arch->decoder.vocabulary);
     if (l->model) {
         l->model->arch = *l->arch;
         tfm__model_set_tables(l->model);

@@ -502,8 +502,8 @@ tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids,
               .kv_only = !logits};
     if (step->position > 0 && step->length == 0 && !tfm__model_rope_matches(model, step->position, end))
         return tfm__op_error(ctx, "model_step",
-                             "a text of %lld tokens turns by other rates than its beginning, whose keys are in the "
-                             "log: it must be run again from its first token",
+                             "a sequence of %lld tokens has other RoPE frequencies than the keys in the KV cache: "
+                             "recompute it from its first token",
                              (long long)end);
     tfm_scope_open(ctx);
     tfm__positions_rope(model, &model->decoder, arch, end, step->length > end ? step->length : end);

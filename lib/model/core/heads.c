@@ -42,7 +42,7 @@ static tfm_status check_encoded(tfm_model *model, const char *what, int part, tf
     if (TFM__OP_BEGIN(model->ctx, what, "f", encoded) != TFM_OK)
         return tfm_context_status(model->ctx);
     if (encoded.rank < rank || tfm__last_dim(encoded) != model->arch.encoder.width)
-        return tfm__op_error(model->ctx, what, "encoded is %s: the model's encoder gives (B, T, %d)",
+        return tfm__op_error(model->ctx, what, "encoded is %s: the model's encoder returns (B, T, %d)",
                              TFM__SHAPE(encoded), model->arch.encoder.width);
     return TFM_OK;
 }

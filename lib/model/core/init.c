@@ -11,12 +11,11 @@ enum { MAX_HEADS = 1024 };
 
 static tfm_status check_choices(const tfm_model_shape *s) {
     if ((unsigned)s->activation >= TFM_ACTIVATIONS || (unsigned)s->init > TFM_INIT_KAIMING)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "model_new: activation %d, init %d: there is no such one",
-                         (int)s->activation, (int)s->init);
+        return tfm__fail(TFM_ERROR_ARGUMENT, "model_new: activation %d, init %d: unknown value", (int)s->activation,
+                         (int)s->init);
     return s->heads <= MAX_HEADS
                ? TFM_OK
-               : tfm__fail(TFM_ERROR_ARGUMENT, "model_new: %d heads are more than the %d that are allowed", s->heads,
-                           MAX_HEADS);
+               : tfm__fail(TFM_ERROR_ARGUMENT, "model_new: %d heads exceed the limit of %d", s->heads, MAX_HEADS);
 }
 
 static tfm_status check_shape(const tfm_model_shape *s) {
@@ -29,9 +28,10 @@ static tfm_status check_shape(const tfm_model_shape *s) {
     for (size_t i = 0; i < TFM__COUNT(ids); i++)
         good &= ids[i] >= 0 && ids[i] < target && ids[i] < s->source_vocab_size;
     if (good && s->kv_heads != 0 && s->kv_heads != s->heads)
-        return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "model_new: kv_heads is %d of %d heads: in encoder-decoders each head has keys of its own",
-                         s->kv_heads, s->heads);
+        return tfm__fail(
+            TFM_ERROR_ARGUMENT,
+            "model_new: kv_heads is %d of %d heads: encoder-decoders do not support grouped-query attention",
+            s->kv_heads, s->heads);
     if (good)
         return TFM_OK;
     return tfm__fail(TFM_ERROR_ARGUMENT,
@@ -53,13 +53,13 @@ static tfm_status check_decoder(const tfm_model_shape *s) {
         good &= ids[i] >= 0 && ids[i] < s->source_vocab_size;
     if (good)
         return TFM_OK;
-    return tfm__fail(TFM_ERROR_ARGUMENT,
-                     "model_new: a language model of width %d, %d heads, %d with keys of their own, %d layers after an "
-                     "encoder of %d, feed-forward %d, vocabularies %d and %d, %d positions, ids %d, %d, %d: sizes must "
-                     "be positive, heads divide the width and each other, ids lie in the vocabulary, and the encoder "
-                     "and the second vocabulary be 0",
-                     s->width, s->heads, s->kv_heads, s->decoder_layers, s->encoder_layers, s->ffn_dim,
-                     s->source_vocab_size, s->target_vocab_size, s->max_positions, s->pad_id, s->eos_id, s->start_id);
+    return tfm__fail(
+        TFM_ERROR_ARGUMENT,
+        "model_new: a language model of width %d, %d heads, %d KV heads, %d layers after an encoder of %d, "
+        "feed-forward %d, vocabularies %d and %d, %d positions, ids %d, %d, %d: sizes must be positive, heads divide "
+        "the width and each other, ids lie in the vocabulary, and the encoder and the second vocabulary be 0",
+        s->width, s->heads, s->kv_heads, s->decoder_layers, s->encoder_layers, s->ffn_dim, s->source_vocab_size,
+        s->target_vocab_size, s->max_positions, s->pad_id, s->eos_id, s->start_id);
 }
 
 static tfm__stack_arch stack_of(const tfm_model_shape *s, int layers, int vocabulary) {
@@ -112,15 +112,14 @@ static tfm_status read_described(tfm__arch *arch, tfm__generation_rules *rules, 
     tfm__config_files from = {
         .family = family, .config = family->describe(family, s), .config_path = name, .generation_path = name};
     *arch = (tfm__arch){0};
-    tfm_status status = from.config ? family->read(arch, rules, &from)
-                                    : tfm__fail(TFM_ERROR_MEMORY, "model_new: there is no memory left on the host");
+    tfm_status status =
+        from.config ? family->read(arch, rules, &from) : tfm__fail(TFM_ERROR_MEMORY, "model_new: out of host memory");
     if (status == TFM_ERROR_FORMAT) /* the values are those of the caller's shape */
         status = TFM_ERROR_ARGUMENT;
     if (status == TFM_OK && s->kv_heads > 0 && arch->decoder.kv_heads != s->kv_heads)
         status =
             tfm__fail(TFM_ERROR_ARGUMENT,
-                      "model_new: kv_heads is %d of %d heads: in models of the family %s each head has keys of its "
-                      "own",
+                      "model_new: kv_heads is %d of %d heads: the family %s does not support grouped-query attention",
                       s->kv_heads, s->heads, family->name);
     json_decref(from.config);
     return status;
@@ -149,12 +148,12 @@ static tfm_status init_param(void *user, const tfm__parameter *p) {
     float *host = tfm__alloc((size_t)count, sizeof(*host));
     if (!host)
         return TFM_ERROR_MEMORY;
-    const bool values = p->kind == TFM__MATRIX || p->kind == TFM__EMBEDDING;
+    const bool is_random = p->kind == TFM__MATRIX || p->kind == TFM__EMBEDDING;
     const bool uniform = p->kind == TFM__MATRIX && k->init == TFM_INIT_XAVIER;
-    const double spread = values ? init_scale(k->init, p) : 0;
+    const double spread = is_random ? init_scale(k->init, p) : 0;
     tfm__random random = tfm__random_new(k->seed, k->stream++);
     for (int64_t i = 0; i < count; i++)
-        host[i] = values
+        host[i] = is_random
                       ? (float)(spread * (uniform ? 2 * tfm__random_uniform(&random) - 1 : tfm__random_normal(&random)))
                       : p->kind == TFM__GAMMA;
     tfm__tensor_new_persistent(ctx, &p->param->value, TFM_F32, p->rank, p->dims);
@@ -218,7 +217,7 @@ tfm_status tfm_model_new(tfm_model **out, tfm_context *ctx, const tfm_model_shap
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_new: %s", TFM__RESERVED_SET_MESSAGE);
     const tfm__family *family = shape->family ? tfm__family_find(shape->family) : &tfm__family_marian;
     if (!family || (family != &tfm__family_marian && !family->describe))
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "model_new: new models of the family \"%.100s\" are not made",
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "model_new: the family \"%.100s\" does not support new models",
                          shape->family);
     tfm_status status = family->describe ? check_decoder(shape) : check_shape(shape);
     if (status == TFM_OK)

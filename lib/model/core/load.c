@@ -30,8 +30,7 @@ static tfm_status check_int8(const tfm__parameter *p, const tfm__stored_tensor *
         return TFM_OK;
     if (!tfm__param_is_quantizable(p))
         return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: tensor %s is of bytes, which only matrices of layers and tables of "
-                         "words may be",
+                         "%s: tensor %s is int8, which is supported only for matrices of layers and embedding tables",
                          stored->file, stored->name);
     if (stored->scale_count != (size_t)p->total)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s has %zu scales, and %lld outputs", stored->file, stored->name,
@@ -249,16 +248,15 @@ static tfm_status check_unused(const tfm__loader *l) {
         }
         if (is_of_block(l, tfm__load_family_name(l, text, sizeof(text), stored->name)) ||
             strstr(stored->name, "layer_norm") || strstr(stored->name, "layernorm"))
-            return tfm__fail(TFM_ERROR_FORMAT,
-                             "%s: %s has no place in the model that config.json describes: check its numbers of layers "
-                             "and its norms",
-                             stored->file, stored->name);
-        tfm__log(TFM_LOG_WARNING, "%s: no part of the model reads %s: it is left out", stored->file, stored->name);
+            return tfm__fail(
+                TFM_ERROR_FORMAT,
+                "%s: %s is not part of the model in config.json: check its numbers of layers and its norms",
+                stored->file, stored->name);
+        tfm__log(TFM_LOG_WARNING, "%s: unused tensor %s is ignored", stored->file, stored->name);
     }
     if (wrapper && !l->on_match) /* callers with on_match see every match */
         tfm__log(TFM_LOG_WARNING,
-                 "%s: of %s the text is run, and pictures are not taken: %zu tensors of the parts that see are left "
-                 "aside",
+                 "%s: only the text model of %s is supported: %zu tensors of the vision tower are ignored",
                  tfm__weights_at(l->file, 0)->file, wrapper->class_name, aside);
     return TFM_OK;
 }

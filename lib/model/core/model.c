@@ -46,10 +46,10 @@ static void warn_ids_without_token(const tfm_tokenizer *tokenizer, const tfm__ar
         }
     const int64_t all = count_ids_without_token(tokenizer, side, writer->vocabulary);
     if (within > 0 || (all > 0 && tfm__tokenizer_is_marian(tokenizer)))
-        tfm__log(TFM_LOG_WARNING,
-                 "%s: %lld of the model's %d ids have no token in the vocabulary, the first is %d: what the model "
-                 "writes with them is left out of texts",
-                 dir, (long long)all, writer->vocabulary, (int)first);
+        tfm__log(
+            TFM_LOG_WARNING,
+            "%s: %lld of the model's %d ids have no token in the vocabulary, the first is %d: they produce no text",
+            dir, (long long)all, writer->vocabulary, (int)first);
     else if (all > 0)
         tfm__log(TFM_LOG_INFO, "%s: the last %lld of the model's %d ids have no token in the vocabulary", dir,
                  (long long)all, writer->vocabulary);
@@ -68,8 +68,8 @@ static tfm_status check_vocabulary(tfm_tokenizer *tokenizer, const tfm__arch *ar
     if (text.source_size - more > source || text.target_size - more > target) {
         const bool first = text.source_size - more > source;
         return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: the vocabulary%s has %d ids with added tokens, and the embeddings have %d rows: they are "
-                         "not of one model",
+                         "%s: the vocabulary%s has %d ids with added tokens, and the embeddings have %d rows: they "
+                         "belong to different models",
                          dir,
                          !arch->encoder.layers || !arch->decoder.layers ? ""
                          : first                                        ? " of the source"
@@ -122,7 +122,7 @@ static tfm_status open_shortlist(tfm__shortlist **out, const tfm__family_files *
 static bool precision_known(const char *what, const tfm_model_options *options) {
     if (!options || (options->precision >= TFM_PRECISION_AUTO && options->precision <= TFM_PRECISION_BF16))
         return true;
-    tfm__fail(TFM_ERROR_ARGUMENT, "%s: there is no precision number %d", what, (int)options->precision);
+    tfm__fail(TFM_ERROR_ARGUMENT, "%s: unknown precision %d", what, (int)options->precision);
     return false;
 }
 

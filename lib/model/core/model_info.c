@@ -106,15 +106,15 @@ tfm_status tfm__model_needs(const tfm_model *model, const char *what, int parts)
         {TFM__NEEDS_ENCODER, arch->encoder.layers > 0, "encoder: generate with it, or"},
         {TFM__NEEDS_DECODER, arch->decoder.layers > 0, "decoder: embed with it, or"},
         {TFM__NEEDS_OUTPUT, !arch->headless, "output projection:"},
-        {TFM__NEEDS_MLM_HEAD, arch->head.kind == TFM__MLM_HEAD, "head that tells masked words:"},
-        {TFM__NEEDS_CLASSIFIER, arch->head.kind == TFM__CLASSIFICATION_HEAD, "head that tells classes:"},
+        {TFM__NEEDS_MLM_HEAD, arch->head.kind == TFM__MLM_HEAD, "head for masked tokens:"},
+        {TFM__NEEDS_CLASSIFIER, arch->head.kind == TFM__CLASSIFICATION_HEAD, "classification head:"},
     };
     const char *missing = NULL;
     for (size_t i = 0; i < TFM__COUNT(all) && !missing; i++)
         if ((parts & all[i].part) && !all[i].there)
             missing = all[i].name;
-    return missing ? tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model, of the family %s, has no %s give one that has", what,
-                               model->family->name, missing)
+    return missing ? tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model, of the family %s, has no %s use a model with one",
+                               what, model->family->name, missing)
                    : TFM_OK;
 }
 

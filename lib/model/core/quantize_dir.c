@@ -46,8 +46,7 @@ static tfm_status find_items(job *j, const tfm__family *family, tfm__arch *arch)
     for (size_t i = 0; i < count; i++) {
         j->items[i].stored = tfm__weights_at(j->file, i);
         if (j->items[i].stored->usable && j->items[i].stored->dtype == TFM_I8)
-            return tfm__fail(TFM_ERROR_ARGUMENT,
-                             "%s is quantised already (%s is of bytes): quantise the model that it was made of",
+            return tfm__fail(TFM_ERROR_ARGUMENT, "%s is quantised already (%s is int8): quantise the original model",
                              j->items[i].stored->file, j->items[i].stored->name);
     }
     return tfm__model_map_tensors(family, arch, j->file, record_tensor, j);
@@ -252,7 +251,7 @@ static tfm_status copy_folder(const char *to, const char *from, const char *enco
         else if (is_training_output(names[i]))
             ; /* the copy cannot continue */
         else if (stat(source, &about) != 0)
-            status = tfm__fail(TFM_ERROR_IO, "%s cannot be read: restore it, or take it away", source);
+            status = tfm__fail(TFM_ERROR_IO, "%s cannot be read: restore or remove it", source);
         else if (S_ISDIR(about.st_mode) && depth > 0 && strcmp(names[i], "onnx") != 0 &&
                  strcmp(names[i], "openvino") != 0 && !same_folder(source, out))
             status = copy_folder(target, source, encoder, out, depth - 1);
@@ -306,8 +305,8 @@ static tfm_status quantize(job *j, const char *out, const char *dir, const char 
     tfm_status status = path ? tfm__family_open(&family, &arch, rules, &files, encoder) : TFM_ERROR_MEMORY;
     if (status == TFM_OK && files.weights)
         status = tfm__fail(TFM_ERROR_UNSUPPORTED,
-                           "%s is one of Marian's own models, which are not written: open it with the precision int8, "
-                           "which keeps the bytes of its file",
+                           "%s is in Marian's own format, which cannot be written: open it with the precision int8, "
+                           "which keeps its int8 weights",
                            encoder);
     if (status == TFM_OK)
         status = tfm__weights_open_dir(&files.weights, encoder);

@@ -113,9 +113,10 @@ static tfm_status quantize_row(int8_t *out, float *scale, float *row, const tfm_
     }
     return tfm__quantize_row(out, scale, row, columns)
                ? TFM_OK
-               : tfm__fail(TFM_ERROR_FORMAT,
-                           "%s: tensor %s has a number in row %lld that is not finite, so it cannot become bytes",
-                           stored->file, stored->name, (long long)row_of(p, i));
+               : tfm__fail(
+                     TFM_ERROR_FORMAT,
+                     "%s: tensor %s has a number in row %lld that is not finite, so it cannot be quantised to int8",
+                     stored->file, stored->name, (long long)row_of(p, i));
 }
 
 tfm_status tfm__param_quantize(int8_t *bytes, float *scales, const tfm__parameter *p,
@@ -168,10 +169,9 @@ tfm_status tfm__param_check_fp16_range(const tfm__parameter *p, const tfm__store
             most = fabsf(row[k]) > most && isfinite(row[k]) ? fabsf(row[k]) : most;
     }
     free(row);
-    return most < end
-               ? TFM_OK
-               : tfm__fail(TFM_ERROR_FORMAT,
-                           "%s: tensor %s has a number as large as %g, and fp16 ends at 65504: take the precision "
-                           "bf16, which reaches further",
-                           stored->file, stored->name, (double)most);
+    return most < end ? TFM_OK
+                      : tfm__fail(TFM_ERROR_FORMAT,
+                                  "%s: tensor %s has a number as large as %g, above the fp16 maximum of 65504: use the "
+                                  "precision bf16",
+                                  stored->file, stored->name, (double)most);
 }

@@ -152,12 +152,12 @@ tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype) {
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_save: parameters are stored as F32, F16 or BF16, not %s",
                          tfm_dtype_name(dtype));
     if (model->low_precision)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "model_save: the model's matrices are %s: open it as fp32 to save it, "
-                         "or let tfm_model_quantize write such a directory",
-                         model->low_precision);
+        return tfm__fail(
+            TFM_ERROR_UNSUPPORTED,
+            "model_save: the model's matrices are %s: open it as fp32 to save it, or use tfm_model_quantize",
+            model->low_precision);
     if (!model->family->write)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "model_save: models of the family %s are not written",
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "model_save: saving models of the family %s is not supported",
                          model->family->name);
     char *path = tfm__path_join(dir, "model.safetensors");
     tfm_status status = path ? tfm__dir_make(dir, 0777) : TFM_ERROR_MEMORY;

@@ -314,7 +314,7 @@ tfm_status tfm__fed_turn(tfm__fed *f, tfm__beam *beam, tfm_kv_cache *cache, tfm_
     if (status == TFM_OK && beam->live > 0)
         status = let_in(f, beam, from, batch);
     if (beam->live == 0)
-        tfm__log(TFM_LOG_DEBUG, "search: %lld sentences joined; its log of %lld places was tidied %lld times",
+        tfm__log(TFM_LOG_DEBUG, "search: %lld sentences admitted; its %lld cache slots were compacted %lld times",
                  (long long)f->joined, (long long)cache->capacity, (long long)f->tidied);
     f->live = beam->live;
     memcpy(f->before, f->present, (size_t)f->live * sizeof(*f->before));

@@ -22,8 +22,8 @@ tfm_status tfm__greedy_int8_begin(tfm__beam *beam, tfm_model *model, tfm_tensor 
         tfm__context_recover(ctx, depth);
         tfm__int8_screen_free(ctx, &model->output_int8);
         model->no_greedy_int8 = true;
-        tfm__log(TFM_LOG_INFO, "there is no memory for a copy of the output projection as bytes: greedy search goes on "
-                               "without it");
+        tfm__log(TFM_LOG_INFO,
+                 "out of memory for an int8 copy of the output projection: greedy search continues without it");
     } else if (tfm_context_status(ctx) == TFM_OK) {
         beam->greedy_int8 = (tfm__argmax_int8_task){
             .screen = &model->output_int8, .weight = weight, .bias = bias, .verified = tfm__beam_ints(ctx, 1)};
@@ -53,14 +53,14 @@ tfm_status tfm__greedy_int8_after_step(tfm__beam *beam, tfm_model *model, int64_
     if (!beam->greedy_int8.screen || beam->step % CHECK_INTERVAL != 2) /* of the previous step */
         return tfm_context_status(ctx);
     const int64_t count = count_verified(beam);
-    tfm__log(TFM_LOG_DEBUG, "screen: %lld of %lld entries of %lld rows were multiplied in floats", (long long)count,
+    tfm__log(TFM_LOG_DEBUG, "argmax_int8: %lld of %lld entries of %lld rows were verified in fp32", (long long)count,
              (long long)beam->vocabulary, (long long)rows);
     if (count > rows * beam->vocabulary / MAX_VERIFIED_SHARE) {
         model->no_greedy_int8 = true;
         tfm_tensor_free(ctx, &beam->greedy_int8.verified);
         beam->greedy_int8 = (tfm__argmax_int8_task){0};
         tfm__int8_screen_free(ctx, &model->output_int8);
-        tfm__log(TFM_LOG_DEBUG, "screen: that is too many, so logits are made from here on");
+        tfm__log(TFM_LOG_DEBUG, "argmax_int8: that is too many, so logits are computed from now on");
     }
     return tfm_context_status(ctx);
 }

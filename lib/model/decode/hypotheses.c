@@ -76,9 +76,8 @@ static tfm_status sentence_hypotheses(const tfm__beam *beam, tfm_hypothesis *out
         out[rank].score = best_score;
         out[rank].log_prob = -INFINITY;
         if (best < 0 && rank == 0)
-            return tfm__fail(TFM_ERROR_FORMAT,
-                             "the model gives no token a finite probability: its weights are damaged, or "
-                             "a forced beginning holds an id that is never generated");
+            return tfm__fail(TFM_ERROR_FORMAT, "the model gives no token a finite probability: its weights are "
+                                               "damaged, or a forced prefix contains an id that is never generated");
         if (best < 0)
             continue;
         used[best] = true;

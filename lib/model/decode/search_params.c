@@ -72,12 +72,13 @@ tfm_status tfm__search_check_prefix(const tfm__generation_rules *rules, const in
                          count, (long long)limit);
     for (size_t i = 0; i < count; i++)
         if (tfm__generation_is_banned(rules, ids[i]))
-            return tfm__fail(TFM_ERROR_INPUT,
-                             "it holds token %d, which this model never writes: it is padding, or among bad_words_ids",
-                             (int)ids[i]);
+            return tfm__fail(
+                TFM_ERROR_INPUT,
+                "it contains token %d, which this model never generates: it is padding, or among bad_words_ids",
+                (int)ids[i]);
         else if (tfm__generation_completes_bad_word(rules, ids, i + 1))
             return tfm__fail(TFM_ERROR_INPUT,
-                             "its token %d completes a word of bad_words_ids, which this model never writes",
+                             "its token %d completes a word of bad_words_ids, which this model never generates",
                              (int)ids[i]);
     return TFM_OK;
 }

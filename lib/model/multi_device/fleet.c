@@ -122,7 +122,8 @@ tfm_status tfm_fleet_new(tfm_fleet **out, tfm_context *const *contexts, size_t c
         for (size_t k = 0; k < i; k++)
             if (contexts[k] == contexts[i])
                 return tfm__fail(TFM_ERROR_ARGUMENT,
-                                 "fleet_new: contexts[%zu] and contexts[%zu] are one: open a context for each", k, i);
+                                 "fleet_new: contexts[%zu] and contexts[%zu] are the same: open a context for each", k,
+                                 i);
     }
     const tfm_status status = fleet_make(out, count);
     for (size_t i = 0; i < count && status == TFM_OK; i++)

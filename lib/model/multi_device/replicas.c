@@ -46,7 +46,7 @@ void tfm__fleet_log_dropped(const tfm_fleet *fleet, size_t member) {
     char until[64] = "from now on";
     if (fleet->backoffs[member].calls > 0)
         snprintf(until, sizeof(until), "of this call and %u more", fleet->backoffs[member].last);
-    tfm__log(TFM_LOG_WARNING, "device %zu of the fleet, %s, is left out %s, and others do its work: %s", member + 1,
+    tfm__log(TFM_LOG_WARNING, "device %zu of the fleet, %s, is excluded %s, and the others do its work: %s", member + 1,
              m->context ? tfm_context_device(m->context)->name : "which cannot be opened", until, m->reason);
 }
 

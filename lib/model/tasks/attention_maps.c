@@ -16,8 +16,7 @@ tfm_status tfm_model_attention_maps(tfm_model *model, tfm_tensor source_ids, tfm
     if (!observer.stopped)
         tfm__model_decode_hidden(model, &hidden, target_ids, encoded, lengths, &observer);
     tfm_status status = tfm_scope_close(model->ctx, 0, NULL);
-    return observer.stopped && status == TFM_OK ? tfm__fail(TFM_ERROR_CANCELLED, "the view of attention was stopped")
-                                                : status;
+    return observer.stopped && status == TFM_OK ? tfm__fail(TFM_ERROR_CANCELLED, "attention was stopped") : status;
 }
 
 /* ---- Text ---------------------------------------------------------------------------------------------- */

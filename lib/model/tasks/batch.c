@@ -124,11 +124,10 @@ tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char 
     if (status != TFM_OK || line->count <= most)
         return status;
     if (!truncate)
-        return tfm__fail(
-            TFM_ERROR_INPUT,
-            "the line has %zu tokens, and the model takes at most %zu: have it cut into sentences (split) or at the "
-            "end (truncate)",
-            line->count, most);
+        return tfm__fail(TFM_ERROR_INPUT,
+                         "the line has %zu tokens, and the model takes at most %zu: split it into sentences (split) or "
+                         "truncate it (truncate)",
+                         line->count, most);
     status = count_suffix(&behind, model, line, side, languages);
     behind = behind < most ? behind : most;
     memmove(line->ids + most - behind, line->ids + line->count - behind, behind * sizeof(*line->ids));

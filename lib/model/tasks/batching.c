@@ -15,11 +15,10 @@ static uint64_t min_max_alloc(const tfm_model *model) {
 }
 
 tfm_status tfm__batch_check(const char *call, int batch_tokens) {
-    return batch_tokens >= 0 ? TFM_OK
-                             : tfm__fail(TFM_ERROR_ARGUMENT,
-                                         "%s: batch_tokens is %d: give at least 1, or 0 for as many "
-                                         "as are usual",
-                                         call, batch_tokens);
+    return batch_tokens >= 0
+               ? TFM_OK
+               : tfm__fail(TFM_ERROR_ARGUMENT, "%s: batch_tokens is %d: give at least 1, or 0 for the default", call,
+                           batch_tokens);
 }
 
 tfm__batch_limit tfm__batch_limits(const tfm_model *model, int batch_tokens, int beam) {

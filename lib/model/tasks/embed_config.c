@@ -19,8 +19,8 @@ tfm_status tfm__embed_check_word(const json_t *config, const char *path, const c
     const bool good =
         !value || json_is_null(value) || (json_is_string(value) && !strcmp(json_string_value(value), word));
     return good ? TFM_OK
-                : tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which tfm does not run: only \"%s\" is known", path,
-                            key, tfm__json_text((char[TFM__JSON_TEXT]){0}, value), word);
+                : tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which is not supported: only \"%s\" is", path, key,
+                            tfm__json_text((char[TFM__JSON_TEXT]){0}, value), word);
 }
 
 static void lower_to(int *most, const json_t *value) {
@@ -42,7 +42,7 @@ static tfm_status check_encoder(const json_t *config, const char *dir) {
     for (size_t i = 0; i < TFM__COUNT(others) && status == TFM_OK; i++) {
         const json_t *value = json_object_get(config, others[i]);
         if (json_object_size(value) > 0)
-            status = tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which tfm does not run: take a model without it",
+            status = tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which is not supported: use a model without it",
                                dir, others[i], tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
     }
     return status;

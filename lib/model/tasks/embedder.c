@@ -8,16 +8,17 @@ static tfm_status check_options(const char *what, const tfm_embedder_options *op
     if (TFM__RESERVED_SET(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s", what, TFM__RESERVED_SET_MESSAGE);
     if (options && options->has_pooling && (options->pooling < TFM_POOL_CLS || options->pooling >= TFM_POOLINGS))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: there is no pooling number %d", what, (int)options->pooling);
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: unknown pooling %d", what, (int)options->pooling);
     return TFM_OK;
 }
 
 /* Reads the directory, given its encoder's description. */
 static tfm_status read_modules(tfm_embedder *e, const tfm_model_info *encoder, const char *dir) {
     if (encoder->encoder_layers > 0 && encoder->decoder_layers > 0)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: the model, of the family %s, is no encoder alone: translate with it, or give one that is",
-                         dir, encoder->family);
+        return tfm__fail(
+            TFM_ERROR_UNSUPPORTED,
+            "%s: the model, of the family %s, is not encoder-only: translate with it, or use an encoder-only model",
+            dir, encoder->family);
     e->encoder_positions = encoder->max_positions;
     return tfm__modules_read(e, dir);
 }

@@ -116,7 +116,7 @@ static tfm_status encode_pair(tfm__line_encoder *r, tfm__line *line, const char 
         status =
             tfm_tokenizer_encode_with(r->model->tokenizer, &line->ids, &line->count, TFM_SOURCE, text, bytes, &pair);
     if (status == TFM_OK && line->count < first_count + second_count + r->before + r->after)
-        return tfm__fail(TFM_ERROR_INPUT, "its two texts together are other tokens than each alone");
+        return tfm__fail(TFM_ERROR_INPUT, "its two texts have other tokens together than separately");
     if (status == TFM_OK && line->count > r->max_tokens)
         truncate_ids(r, line, &first_count, second_count);
     if (status == TFM_OK && r->between == 1)

@@ -39,7 +39,7 @@ static tfm_status find_masks(job *j, tfm__line *lines, size_t count) {
         tfm_status status = TFM_OK;
         j->first[i + 1] = j->first[i] + found;
         if (found == 0 && !lines[i].rejected) {
-            tfm__fail(TFM_ERROR_INPUT, "there is no %s in what the model reads of it",
+            tfm__fail(TFM_ERROR_INPUT, "there is no %s in the model's input",
                       tfm_tokenizer_piece(j->line_encoder.model->tokenizer, TFM_SOURCE, j->mask));
             status = tfm__line_reject(&lines[i], "", &reject, TFM_ERROR_INPUT, saved_message);
         }
@@ -143,7 +143,7 @@ static tfm_status emit_all(const job *j, size_t count) {
                                                   .text = nameless ? piece : text,
                                                   .probability = exp((double)j->log_probs[at])};
                 if (status == TFM_OK && !j->emit(j->user, &word))
-                    status = tfm__fail(TFM_ERROR_CANCELLED, "guessing was stopped at line %zu", line + 1);
+                    status = tfm__fail(TFM_ERROR_CANCELLED, "fill-mask was stopped at line %zu", line + 1);
                 tfm_text_free(&text);
             }
     return status;

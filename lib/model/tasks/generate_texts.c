@@ -315,8 +315,9 @@ static tfm_status run(job *j) {
 static tfm_status check(const tfm_model *model, const tfm_prompt *prompts, size_t count,
                         const tfm_generate_options *o) {
     if (!model->tokenizer && (o->on_text || o->stop_string_count > 0))
-        return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "generate: the model was opened without its tokenizer, which stop strings and on_piece take");
+        return tfm__fail(
+            TFM_ERROR_ARGUMENT,
+            "generate: the model was opened without its tokenizer, which stop strings and on_piece require");
     for (size_t i = 0; i < o->stop_string_count; i++)
         if (!o->stop_strings[i] || !o->stop_strings[i][0])
             return tfm__fail(TFM_ERROR_ARGUMENT, "generate: stop string %zu is %s", i + 1,

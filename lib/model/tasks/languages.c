@@ -192,8 +192,8 @@ tfm_status tfm_model_set_target_language(tfm_model *model, const char *language)
     tfm_status status = tfm__language_choice_read(&languages, model, &(tfm_text_options){.target_language = language});
     if (status == TFM_OK && languages.before)
         status = tfm__fail(TFM_ERROR_UNSUPPORTED,
-                           "the model is told its target language by \"%.40s\" before each source text: write that "
-                           "there, and name no language",
+                           "the model selects its target language by \"%.40s\" before each source text: write that "
+                           "there, and set no language",
                            languages.before);
     if (status == TFM_OK)
         set_target(model, &languages);

@@ -71,7 +71,7 @@ static tfm_status keep_score(job *j, size_t index, const float *picked) {
         sum += (double)picked[k];
     if (isnan(sum))
         return tfm__fail(TFM_ERROR_FORMAT,
-                         "line %zu: the model's probabilities are no numbers: its weights are damaged", index + 1);
+                         "line %zu: the model's probabilities are not finite: its weights are damaged", index + 1);
     j->log_prob[index] = sum;
     j->tokens[index] = j->targets[index].count;
     return TFM_OK;

@@ -103,7 +103,7 @@ static tfm_status keep_scores(job *j, const tfm__line *w, const float *picked) {
         sum += (double)picked[k];
     if (isnan(sum))
         return tfm__fail(TFM_ERROR_FORMAT,
-                         "line %zu: the model's probabilities are no numbers: its weights are damaged", w->line + 1);
+                         "line %zu: the model's probabilities are not finite: its weights are damaged", w->line + 1);
     j->sums[w->index] = sum;
     return TFM_OK;
 }

@@ -16,11 +16,10 @@ static tfm_status check_types(const json_t *list, const char *path) {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *type = json_string_value(json_object_get(json_array_get(list, i), "type"));
         if (!type || strncmp(type, ours, strlen(ours)) != 0)
-            return tfm__fail(
-                type ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
-                "%s: the `type` of module %zu is \"%s\"; only sentence-transformers' own, which begin with "
-                "\"%s\", are run",
-                path, i + 1, type ? type : "", ours);
+            return tfm__fail(type ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
+                             "%s: the `type` of module %zu is \"%s\"; only sentence-transformers' own, which begin "
+                             "with \"%s\", are supported",
+                             path, i + 1, type ? type : "", ours);
     }
     return TFM_OK;
 }
@@ -37,7 +36,7 @@ static tfm_status open_list(json_t **out, const char *dir) {
         if (status == TFM_OK)
             status = tfm__json_read(out, text, size, path);
         if (status == TFM_OK && !json_is_array(*out))
-            status = tfm__fail(TFM_ERROR_FORMAT, "%s is no list of modules in JSON", path);
+            status = tfm__fail(TFM_ERROR_FORMAT, "%s is not a JSON list of modules", path);
         if (status == TFM_OK)
             status = check_types(*out, path);
     }
@@ -74,9 +73,9 @@ tfm_status tfm__modules_encoder_dir(char **out, const char *dir) {
     tfm_status status = open_list(&list, dir);
     const json_t *first = json_array_get(list, 0);
     if (status == TFM_OK && list && strcmp(kind_of(first), "Transformer") != 0)
-        status = tfm__fail(TFM_ERROR_UNSUPPORTED,
-                           "%s/modules.json: the first module is \"%s\"; tfm runs those that begin with a Transformer",
-                           dir, kind_of(first));
+        status =
+            tfm__fail(TFM_ERROR_UNSUPPORTED, "%s/modules.json: the first module is \"%s\"; it must be a Transformer",
+                      dir, kind_of(first));
     if (status == TFM_OK && list)
         status = folder_of(out, first, dir);
     if (status == TFM_OK && !list)
@@ -133,12 +132,11 @@ static tfm_status read_pooling(tfm_embedder *e, const json_t *config, const char
     if (e->pooling_count == 0 && !mode)
         add_pooling(e, TFM_POOL_MEAN);
     e->skip_prompt = json_is_false(json_object_get(config, "include_prompt"));
-    return known && e->pooling_count
-               ? TFM_OK
-               : tfm__fail(TFM_ERROR_UNSUPPORTED,
-                           "%s: `pooling_mode` is %s; cls, max, mean, mean_sqrt_len_tokens, weightedmean and lasttoken "
-                           "are known, each once",
-                           path, tfm__json_text((char[TFM__JSON_TEXT]){0}, mode));
+    return known && e->pooling_count ? TFM_OK
+                                     : tfm__fail(TFM_ERROR_UNSUPPORTED,
+                                                 "%s: `pooling_mode` is %s; cls, max, mean, mean_sqrt_len_tokens, "
+                                                 "weightedmean and lasttoken are supported, each once",
+                                                 path, tfm__json_text((char[TFM__JSON_TEXT]){0}, mode));
 }
 
 /* Inputs and outputs of a module: text embeddings, after the pooling. */
@@ -196,8 +194,8 @@ static tfm_status read_activation(tfm__embed_step *out, const json_t *config, co
         return TFM_OK;
     }
     return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                     "%s: `activation_function` is \"%s\"; torch's Tanh, Identity, ReLU, GELU, SiLU, Sigmoid, "
-                     "Mish, LeakyReLU, ReLU6 and Hardswish are known",
+                     "%s: `activation_function` is \"%s\"; torch's Tanh, Identity, ReLU, GELU, SiLU, Sigmoid, Mish, "
+                     "LeakyReLU, ReLU6 and Hardswish are supported",
                      path, full ? full : name);
 }
 
@@ -213,7 +211,7 @@ static tfm_status read_dense(tfm_embedder *e, const json_t *config, const char *
                          path, (long long)in, 1 << 20);
     step->width = (int)out;
     if (json_is_true(json_object_get(config, "use_residual")))
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `use_residual` is true, which tfm does not run", path);
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `use_residual` is true, which is not supported", path);
     tfm_status status = check_ends(config, path);
     if (status == TFM_OK)
         status = read_activation(step, config, path);
@@ -249,7 +247,7 @@ static tfm_status add_normalize(tfm_embedder *e) {
     const int64_t width = width_before(e);
     const float gamma = (float)(1 / sqrt((double)width));
     if (e->step_count == TFM__MAX_EMBED_STEPS)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "modules.json has too many modules: %d are the most",
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "modules.json has too many modules: the limit is %d",
                          TFM__MAX_EMBED_STEPS);
     tfm__embed_step *step = &e->steps[e->step_count++];
     *step = (tfm__embed_step){
@@ -277,8 +275,8 @@ static tfm_status read_module(tfm_embedder *e, const char *kind, const char *fol
         return TFM_OK;
     if (e->step_count == TFM__MAX_EMBED_STEPS || (pools ? e->pooling_count > 0 : e->pooling_count == 0))
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: the module \"%s\" stands where tfm does not run it: one Pooling follows the Transformer, "
-                         "and up to %d others that",
+                         "%s: the module \"%s\" is in an unsupported position: one Pooling follows the Transformer, "
+                         "then up to %d others",
                          folder, kind, TFM__MAX_EMBED_STEPS);
     if (strcmp(kind, "Normalize") == 0)
         return read_normalize(e, folder);
@@ -287,7 +285,7 @@ static tfm_status read_module(tfm_embedder *e, const char *kind, const char *fol
     if (!pools && !dense)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "%s: modules.json asks for the module \"%s\"; Transformer, Pooling, Dense, LayerNorm, Dropout "
-                         "and Normalize are known",
+                         "and Normalize are supported",
                          folder, kind);
     char *path = tfm__path_join(folder, "config.json");
     tfm_status status = path ? tfm__json_load(&config, path) : TFM_ERROR_MEMORY;
@@ -309,10 +307,8 @@ static tfm_status read_list(tfm_embedder *e, const json_t *list, const char *dir
         free(folder);
     }
     if (status == TFM_OK && e->pooling_count == 0)
-        status = tfm__fail(TFM_ERROR_UNSUPPORTED,
-                           "%s/modules.json has no Pooling, without which there is no vector of a "
-                           "text",
-                           dir);
+        status =
+            tfm__fail(TFM_ERROR_UNSUPPORTED, "%s/modules.json has no Pooling, so there is no embedding of a text", dir);
     return status;
 }
 

@@ -184,8 +184,8 @@ tfm_status tfm__translations_check(const tfm__translations *t) {
         return TFM_ERROR_ARGUMENT;
     if (text->split && t->n_best > 1)
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "translate: split and %d hypotheses a line do not go together: the best ones of a line's "
-                         "sentences make one line, the others do not",
+                         "translate: split cannot be combined with %d hypotheses a line: only the best translations of "
+                         "a line's sentences form a line",
                          t->n_best);
     if (text->alignment_layer < 0 || text->alignment_layer > decoder->layers)
         return tfm__fail(TFM_ERROR_ARGUMENT,

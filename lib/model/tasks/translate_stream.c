@@ -271,7 +271,7 @@ static tfm_status run(stream_call *f) {
         status =
             tfm__model_needs(f->model, "translate_stream", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
     if (status == TFM_OK && f->text->prefixes)
-        status = tfm__fail(TFM_ERROR_ARGUMENT, "translate_stream: lines that come have no prefixes: leave them out");
+        status = tfm__fail(TFM_ERROR_ARGUMENT, "translate_stream: prefixes are not supported: leave them out");
     if (status == TFM_OK)
         status = tfm__language_choice_read(&f->languages, f->model, f->text);
     if (status == TFM_OK) {

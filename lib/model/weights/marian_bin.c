@@ -83,7 +83,7 @@ static tfm_status check_type(const reader *r, const tfm__stored_tensor *x, uint6
     return tfm__fail(packed ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
                      packed ? "%s: tensor %s is packed for one kind of processor (type 0x%llx): convert the model with "
                               "marian-conv to intgemm8 or float32"
-                            : "%s: tensor %s is of no type that Marian has (0x%llx): copy or download the file again",
+                            : "%s: tensor %s has an unknown type (0x%llx): copy or download the file again",
                      r->file->path, x->name, (unsigned long long)type);
 }
 
@@ -100,10 +100,10 @@ static tfm_status dequantise(reader *r, tfm__stored_tensor *x, size_t size) {
     float multiplier, *out = r->next_free;
     memcpy(&multiplier, &bits, sizeof(multiplier));
     if (!isfinite(multiplier) || !isnormal(1 / multiplier) || multiplier < 0)
-        return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: the multiplier of tensor %s, by which its bytes are divided, is no number above 0: copy "
-                         "or download the file again",
-                         x->file, x->name);
+        return tfm__fail(
+            TFM_ERROR_FORMAT,
+            "%s: the multiplier of the quantised tensor %s is not positive: copy or download the file again", x->file,
+            x->name);
     const float unit = 1 / multiplier;
     const bool turned = x->rank >= 2 && !strstr(x->name, "Wemb");
     const size_t outputs = turned ? (size_t)x->dims[x->rank - 1] : 1, inputs = outputs ? x->count / outputs : 0;
@@ -169,16 +169,16 @@ static tfm_status read_places(reader *r, size_t *quantised_count) {
             return status;
         const size_t coded = quantised(type), size = coded ? coded : tfm__stored_element(dtype_of(type));
         size_t needed;
-        x->data = take(r, bytes, "the numbers of its tensors");
+        x->data = take(r, bytes, "the data of its tensors");
         if (!x->data)
             return TFM_ERROR_FORMAT;
         if (__builtin_mul_overflow(x->count, size, &needed) ||
             __builtin_add_overflow(needed, coded ? sizeof(float) : 0, &needed) || needed > bytes ||
             bytes - needed >= ALIGNMENT)
-            return tfm__fail(TFM_ERROR_FORMAT,
-                             "%s: tensor %s has %llu bytes, which do not go with its shape: copy or download the file "
-                             "again",
-                             x->file, x->name, (unsigned long long)bytes);
+            return tfm__fail(
+                TFM_ERROR_FORMAT,
+                "%s: tensor %s has %llu bytes, which do not fit its shape: copy or download the file again", x->file,
+                x->name, (unsigned long long)bytes);
         x->bytes = x->count * size;
         *quantised_count += coded ? x->count : 0;
     }
@@ -219,10 +219,10 @@ static tfm_status read_parts(reader *r) {
     if (!start)
         return TFM_ERROR_FORMAT;
     if (number(start, 8) != VERSION)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s is no model in version 1 of Marian's binary format: convert it with marian-conv, or "
-                         "download it again",
-                         path);
+        return tfm__fail(
+            TFM_ERROR_UNSUPPORTED,
+            "%s is not in version 1 of Marian's binary format: convert it with marian-conv, or download it again",
+            path);
     r->count = number(start + 8, 8);
     if (r->count > (r->file->map.size - r->at) / HEADER)
         return damaged(path, "it has fewer headers than it says, so it was cut");

@@ -130,12 +130,11 @@ static tfm_status set_dtype(tfm__stored_tensor *out, words descr) {
             return tfm__stored_set_dtype(out, NAMES[i][1]);
         if (descr.text[0] == '>')
             return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                             "%s: tensor %s has its highest bytes first: load the file with NumPy, and save it with "
-                             "the lowest bytes first",
+                             "%s: tensor %s is big-endian: load the file with NumPy, and save it little-endian",
                              out->file, out->name);
     }
     return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                     "%s: tensor %s has NumPy's dtype '%.*s': only plain numbers and booleans are read", out->file,
+                     "%s: tensor %s has NumPy's dtype '%.*s': only plain numbers and booleans are supported", out->file,
                      out->name, descr.bytes < 32 ? (int)descr.bytes : 32, descr.text);
 }
 
@@ -145,7 +144,7 @@ static tfm_status read_npy(tfm__stored_tensor *out, const unsigned char *data, s
     words descr = {0};
     bool fortran = false;
     if (size < 12 || memcmp(data, MAGIC, sizeof(MAGIC)) != 0)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s is no array of NumPy: copy or download the file again",
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s is not a NumPy array: copy or download the file again",
                          out->file, out->name);
     const int version = data[6];
     const size_t begin = version == 1 ? 10 : 12;
@@ -153,8 +152,9 @@ static tfm_status read_npy(tfm__stored_tensor *out, const unsigned char *data, s
     if (version > 1)
         length |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
     if (version < 1 || version > 3)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: tensor %s is in version %d of NumPy's format: 1 to 3 are read",
-                         out->file, out->name, version);
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "%s: tensor %s is in version %d of NumPy's format: 1 to 3 are supported", out->file, out->name,
+                         version);
     cursor c = {(const char *)data + begin, (const char *)data + begin + length};
     if (length > size - begin || !take_header(&c, out, &descr, &fortran))
         return tfm__fail(TFM_ERROR_FORMAT,
@@ -223,7 +223,7 @@ static tfm_status read_file(tfm__weights_file *file) {
     file->own = own;
     tfm_status status = own ? tfm__weights_check_text(file) : TFM_ERROR_MEMORY;
     if (status == TFM_OK && !tfm__zip_is_archive(file->map.data, file->map.size))
-        status = tfm__fail(TFM_ERROR_FORMAT, "%s is no .npz of NumPy, which is a zip archive: download it again",
+        status = tfm__fail(TFM_ERROR_FORMAT, "%s is not a NumPy .npz, which is a zip archive: download it again",
                            file->path);
     if (status == TFM_OK)
         status = tfm__zip_open(&zip, file->map.data, file->map.size, file->path);

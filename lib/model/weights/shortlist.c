@@ -31,7 +31,7 @@ static uint64_t checksum(const unsigned char *at, size_t bytes) {
 }
 
 static tfm_status damaged(const char *path, const char *what) {
-    return tfm__fail(TFM_ERROR_FORMAT, "%s is no shortlist of Marian, or is damaged: %s; copy or download it again",
+    return tfm__fail(TFM_ERROR_FORMAT, "%s is not a Marian shortlist, or is damaged: %s; copy or download it again",
                      path, what);
 }
 
@@ -48,8 +48,8 @@ static tfm_status check(tfm__shortlist *list, const char *path) {
         return damaged(path, "its checksum is not that of its bytes");
     if (offsets != (uint64_t)list->source_size + 1)
         return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s is for a source vocabulary of %llu, and the model's has %d: it is another model's", path,
-                         (unsigned long long)(offsets ? offsets - 1 : 0), list->source_size);
+                         "%s is for a source vocabulary of %llu, and the model's has %d: it belongs to another model",
+                         path, (unsigned long long)(offsets ? offsets - 1 : 0), list->source_size);
     list->offsets = data + sizes;
     list->words = list->offsets + 8 * offsets;
     uint64_t last = 0;
@@ -62,8 +62,8 @@ static tfm_status check(tfm__shortlist *list, const char *path) {
     for (uint64_t i = 0; i < words; i++)
         if (number(list->words + 4 * i, 4) >= (uint64_t)list->target_size)
             return tfm__fail(TFM_ERROR_FORMAT,
-                             "%s names word %llu of the target vocabulary, which has %d: it is another model's", path,
-                             (unsigned long long)number(list->words + 4 * i, 4), list->target_size);
+                             "%s names word %llu of the target vocabulary, which has %d: it belongs to another model",
+                             path, (unsigned long long)number(list->words + 4 * i, 4), list->target_size);
     const uint64_t first = number(data + 8 * FIRST_AT, 8);
     list->first = first < (uint64_t)list->target_size ? (int)first : list->target_size;
     return TFM_OK;

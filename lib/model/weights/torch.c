@@ -32,8 +32,8 @@ static tfm_status find_folder(const tfm__zip *zip, const tfm__zip_entry **pickle
         *bytes = e->name_bytes - length;
     }
     if (!*pickle)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s is a zip archive, but none that torch.save wrote: it has no data.pkl", zip->path);
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s is a zip archive, but not from torch.save: it has no data.pkl",
+                         zip->path);
     return tfm__stored_check_name((*pickle)->name, *bytes, zip->path);
 }
 
@@ -189,8 +189,8 @@ static tfm_status read_pickles(tfm__torch *t, tfm__weights_file *file, tfm__pick
         if (i == 0 && (value[0]->kind != TFM__PICKLE_LARGE || value[0]->bytes != sizeof(MAGIC) ||
                        memcmp(value[0]->text, MAGIC, sizeof(MAGIC)) != 0))
             return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                             "%s is a pickle of Python, but none that torch.save wrote: save the model's state_dict() "
-                             "with that, or as safetensors",
+                             "%s is a Python pickle, but not from torch.save: save the model's state_dict() with that, "
+                             "or as safetensors",
                              file->path);
         if (i == 1 && (value[1]->kind != TFM__PICKLE_INT || value[1]->number != 1001))
             return damaged(file->path, "its version is not 1001, and torch.save has never written another");
@@ -217,7 +217,7 @@ static tfm_status read_file(tfm__weights_file *file) {
     else if (status == TFM_OK)
         status =
             tfm__fail(TFM_ERROR_FORMAT,
-                      "%s is no file of torch.save, neither a zip archive nor a pickle: download it again", file->path);
+                      "%s is not a torch.save file, neither a zip archive nor a pickle: download it again", file->path);
     tfm__pickle_close(&pickle);
     tfm__torch_free(&torch);
     return status;

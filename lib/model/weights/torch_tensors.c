@@ -50,11 +50,10 @@ static tfm_status find_class(void *user, int64_t *out, const char *module, size_
             return TFM_OK;
         }
     }
-    return tfm__fail(
-        TFM_ERROR_UNSUPPORTED,
-        "%s asks for `%s.%s` of Python: tfm runs nothing of a file, and reads plain tensors alone; save the "
-        "model's state_dict(), or as safetensors",
-        t->path, shown((char[64]){0}, module, module_bytes), shown((char[64]){0}, name, name_bytes));
+    return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                     "%s refers to `%s.%s` of Python: only plain tensors are loaded, and no code is run; save the "
+                     "model's state_dict(), or as safetensors",
+                     t->path, shown((char[64]){0}, module, module_bytes), shown((char[64]){0}, name, name_bytes));
 }
 
 /* ---- Storages ----------------------------------------------------------------------------------------- */
@@ -260,10 +259,10 @@ static tfm_status read_tensor(const tfm__torch *t, tfm__stored_tensor *out, owne
         return TFM_ERROR_MEMORY;
     own->name_count++;
     if (value->kind != TFM__PICKLE_OBJECT || value->tag != VIEW)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: `%.100s` is %s and no tensor, as in a checkpoint of training: save the model's "
-                         "state_dict() alone",
-                         t->path, name, tfm__pickle_kind_name(value));
+        return tfm__fail(
+            TFM_ERROR_UNSUPPORTED,
+            "%s: `%.100s` is %s and not a tensor, as in a checkpoint of training: save the model's state_dict() alone",
+            t->path, name, tfm__pickle_kind_name(value));
     const tfm__torch_view *view = &t->views[value->number];
     const tfm__torch_storage *storage = &t->storages[view->storage];
     const size_t element = tfm__stored_element(storage->dtype);

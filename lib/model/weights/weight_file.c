@@ -81,7 +81,7 @@ static tfm_status finish(tfm__weights *weights) {
         const tfm__stored_tensor *a = &weights->tensors[i - 1], *b = &weights->tensors[i];
         if (by_name(a, b) == 0)
             return strcmp(a->file, b->file) == 0
-                       ? tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s is there twice", a->file, a->name)
+                       ? tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s occurs twice", a->file, a->name)
                        : tfm__fail(TFM_ERROR_FORMAT, "tensor %s is in both %s and %s", a->name, a->file, b->file);
     }
     for (size_t i = 0; i < weights->count; i++)
@@ -196,7 +196,7 @@ static tfm_status add_indexed(tfm__weights *out, const char *dir, const char *in
         const char *file = json_string_value(value);
         /* Only files in the same folder: an index must not point outside. */
         if (!file || !*file || strchr(file, '/'))
-            return tfm__fail(TFM_ERROR_FORMAT, "%s: weight_map: %s is not the name of a file beside it", index,
+            return tfm__fail(TFM_ERROR_FORMAT, "%s: weight_map: %s is not a file name in the same folder", index,
                              tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
         char *path = tfm__path_join(dir, file);
         tfm_status status = !path ? TFM_ERROR_MEMORY : is_open(out, path) ? TFM_OK : add_file(out, path);
@@ -288,7 +288,7 @@ tfm_status tfm__weights_get(const tfm__weights *weights, const tfm__stored_tenso
     *out = NULL;
     const tfm__stored_tensor *found = tfm__weights_find(weights, name);
     if (!found)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s has no tensor %s: config.json is another model's",
+        return tfm__fail(TFM_ERROR_FORMAT, "%s has no tensor %s: config.json belongs to another model",
                          weights->files[0].path, name);
     bool same = found->rank == rank;
     for (int i = 0; same && i < rank; i++)
@@ -300,8 +300,8 @@ tfm_status tfm__weights_get(const tfm__weights *weights, const tfm__stored_tenso
                          dims_text(needed, sizeof(needed), rank, dims));
     }
     if (found->usable && found->dtype == TFM_I8 && !found->scales)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s is of bytes, and its scales, %s%s, are missing", found->file,
-                         name, name, TFM__SCALES);
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s is int8, but its scales %s%s are missing", found->file, name,
+                         name, TFM__SCALES);
     if (!found->usable || found->dtype == TFM_I32 || found->dtype == TFM_U8)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "%s: tensor %s has dtype %.20s; F32, F16, BF16 and, with scales, I8 can be used", found->file,

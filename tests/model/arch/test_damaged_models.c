@@ -141,7 +141,7 @@ static void test_replaced_model_files_are_rejected(void **state) {
 
 static void note_adapter(void *user, tfm_log_level level, const char *message) {
     *(int *)user +=
-        level == TFM_LOG_WARNING && strstr(message, "has an adapter (adapter_config.json) beside the model");
+        level == TFM_LOG_WARNING && strstr(message, "has an adapter (adapter_config.json) next to the model");
 }
 
 /* What lies in the place of a file that is missing says what the directory is. */
@@ -154,7 +154,7 @@ static void test_directory_without_weights_says_what_it_holds(void **state) {
         bool without_config; /* it is known without one, too */
     } cases[] = {
         {"adapter_config.json", "has an adapter (adapter_config.json)", TFM_ERROR_UNSUPPORTED, true},
-        {"model-q4.gguf", "has its weights in model-q4.gguf, and GGUF is not read", TFM_ERROR_UNSUPPORTED, true},
+        {"model-q4.gguf", "has its weights in model-q4.gguf, and GGUF is not supported", TFM_ERROR_UNSUPPORTED, true},
         {"model-00001-of-00002.safetensors",
          "has model-00001-of-00002.safetensors, and no model.safetensors.index.json", TFM_ERROR_IO, false},
         {"pytorch_model-00001-of-00002.bin",

@@ -68,7 +68,7 @@ static void test_damaged_shortlist_is_rejected(void **state) {
     }
     shortlist_make(file);
     for (size_t size = 0; size < SHORTLIST_BYTES; size++)
-        refused(file, size, "is no shortlist of Marian, or is damaged");
+        refused(file, size, "is not a Marian shortlist, or is damaged");
     tfm__shortlist *list;
     scratch_write("lex.bin", file, SHORTLIST_BYTES);
     scratch_refused(tfm__shortlist_open(&list, scratch_path("lex.bin"), SHORTLIST_SOURCE + 1, SHORTLIST_TARGET, false),

@@ -129,9 +129,9 @@ static void test_torch_file_without_plain_tensors_is_rejected(void **state) {
     scratch_text("x.bin", "\x80\x02}q.");
     refused("x.bin", TFM_ERROR_FORMAT, "remembers");
     scratch_text("x.bin", "\x80\x02}.");
-    refused("x.bin", TFM_ERROR_UNSUPPORTED, "none that torch.save wrote");
+    refused("x.bin", TFM_ERROR_UNSUPPORTED, "not from torch.save");
     scratch_text("x.bin", "\x01\x02\x03");
-    refused("x.bin", TFM_ERROR_FORMAT, "no file of torch.save");
+    refused("x.bin", TFM_ERROR_FORMAT, "is not a torch.save file");
     scratch_write("x.bin", "PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 22);
     refused("x.bin", TFM_ERROR_UNSUPPORTED, "has no data.pkl");
 }
@@ -162,7 +162,7 @@ static void test_inconsistent_torch_file_is_rejected(void **state) {
         {"legacy.bin", "little_endian", "\x89", 1, 15, TFM_ERROR_UNSUPPORTED, "big-endian"},
         {"legacy.bin", "little_endian", "N", 1, 15, TFM_ERROR_FORMAT, "on what kind of machine"},
         {"legacy.bin", "\xe9\x03", "\xea", 1, 0, TFM_ERROR_FORMAT, "its version is not 1001"},
-        {"legacy.bin", "l\xfc\x9c", "m", 1, 0, TFM_ERROR_UNSUPPORTED, "none that torch.save wrote"},
+        {"legacy.bin", "l\xfc\x9c", "m", 1, 0, TFM_ERROR_UNSUPPORTED, "not from torch.save"},
         {"legacy.bin", "_rebuild_tensor_v2", "_rebuild_qtensor_2", 18, 0, TFM_ERROR_UNSUPPORTED,
          "asks for `torch._utils._rebuild_qtensor_2` of Python"},
         {"small.bin", "ctorch._utils\n_rebuild_tensor_v2", "cposix\nsystem_that_is_never_run_", 32, 0,
