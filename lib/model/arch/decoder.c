@@ -165,12 +165,12 @@ static tfm_status read_no_rope_layers(tfm__stack_arch *s, const tfm__config_file
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; a list of 0 and 1, one for each of %d layers, is needed",
                          found.path, key, TFM__VALUE_TEXT(found.value), s->layers);
     for (int i = 0; i < s->layers; i++) {
-        int turns = (i + 1) % interval != 0;
-        const tfm_status one =
-            tfm__read_int(&turns, (tfm__config_value){json_array_get(found.value, (size_t)i), found.path}, key, 0, 1);
+        int has_rope = (i + 1) % interval != 0;
+        const tfm_status one = tfm__read_int(
+            &has_rope, (tfm__config_value){json_array_get(found.value, (size_t)i), found.path}, key, 0, 1);
         if (one != TFM_OK)
             return one;
-        s->layer[i] |= turns ? 0 : TFM__NO_ROPE_LAYER;
+        s->layer[i] |= has_rope ? 0 : TFM__NO_ROPE_LAYER;
     }
     return TFM_OK;
 }

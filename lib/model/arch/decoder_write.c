@@ -11,13 +11,13 @@ static json_t *cap_json(float cap) {
     return cap != 0 ? json_real(tfm__short_number(cap)) : json_null();
 }
 
-/* The value of `layer_types`, or of `no_rope_layers`. */
-static json_t *layers_json(const tfm__stack_arch *s, bool turns) {
+/* The value of `no_rope_layers` if `rope`, else of `layer_types`. */
+static json_t *layers_json(const tfm__stack_arch *s, bool rope) {
     json_t *list = json_array();
     for (int i = 0; i < s->layers; i++)
         json_array_append_new(
-            list, turns ? json_integer(s->layer[i] & TFM__NO_ROPE_LAYER ? 0 : 1)
-                        : json_string(s->layer[i] & TFM__LOCAL_LAYER ? "sliding_attention" : "full_attention"));
+            list, rope ? json_integer(s->layer[i] & TFM__NO_ROPE_LAYER ? 0 : 1)
+                       : json_string(s->layer[i] & TFM__LOCAL_LAYER ? "sliding_attention" : "full_attention"));
     return list;
 }
 

@@ -97,8 +97,8 @@ static void name_layer(char *out, size_t size, const char *name, const walker *w
     } else if (!s->groups || !second) {
         snprintf(out, size, "%.*s%d%s", (int)(mark - name), name, w->layer + w->family->first_layer, mark + 1);
     } else {
-        const int turn = w->layer / s->group_layers, turns = s->layers / s->group_layers;
-        snprintf(out, size, "%.*s%d%.*s%d%s", (int)(mark - name), name, (int)(turn / ((double)turns / s->groups)),
+        const int repeat = w->layer / s->group_layers, repeats = s->layers / s->group_layers;
+        snprintf(out, size, "%.*s%d%.*s%d%s", (int)(mark - name), name, (int)(repeat / ((double)repeats / s->groups)),
                  (int)(second - mark - 1), mark + 1, w->layer % s->group_layers, second + 1);
     }
 }

@@ -156,21 +156,21 @@ uint16_t tfm__float_to_half(float value, tfm_dtype dtype) {
     return (uint16_t)(sign | (bits - 0x3f000000));
 }
 
-/* Writes fp16, converted from any other dtype. */
+/* Writes fp16 or bf16, converted from another dtype. */
 static tfm_status write_half(job *j, const item *x) {
     enum { PIECE = 1 << 16 };
     float *floats = tfm__alloc(PIECE, sizeof(*floats));
-    uint16_t *halves = tfm__alloc(PIECE, sizeof(*halves));
-    tfm_status status = floats && halves ? TFM_OK : TFM_ERROR_MEMORY;
+    uint16_t *half = tfm__alloc(PIECE, sizeof(*half));
+    tfm_status status = floats && half ? TFM_OK : TFM_ERROR_MEMORY;
     for (size_t at = 0; at < x->stored->count && status == TFM_OK; at += PIECE) {
         const size_t n = x->stored->count - at < PIECE ? x->stored->count - at : PIECE;
         tfm__stored_to_floats(floats, x->stored, at, n, 1);
         for (size_t i = 0; i < n; i++)
-            halves[i] = tfm__float_to_half(floats[i], j->dtype);
-        status = tfm__writer_add(&j->to, halves, n * sizeof(*halves));
+            half[i] = tfm__float_to_half(floats[i], j->dtype);
+        status = tfm__writer_add(&j->to, half, n * sizeof(*half));
     }
     free(floats);
-    free(halves);
+    free(half);
     return status;
 }
 

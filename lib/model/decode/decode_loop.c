@@ -65,11 +65,11 @@ static tfm_status streaming_begin(streamed_texts *streaming, const tfm__streamer
 static tfm_status prepare_source_rules(run *r, const tfm__generate_input *input) {
     const size_t copies = (size_t)r->rules->copies, texts = (size_t)r->texts, width = (size_t)r->prompts.longest;
     const int64_t least = r->rules->min_length;
-    const bool looks = tfm__sampling_uses_source(&r->rules->sampling);
+    const bool uses_source = tfm__sampling_uses_source(&r->rules->sampling);
     r->min_tokens = least > 0 ? tfm__alloc(texts, sizeof(*r->min_tokens)) : NULL;
-    r->sources = looks ? tfm__alloc(texts * width, sizeof(*r->sources)) : NULL;
-    r->source_counts = looks ? tfm__alloc(texts, sizeof(*r->source_counts)) : NULL;
-    if ((least > 0 && !r->min_tokens) || (looks && (!r->sources || !r->source_counts)))
+    r->sources = uses_source ? tfm__alloc(texts * width, sizeof(*r->sources)) : NULL;
+    r->source_counts = uses_source ? tfm__alloc(texts, sizeof(*r->source_counts)) : NULL;
+    if ((least > 0 && !r->min_tokens) || (uses_source && (!r->sources || !r->source_counts)))
         return TFM_ERROR_MEMORY;
     for (size_t i = 0; i < texts; i++) {
         const size_t count = input->counts[i / copies];

@@ -6,10 +6,11 @@
 
 bool tfm__beam_joins(const tfm__beam_setup *setup) {
     const bool samples = setup->sampling && setup->sampling->do_sample,
-               waits = setup->sampling && (setup->sampling->min_new_tokens > 0 || setup->sampling->length_decay != 0);
-    const bool looks = setup->sampling && tfm__sampling_uses_source(setup->sampling);
-    return setup->ragged && !setup->hf_search && !setup->shortlist && !setup->past && !samples && !waits && !looks &&
-           setup->rules->begin_suppress_count == 0;
+               counts_steps =
+                   setup->sampling && (setup->sampling->min_new_tokens > 0 || setup->sampling->length_decay != 0);
+    const bool uses_source = setup->sampling && tfm__sampling_uses_source(setup->sampling);
+    return setup->ragged && !setup->hf_search && !setup->shortlist && !setup->past && !samples && !counts_steps &&
+           !uses_source && setup->rules->begin_suppress_count == 0;
 }
 
 /* Uploads the numbers of the new sentences, in the kernel's layout. */
@@ -196,11 +197,11 @@ static void write_front(tfm_context *ctx, tfm_tensor to, const void *host, int64
 }
 
 /* The first `count` kept slots are already in the KV cache. */
-static void compact_kv(tfm_context *ctx, tfm_tensor log, tfm_tensor list) {
+static void compact_kv(tfm_context *ctx, tfm_tensor x, tfm_tensor list) {
     tfm_tensor kept = {0}, front = {0};
     tfm_scope_open(ctx);
-    tfm_gather(ctx, &kept, log, list);
-    tfm_tensor_rows(ctx, &front, log, 0, list.dims[0]);
+    tfm_gather(ctx, &kept, x, list);
+    tfm_tensor_rows(ctx, &front, x, 0, list.dims[0]);
     tfm__tensor_copy(ctx, front, kept);
     tfm_scope_close(ctx, 0, NULL);
 }

@@ -4,13 +4,12 @@
  * Lines are in processing order; each window of lines is sorted by length, longest first. A device gets lines for half
  * of its share of the remaining work, by its throughput so far; at most a full batch, or as many as take it twice as
  * long as the fastest device needs for a full batch. So chunks get smaller towards the end, and a slow device always
- * gets
- * small ones. It gets none if the other devices would finish the next line sooner. An unmeasured device starts with
- * a few short lines, and a chunk is at most four times the previous one. If there is less than one batch in total and
- * nothing is measured, the first device does it. Lines of a failed device go to the others.
+ * gets small ones. It gets none if the other devices would finish the next line sooner. An unmeasured device starts
+ * with a few short lines, and a chunk is at most four times the previous one. If there is less than one batch in total
+ * and nothing is measured, the first device does it. Lines of a failed device go to the others.
  *
- * Contexts on the same device are equally fast, and each gets the batch that a single one would have next: the
- * results then do not depend on timing. */
+ * Contexts on the same device are equally fast, and each gets the batch that a single one would have next: the results
+ * then do not depend on timing. */
 #ifndef TFM_LIB_CHUNK_SCHEDULER_H
 #define TFM_LIB_CHUNK_SCHEDULER_H
 

@@ -11,9 +11,9 @@ enum { BATCH_TOKENS = 16384 };
 /* State of a text. */
 typedef struct text {
     tfm__incremental_detokenizer detokenizer;
-    size_t at, told; /* tokens of the running batch, and tokens handled in total: a batch may restart */
-    bool ended;      /* by a stop string or a callback, at the last token handled */
-    bool refused;    /* on_piece returned false; it is not called again */
+    size_t at, reported; /* tokens of the running batch, and tokens handled in total: a batch may restart */
+    bool ended;          /* by a stop string or a callback, at the last token handled */
+    bool refused;        /* on_piece returned false; it is not called again */
     tfm_hypothesis hypothesis;
     tfm_finish_reason end;
 } text;
@@ -93,13 +93,13 @@ static tfm_status read_prompts(job *j) {
 /* Calls back with the text's next piece. */
 static void emit_piece(const job *j, text *t, size_t prompt, int best, bool ended) {
     const size_t final = tfm__incremental_detokenizer_final_bytes(&t->detokenizer, ended),
-                 told = t->detokenizer.emitted_bytes;
-    if (!j->options->on_text || t->refused || final <= told)
+                 reported = t->detokenizer.emitted_bytes;
+    if (!j->options->on_text || t->refused || final <= reported)
         return;
     char *const end = t->detokenizer.text + final;
     const char kept = *end;
     *end = 0;
-    t->refused = !j->options->on_text(j->options->on_text_user, prompt, best, t->detokenizer.text + told);
+    t->refused = !j->options->on_text(j->options->on_text_user, prompt, best, t->detokenizer.text + reported);
     *end = kept;
     t->detokenizer.emitted_bytes = final;
 }
@@ -111,9 +111,9 @@ static bool stream_token(void *user, size_t number, int32_t id) {
     const size_t copies = (size_t)j->rules.copies, prompt = r->batch[number / copies]->index;
     const int best = (int)(number % copies);
     text *t = &j->texts[prompt * (size_t)j->rules.n_best + (size_t)best];
-    if (++t->at <= t->told)
-        return t->at < t->told || !t->ended;
-    t->told = t->at;
+    if (++t->at <= t->reported)
+        return t->at < t->reported || !t->ended;
+    t->reported = t->at;
     if (j->options->on_token && !j->options->on_token(j->options->on_token_user, prompt, best, id))
         t->ended = true;
     if (j->model->tokenizer && r->status == TFM_OK)
@@ -133,7 +133,7 @@ static tfm_status detokenize(const job *j, text *t) {
         t->detokenizer.text[t->detokenizer.bytes] = 0;
         return TFM_OK;
     }
-    for (int i = 0; t->told == 0 && i < t->hypothesis.tokens && status == TFM_OK; i++)
+    for (int i = 0; t->reported == 0 && i < t->hypothesis.tokens && status == TFM_OK; i++)
         status = tfm__incremental_detokenizer_push(&t->detokenizer, t->hypothesis.ids[i]);
     return status == TFM_OK ? tfm__incremental_detokenizer_finish(&t->detokenizer) : status;
 }
@@ -214,10 +214,10 @@ static tfm_status begin_texts(job *j, tfm__line *const *batch, size_t n) {
         text *t = &j->texts[line->index * n_best + i % n_best];
         t->at = 0;
         if (!j->options->on_token && !j->options->on_text) { /* nothing was reported, so the text restarts too */
-            t->told = 0;
+            t->reported = 0;
             t->ended = false;
         }
-        if (t->told > 0 || !j->model->tokenizer)
+        if (t->reported > 0 || !j->model->tokenizer)
             continue;
         tfm__incremental_detokenizer_free(&t->detokenizer);
         status = tfm__incremental_detokenizer_begin(&t->detokenizer, j->model->tokenizer, j->options->stop_strings,

@@ -64,17 +64,17 @@ static size_t longest_stop(const tfm__incremental_detokenizer *s) {
     return most;
 }
 
-/* The new text in `after`, past the `told` bytes already taken. If the prompt ends within a byte sequence, the two may
- * differ in their first bytes. */
-static size_t whole_character(const char *after, size_t told) {
-    while (((unsigned char)after[told] & 0xc0) == 0x80)
-        told++;
-    return told;
+/* The first character boundary in `after` from `taken_bytes` on. If the prompt ends within a byte sequence, texts
+ * before and after a token may differ in their first bytes. */
+static size_t whole_character(const char *after, size_t taken_bytes) {
+    while (((unsigned char)after[taken_bytes] & 0xc0) == 0x80)
+        taken_bytes++;
+    return taken_bytes;
 }
 
 /* Decodes the ids from `taken` on and appends the text, if it is whole characters, or `all` of it. */
 static tfm_status decode_pending(tfm__incremental_detokenizer *s, bool all) {
-    const size_t told = s->bytes, count = s->count - s->from;
+    const size_t taken_bytes = s->bytes, count = s->count - s->from;
     const size_t held = all ? 0 : tfm__tokenizer_incomplete(s->tokenizer, s->ids + s->from, count),
                  end = s->count - held;
     char *before = NULL, *after = NULL;
@@ -91,7 +91,7 @@ static tfm_status decode_pending(tfm__incremental_detokenizer *s, bool all) {
         s->taken = end;
         const size_t reach = longest_stop(s);
         if (status == TFM_OK && reach > 0)
-            find_stop_string(s, told > reach ? told - reach : 0);
+            find_stop_string(s, taken_bytes > reach ? taken_bytes - reach : 0);
     }
     tfm_text_free(&before);
     tfm_text_free(&after);

@@ -1,11 +1,10 @@
 /* Marian's binary format, version 1: headers of four numbers, names, shapes, then the data of each tensor, all
  * little-endian.
  *
- * Matrices quantized for intgemm store int8 or int16 values q, followed by one multiplier m per matrix: w = q / m. Such
- * a
- * matrix of shape (inputs, outputs) is stored transposed, as (outputs, inputs), except embedding tables. They are
- * dequantized here, in the order of their shape.
- * https://github.com/browsermt/marian-dev: src/common/binary.cpp, src/tensors/cpu/expression_graph_packable.h. */
+ * Matrices quantized for intgemm store int8 or int16 values q, followed by one multiplier m per matrix: w = q / m.
+ * Such a matrix of shape (inputs, outputs) is stored transposed, as (outputs, inputs), except embedding tables. They
+ * are dequantized here, in the order of their shape. https://github.com/browsermt/marian-dev: src/common/binary.cpp,
+ * src/tensors/cpu/expression_graph_packable.h. */
 #include <math.h>
 #include <string.h>
 #include "model/weights/weight_reader.h"

@@ -1,9 +1,8 @@
-/* Reads Python pickles of plain data: numbers, strings, tuples, lists, dicts. Nothing in a pickle is executed. Imports,
- * calls and persistent ids go to callbacks, which accept a few known names and refuse all others.
+/* Reads Python pickles of plain data: numbers, strings, tuples, lists, dicts. Nothing in a pickle is executed.
+ * Imports, calls and persistent ids go to callbacks, which accept a few known names and refuse all others.
  *
  * https://docs.python.org/3/library/pickletools.html; protocols 2 to 5, limited to the operations that Python writes
- * for
- * plain data. */
+ * for plain data. */
 #ifndef TFM_LIB_PICKLE_H
 #define TFM_LIB_PICKLE_H
 

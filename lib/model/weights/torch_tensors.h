@@ -1,8 +1,7 @@
 /* Tensors in a pickle of torch.save, and their storages.
  *
  * A *storage* is an array outside of the pickle, identified by a key. A tensor is a strided view of one. Tied weights
- * are
- * several tensors with one storage. */
+ * are several tensors with one storage. */
 #ifndef TFM_LIB_TORCH_TENSORS_H
 #define TFM_LIB_TORCH_TENSORS_H
 

@@ -1,6 +1,5 @@
 /* Zip archives with uncompressed entries, as torch.save and numpy.savez write them, read in place from a mapped file.
- * Not
- * a library, because libraries return copies, and weights are used in place.
+ * Not a library, because libraries return copies, and weights are used in place.
  *
  * APPNOTE.TXT 6.3.10 of PKWARE, sections 4.3 and 4.5.3, including zip64 (more than 4 GB). */
 #ifndef TFM_LIB_ZIP_H
