@@ -87,6 +87,6 @@ cp "$demo"/*.json "$demo"/*.spm broken
 rm broken/adapter*
 touch broken/model-00001-of-00002.safetensors
 run info broken
-check "info recognises sharded weights without their index" one_sentence 1 'broken has model-00001-of-00002.safetensors, and no model.safetensors.index.json'
+check "info recognises sharded weights without their index" one_sentence 1 'broken has model-00001-of-00002.safetensors, but no model.safetensors.index.json'
 
 echo "1..$count"

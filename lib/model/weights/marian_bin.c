@@ -45,7 +45,8 @@ static tfm_status damaged(const char *path, const char *what) {
 static const unsigned char *take(reader *r, uint64_t bytes, const char *what) {
     const tfm__file *map = &r->file->map;
     if (bytes > map->size - r->at) {
-        tfm__fail(TFM_ERROR_FORMAT, "%s ends within %s, so it was cut: copy or download it again", r->file->path, what);
+        tfm__fail(TFM_ERROR_FORMAT, "%s ends within %s, so it was truncated: copy or download it again", r->file->path,
+                  what);
         return NULL;
     }
     const unsigned char *out = map->data + r->at;
@@ -80,7 +81,7 @@ static tfm_status check_type(const reader *r, const tfm__stored_tensor *x, uint6
         return TFM_OK;
     const bool packed = (type & 0xf800) != 0 && type <= 0xffff;
     return tfm__fail(packed ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
-                     packed ? "%s: tensor %s is packed for one kind of processor (type 0x%llx): convert the model with "
+                     packed ? "%s: tensor %s is packed for one processor type (type 0x%llx): convert the model with "
                               "marian-conv to intgemm8 or float32"
                             : "%s: tensor %s has an unknown type (0x%llx): copy or download the file again",
                      r->file->path, x->name, (unsigned long long)type);
@@ -181,7 +182,7 @@ static tfm_status read_places(reader *r, size_t *quantised_count) {
         x->bytes = x->count * size;
         *quantised_count += coded ? x->count : 0;
     }
-    return r->at == r->file->map.size ? TFM_OK : damaged(r->file->path, "something follows its last tensor");
+    return r->at == r->file->map.size ? TFM_OK : damaged(r->file->path, "there are bytes after its last tensor");
 }
 
 static tfm_status read_numbers(reader *r, size_t quantised_count) {
@@ -224,7 +225,7 @@ static tfm_status read_parts(reader *r) {
             path);
     r->count = number(start + 8, 8);
     if (r->count > (r->file->map.size - r->at) / HEADER)
-        return damaged(path, "it has fewer headers than it says, so it was cut");
+        return damaged(path, "it has fewer headers than it says, so it was truncated");
     r->headers = take(r, r->count * HEADER, "its headers");
     r->file->tensors = tfm__alloc((size_t)r->count + 1, sizeof(*r->file->tensors));
     if (!r->file->tensors)
@@ -233,8 +234,8 @@ static tfm_status read_parts(reader *r) {
     tfm_status status = read_names(r);
     if (status == TFM_OK)
         status = read_shapes(r);
-    gap = status == TFM_OK ? take(r, 8, "the space before its numbers") : NULL;
-    if (status == TFM_OK && (!gap || !take(r, number(gap, 8), "the space before its numbers")))
+    gap = status == TFM_OK ? take(r, 8, "the padding before its data") : NULL;
+    if (status == TFM_OK && (!gap || !take(r, number(gap, 8), "the padding before its data")))
         status = TFM_ERROR_FORMAT;
     if (status == TFM_OK)
         status = read_places(r, &quantised_count);

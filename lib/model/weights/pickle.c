@@ -184,21 +184,22 @@ static tfm_status make_tuple(tfm__pickle *p, size_t from) {
 static tfm_status fill(tfm__pickle *p, tfm__pickle_kind kind, size_t top) {
     size_t from = p->depth - top;
     if (top > 0 ? p->depth <= top : !after_mark(p, &from))
-        return damaged(p, "adds something to nothing");
+        return damaged(p, "adds a value without a container");
     for (size_t i = from; i < p->depth; i++)
         if (p->stack[i] == &MARK)
-            return damaged(p, "adds something to nothing");
+            return damaged(p, "adds a value without a container");
     const tfm__pickle_value *to = from > 0 ? p->stack[from - 1] : &MARK;
     if (to->kind != kind || (kind == TFM__PICKLE_DICT && (p->depth - from) % 2))
-        return damaged(p, kind == TFM__PICKLE_DICT ? "adds no pairs, or not to a dict" : "appends to what is no list");
+        return damaged(p, kind == TFM__PICKLE_DICT ? "adds items that are no pairs, or not to a dict"
+                                                   : "appends to a value that is not a list");
     return add_items(p, to, from);
 }
 
 static tfm_status memo_put(tfm__pickle *p, int64_t place) {
     if (p->depth == 0 || p->stack[p->depth - 1] == &MARK)
-        return damaged(p, "remembers nothing");
+        return damaged(p, "stores nothing in its memo");
     if (place < 0 || place > (int64_t)p->memo_count) /* all writers count up from 0 */
-        return damaged(p, "remembers at a place out of turn");
+        return damaged(p, "has a memo index out of order");
     if (!grow(&p->memo, &p->memo_room, (size_t)place))
         return TFM_ERROR_MEMORY;
     p->memo[place] = p->stack[p->depth - 1];
@@ -208,7 +209,7 @@ static tfm_status memo_put(tfm__pickle *p, int64_t place) {
 
 static tfm_status memo_get(tfm__pickle *p, int64_t place) {
     if (place < 0 || place >= (int64_t)p->memo_count)
-        return damaged(p, "recalls what it never remembered");
+        return damaged(p, "reads a memo entry that is not set");
     return push(p, p->memo[place]);
 }
 
@@ -239,7 +240,7 @@ static tfm_status find_class(tfm__pickle *p, bool stacked) {
 static tfm_status call(tfm__pickle *p) {
     const tfm__pickle_value *arguments = pop(p), *global = pop(p), *made = NULL;
     if (!global || !arguments || global->kind != TFM__PICKLE_GLOBAL || arguments->kind != TFM__PICKLE_TUPLE)
-        return damaged(p, "calls what is no function");
+        return damaged(p, "calls a value that is not a function");
     tfm_status status = p->callbacks->reduce(p->user, p, &made, global->number, arguments);
     return status == TFM_OK ? push(p, made) : status;
 }
@@ -257,7 +258,7 @@ static tfm_status discard_state(tfm__pickle *p) {
     const tfm__pickle_value *attributes = pop(p);
     if (!attributes || p->depth == 0 || p->stack[p->depth - 1]->kind != TFM__PICKLE_DICT ||
         attributes->kind != TFM__PICKLE_DICT)
-        return damaged(p, "gives attributes to what has none");
+        return damaged(p, "sets attributes of a value without any");
     return TFM_OK;
 }
 
@@ -322,7 +323,7 @@ static tfm_status run(tfm__pickle *p, int operation) {
         for (from = p->depth; from > 0 && p->depth - from < (size_t)(operation - 0x84) && p->stack[from - 1] != &MARK;)
             from--;
         return p->depth - from == (size_t)(operation - 0x84) ? make_tuple(p, from)
-                                                             : damaged(p, "has a tuple of too little");
+                                                             : damaged(p, "has a tuple with too few values");
     case 'a': /* APPEND */
         return fill(p, TFM__PICKLE_LIST, 1);
     case 'e': /* APPENDS */
@@ -398,7 +399,7 @@ bool tfm__pickle_is(const tfm__pickle_value *value, const char *text) {
 
 const char *tfm__pickle_kind_name(const tfm__pickle_value *value) {
     static const char *const names[] = {
-        [TFM__PICKLE_MARK] = "nothing",   [TFM__PICKLE_NONE] = "None",        [TFM__PICKLE_BOOL] = "a truth value",
+        [TFM__PICKLE_MARK] = "nothing",   [TFM__PICKLE_NONE] = "None",        [TFM__PICKLE_BOOL] = "a boolean",
         [TFM__PICKLE_INT] = "an integer", [TFM__PICKLE_LARGE] = "an integer", [TFM__PICKLE_FLOAT] = "a number",
         [TFM__PICKLE_TEXT] = "a text",    [TFM__PICKLE_GLOBAL] = "a name",    [TFM__PICKLE_TUPLE] = "a tuple",
         [TFM__PICKLE_LIST] = "a list",    [TFM__PICKLE_DICT] = "a dict",      [TFM__PICKLE_OBJECT] = "an object",

@@ -48,10 +48,10 @@ static tfm_status read_offsets(tfm__stored_tensor *out, const json_t *offsets, c
         return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s: data_offsets [%lld, %lld] do not ascend from 0", out->file,
                          out->name, (long long)begin, (long long)end);
     if ((uint64_t)end > size)
-        return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: tensor %s ends at byte %lld of the data, which has only %zu: the file was cut; "
-                         "copy it again",
-                         out->file, out->name, (long long)end, size);
+        return tfm__fail(
+            TFM_ERROR_FORMAT,
+            "%s: tensor %s ends at byte %lld of the data, which has only %zu: the file was truncated; copy it again",
+            out->file, out->name, (long long)end, size);
     out->data = data + begin;
     out->bytes = (size_t)(end - begin);
     return TFM_OK;
@@ -142,12 +142,12 @@ static tfm_status read_file(tfm__weights_file *file) {
         return TFM_ERROR_FORMAT;
     if (length > size - 8)
         return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s says that its header has %llu bytes, but only %zu follow: it was cut, or is no "
+                         "%s says that its header has %llu bytes, but only %zu follow: it was truncated, or is not a "
                          "safetensors file",
                          file->path, (unsigned long long)length, size - 8);
     if (length > TFM__SAFETENSORS_HEADER)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: a header of %llu bytes is longer than the %u that are allowed",
-                         file->path, (unsigned long long)length, TFM__SAFETENSORS_HEADER);
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: a header of %llu bytes exceeds the limit of %u", file->path,
+                         (unsigned long long)length, TFM__SAFETENSORS_HEADER);
     char *name = tfm__format("the header of %s", file->path);
     if (!name)
         return TFM_ERROR_MEMORY;

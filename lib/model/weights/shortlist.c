@@ -39,13 +39,13 @@ static tfm_status check(tfm__shortlist *list, const char *path) {
     const unsigned char *data = list->map.data;
     const size_t size = list->map.size, sizes = 8 * HEADER;
     if (size < sizes || number(data, 8) != MAGIC)
-        return damaged(path, "it does not begin as one");
+        return damaged(path, "its magic number is wrong");
     const uint64_t offsets = number(data + 8 * OFFSETS_AT, 8), words = number(data + 8 * WORDS_AT, 8);
     if (offsets > (size - sizes) / 8 || words != (size - sizes - 8 * offsets) / 4 ||
         (size - sizes - 8 * offsets) % 4 != 0)
-        return damaged(path, "its size is not what it says");
+        return damaged(path, "its size differs from its header");
     if (checksum(data + 8 * FIRST_AT, size - 8 * FIRST_AT) != number(data + 8 * SUM_AT, 8))
-        return damaged(path, "its checksum is not that of its bytes");
+        return damaged(path, "its checksum is wrong");
     if (offsets != (uint64_t)list->source_size + 1)
         return tfm__fail(TFM_ERROR_FORMAT,
                          "%s is for a source vocabulary of %llu, and the model's has %d: it belongs to another model",
@@ -56,7 +56,7 @@ static tfm_status check(tfm__shortlist *list, const char *path) {
     for (uint64_t i = 0; i < offsets; i++) {
         const uint64_t offset = number(list->offsets + 8 * i, 8);
         if (offset < last || offset > words)
-            return damaged(path, "its offsets do not ascend, or lead outside");
+            return damaged(path, "its offsets do not ascend, or are out of range");
         last = offset;
     }
     for (uint64_t i = 0; i < words; i++)

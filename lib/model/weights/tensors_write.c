@@ -198,8 +198,8 @@ tfm_status tfm__tensors_write(tfm_context *ctx, const char *path, const tfm__ten
     if (!text || !room)
         status = tfm__fail(TFM_ERROR_MEMORY, "%s: no host memory to write it", path);
     else if (strlen(text) > TFM__SAFETENSORS_HEADER)
-        status = tfm__fail(TFM_ERROR_ARGUMENT, "%s: a header of %zu bytes is longer than the %u that are allowed", path,
-                           strlen(text), TFM__SAFETENSORS_HEADER);
+        status = tfm__fail(TFM_ERROR_ARGUMENT, "%s: a header of %zu bytes exceeds the limit of %u", path, strlen(text),
+                           TFM__SAFETENSORS_HEADER);
     if (status == TFM_OK)
         status = tfm__writer_open(&to.file, path);
     if (status == TFM_OK)

@@ -48,8 +48,7 @@ static tfm_status check_kind(const tfm__zip *zip, const char *folder, size_t byt
         return status;
     if (constants)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s is a TorchScript program, not a file of tensors: save the model's state_dict()",
-                         zip->path);
+                         "%s is a TorchScript program, not a tensor file: save the model's state_dict()", zip->path);
     if (order && (order->bytes != sizeof(LITTLE) - 1 || memcmp(order->data, LITTLE, order->bytes) != 0))
         return big_endian(zip->path);
     return TFM_OK;
@@ -92,7 +91,7 @@ static tfm_status read_archive(tfm__torch *t, tfm__weights_file *file, tfm__pick
         status = tfm__pickle_read(pickle, &root);
     }
     if (status == TFM_OK && pickle->at != pickle->end)
-        status = damaged(file->path, "something follows its pickle");
+        status = damaged(file->path, "there are bytes after its pickle");
     if (status == TFM_OK)
         status = find_storages(t, &zip, entry->name, bytes);
     if (status == TFM_OK)
@@ -132,12 +131,12 @@ static tfm_status take_storage(const char *path, tfm__pickle *pickle, tfm__torch
     for (int i = 8; left >= 8 && i-- > 0;)
         told = told << 8 | pickle->at[i];
     if (left < 8 || bytes > left - 8)
-        return damaged(path, "it ends before its last numbers, so it was cut");
+        return damaged(path, "it ends before the end of its data, so it was truncated");
     if (told != elements || (*same)->found)
         return damaged(path, "a storage has another length than its tensors say");
     for (tfm__torch_storage **s = same; s < end && by_key(s, same) == 0; s++) {
         if ((*s)->bytes != bytes || strcmp((*s)->dtype, (*same)->dtype) != 0)
-            return damaged(path, "tensors disagree about the numbers that they share");
+            return damaged(path, "tensors disagree about their shared storage");
         (*s)->data = pickle->at + 8;
         (*s)->found = true;
     }
@@ -158,14 +157,14 @@ static tfm_status take_storages(tfm__torch *t, tfm__pickle *pickle, const tfm__p
         const tfm__pickle_value *key = keys->items[i];
         tfm__torch_storage **same = key->kind == TFM__PICKLE_TEXT ? find_key(sorted, t->storage_count, key) : NULL;
         status = same ? take_storage(t->path, pickle, same, sorted + t->storage_count)
-                      : damaged(t->path, "it lists a storage that no tensor has");
+                      : damaged(t->path, "it lists a storage without a tensor");
     }
     for (size_t i = 0; i < t->storage_count && status == TFM_OK; i++)
         if (!t->storages[i].found)
-            status = damaged(t->path, "the numbers of a tensor are missing");
+            status = damaged(t->path, "the data of a tensor is missing");
     free(sorted);
     if (status == TFM_OK && pickle->at != pickle->end)
-        status = damaged(t->path, "something follows its last numbers");
+        status = damaged(t->path, "there are bytes after its data");
     return status;
 }
 

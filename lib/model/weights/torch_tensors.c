@@ -83,7 +83,7 @@ static tfm_status persistent_load(void *user, tfm__pickle *pickle, const tfm__pi
                       part[1]->number >= STORAGES && part[2]->kind == TFM__PICKLE_TEXT &&
                       part[3]->kind == TFM__PICKLE_TEXT && part[4]->kind == TFM__PICKLE_INT && part[4]->number >= 0;
     if (!good)
-        return damaged(t, "it names something outside that is no storage of numbers");
+        return damaged(t, "it has a persistent id that is not a storage");
     if (id->count == 6 && part[5]->kind != TFM__PICKLE_NONE)
         return tfm__fail(
             TFM_ERROR_UNSUPPORTED,
@@ -121,7 +121,7 @@ static tfm_status make_view(tfm__torch *t, tfm__pickle *pickle, const tfm__pickl
                       a->items[0]->tag == STORAGE && a->items[1]->kind == TFM__PICKLE_INT && a->items[1]->number >= 0 &&
                       is_sizes(a->items[2]) && is_sizes(a->items[3]) && a->items[2]->count == a->items[3]->count;
     if (!good)
-        return damaged(t, "a tensor has no storage, or no sizes");
+        return damaged(t, "a tensor has no storage or no sizes");
     if (second && (!is_empty_dict(a->items[5]) || (a->count == 7 && !is_empty_dict(a->items[6]))))
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "%s has a tensor with hooks, or one that is conjugated or negated as it is read: save plain "
@@ -142,7 +142,7 @@ static tfm_status call(void *user, tfm__pickle *pickle, const tfm__pickle_value 
     switch (global) {
     case ORDERED_DICT:
         if (arguments->count != 0)
-            return damaged(t, "a dict begins with something in it");
+            return damaged(t, "a new dict is not empty");
         *out = tfm__pickle_new(pickle, TFM__PICKLE_DICT);
         return TFM_OK; /* the pickle detects the NULL */
     case REBUILD_TENSOR:
@@ -155,7 +155,7 @@ static tfm_status call(void *user, tfm__pickle *pickle, const tfm__pickle_value 
         *out = arguments->items[0];
         return TFM_OK;
     default:
-        return damaged(t, "it calls what is no function");
+        return damaged(t, "it calls a value that is not a function");
     }
 }
 
@@ -214,10 +214,10 @@ static tfm_status read_sizes(tfm__stored_tensor *out, bool *in_a_row, const tfm_
     if (empty)
         return TFM_OK;
     if (overflow || last >= elements)
-        return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: tensor %s reaches beyond the %zu numbers that it is a part of: the file is damaged; copy "
-                         "or download it again",
-                         out->file, out->name, elements);
+        return tfm__fail(
+            TFM_ERROR_FORMAT,
+            "%s: tensor %s exceeds its storage of %zu elements: the file is damaged; copy or download it again",
+            out->file, out->name, elements);
     return TFM_OK;
 }
 
@@ -227,10 +227,10 @@ static tfm_status copy_row(tfm__stored_tensor *out, owned *own, const tfm__torch
     const unsigned char *from = out->data;
     int64_t at[TFM_MAX_RANK] = {0};
     if (out->rank > TFM_MAX_RANK || out->bytes > limit - own->copied)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: tensor %s is a view that repeats or reorders numbers beyond measure: save it after "
-                         ".contiguous()",
-                         out->file, out->name);
+        return tfm__fail(
+            TFM_ERROR_UNSUPPORTED,
+            "%s: tensor %s is a view that repeats or reorders too many elements: save it after .contiguous()",
+            out->file, out->name);
     unsigned char *to = own->copies[own->copy_count] = tfm__alloc(out->bytes, 1);
     if (!to)
         return TFM_ERROR_MEMORY;

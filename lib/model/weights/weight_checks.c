@@ -51,7 +51,7 @@ tfm_status tfm__stored_set_dtype(tfm__stored_tensor *out, const char *name) {
 
 tfm_status tfm__stored_text(char **out, const tfm__stored_tensor *stored) {
     if (stored->bytes != stored->count)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: %s holds %s, not the bytes of a text", stored->file, stored->name,
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: %s holds %s, not a string", stored->file, stored->name,
                          stored->dtype_name);
     *out = tfm__alloc(stored->bytes + 1, 1);
     if (!*out)

@@ -172,8 +172,8 @@ tfm_status tfm__weights_verify(const tfm__weights *weights) {
             return TFM_OK;
     }
     return tfm__fail(TFM_ERROR_FORMAT,
-                     "%s is damaged, or was written by another program: its checksum is not that of its bytes; copy "
-                     "it again, or take an earlier one",
+                     "%s is damaged, or was written by another program: its checksum is wrong; copy it again, or take "
+                     "an earlier one",
                      weights->files[0].path);
 }
 

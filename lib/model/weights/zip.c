@@ -45,7 +45,7 @@ static tfm_status read_end64(reader *r, size_t end) {
         return damaged(r, "its zip64 record is not where it should be");
     const unsigned char *record = r->data + at;
     if (number(record + 16, 4) != 0 || number(record + 20, 4) != 0 || number(record + 24, 8) != number(record + 32, 8))
-        return damaged(r, "it says that it is one of several parts");
+        return damaged(r, "it is one of several parts");
     r->count = number(record + 32, 8);
     r->list_bytes = number(record + 40, 8);
     r->list_at = number(record + 48, 8);
@@ -60,19 +60,19 @@ static tfm_status read_end(reader *r) {
         if (number(end, 4) != END_MARK || number(end + 20, 2) != tail - END)
             continue;
         if (number(end + 4, 2) != 0 || number(end + 6, 2) != 0 || number(end + 8, 2) != number(end + 10, 2))
-            return damaged(r, "it says that it is one of several parts");
+            return damaged(r, "it is one of several parts");
         r->count = number(end + 10, 2);
         r->list_bytes = number(end + 12, 4);
         r->list_at = number(end + 16, 4);
         r->limit = r->size - tail;
         tfm_status status = read_end64(r, r->limit);
         if (status == TFM_OK && (r->list_at > r->limit || r->list_bytes > r->limit - r->list_at))
-            status = damaged(r, "its list of entries lies outside");
+            status = damaged(r, "its central directory is outside of the file");
         if (status == TFM_OK && r->count > r->list_bytes / CENTRAL)
-            status = damaged(r, "its list is too short for its entries");
+            status = damaged(r, "its central directory is too short for its entries");
         return status;
     }
-    return damaged(r, "its end is missing, so it was cut");
+    return damaged(r, "its end is missing, so it was truncated");
 }
 
 /* ---- Entries ------------------------------------------------------------------------------------------ */
@@ -107,11 +107,11 @@ static bool read_wide(uint64_t *numbers[3], const unsigned char *extra, size_t b
 /* The data follows a local header, whose name and extra field may have other lengths. */
 static tfm_status find_data(const reader *r, tfm__zip_entry *entry, uint64_t at, uint64_t bytes) {
     if (at > r->list_at || r->list_at - at < LOCAL || number(r->data + at, 4) != LOCAL_MARK)
-        return damaged(r, "an entry is not where the list says");
+        return damaged(r, "an entry is not at the offset in the central directory");
     const unsigned char *local = r->data + at;
     const uint64_t name = number(local + 26, 2), front = LOCAL + name + number(local + 28, 2), room = r->list_at - at;
     if (front > room || name != entry->name_bytes || memcmp(local + LOCAL, entry->name, entry->name_bytes) != 0)
-        return damaged(r, "an entry has another name than in the list");
+        return damaged(r, "an entry has another name than in the central directory");
     if (bytes > room - front)
         return damaged(r, "an entry is longer than the archive");
     entry->data = local + front;
@@ -123,12 +123,12 @@ static tfm_status find_data(const reader *r, tfm__zip_entry *entry, uint64_t at,
 static tfm_status read_entry(const reader *r, tfm__zip_entry *out, size_t *used, const unsigned char *at,
                              size_t bytes) {
     if (bytes < CENTRAL || number(at, 4) != CENTRAL_MARK)
-        return damaged(r, "its list of entries is broken");
+        return damaged(r, "its central directory is damaged");
     const uint64_t flags = number(at + 8, 2), method = number(at + 10, 2);
     const size_t name = number(at + 28, 2), extra = number(at + 30, 2), comment = number(at + 32, 2);
     uint64_t packed = number(at + 20, 4), plain = number(at + 24, 4), place = number(at + 42, 4);
     if (name + extra + comment > bytes - CENTRAL)
-        return damaged(r, "its list of entries is broken");
+        return damaged(r, "its central directory is damaged");
     *used = CENTRAL + name + extra + comment;
     *out = (tfm__zip_entry){.name = (const char *)at + CENTRAL, .name_bytes = name};
     if (!read_wide((uint64_t *[]){&plain, &packed, &place}, at + CENTRAL + name, extra))
@@ -137,7 +137,7 @@ static tfm_status read_entry(const reader *r, tfm__zip_entry *out, size_t *used,
     if (!out->stored)
         return TFM_OK;
     if (packed != plain)
-        return damaged(r, "an entry that is not compressed has two sizes");
+        return damaged(r, "an uncompressed entry has two sizes");
     return find_data(r, out, place, plain);
 }
 
@@ -164,7 +164,7 @@ tfm_status tfm__zip_open(tfm__zip *out, const unsigned char *data, size_t size, 
     for (; out->count < r.count && status == TFM_OK; out->count++, at += used)
         status = read_entry(&r, &out->entries[out->count], &used, data + r.list_at + at, (size_t)r.list_bytes - at);
     if (status == TFM_OK && at != r.list_bytes)
-        status = damaged(&r, "its list has more entries than it says");
+        status = damaged(&r, "its central directory has more entries than it says");
     if (status == TFM_OK)
         qsort(out->entries, out->count, sizeof(*out->entries), by_name);
     for (size_t i = 1; i < out->count && status == TFM_OK; i++)
@@ -196,11 +196,10 @@ tfm_status tfm__zip_find(const tfm__zip *zip, const tfm__zip_entry **out, const 
     const tfm__zip_entry *found = zip->count ? bsearch(&key, zip->entries, zip->count, sizeof(key), by_name) : NULL;
     free(whole);
     if (found && !found->stored)
-        return tfm__fail(
-            TFM_ERROR_UNSUPPORTED,
-            "%s: its entry %.*s is compressed or encrypted, as no version of PyTorch writes it: unpack the "
-            "archive, and pack it again with `zip -0 -r`",
-            zip->path, found->name_bytes < 200 ? (int)found->name_bytes : 200, found->name);
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "%s: its entry %.*s is compressed or encrypted, which PyTorch never does: unpack the archive, "
+                         "and repack it with `zip -0 -r`",
+                         zip->path, found->name_bytes < 200 ? (int)found->name_bytes : 200, found->name);
     *out = found;
     return TFM_OK;
 }

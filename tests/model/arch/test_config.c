@@ -383,7 +383,7 @@ static void test_generation_config_keys_set_search(void **state) {
     scratch_text("generation_config.json", "{\"exponential_decay_length_penalty\": [1.5, 2]}");
     scratch_refused(load(&c, "{}"), TFM_ERROR_FORMAT, "`exponential_decay_length_penalty` is [1.5,2]; a list of");
     scratch_text("generation_config.json", "{\"forced_eos_token_id\": [9, 3]}");
-    scratch_refused(load(&c, "{}"), TFM_ERROR_UNSUPPORTED, "`forced_eos_token_id` is [9,3], and with beams");
+    scratch_refused(load(&c, "{}"), TFM_ERROR_UNSUPPORTED, "`forced_eos_token_id` is [9,3]; beam search");
     /* A text that goes on has its prompt counted. */
     scratch_text("config.json", "{\"model_type\": \"gpt2\"}");
     scratch_text("generation_config.json", "{\"min_length\": 12, \"forced_eos_token_id\": 4}");

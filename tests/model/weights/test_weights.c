@@ -253,7 +253,8 @@ static void test_unread_block_tensor_is_rejected_and_stranger_warned(void **stat
     } CASES[] = {
         {"adapter.weight", "unused tensor adapter.weight", TFM_OK},
         {"model.encoder.layers.1.fc1.weight", "layers.1.fc1.weight is not part of the model", TFM_ERROR_FORMAT},
-        {"model.decoder.layer_norm.weight", "model.decoder.layer_norm.weight has no place", TFM_ERROR_FORMAT},
+        {"model.decoder.layer_norm.weight", "model.decoder.layer_norm.weight is not part of the model",
+         TFM_ERROR_FORMAT},
     };
     static builder b;
     tfm_model *model;
