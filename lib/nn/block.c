@@ -1,15 +1,15 @@
-/* The block of every encoder and decoder: sub-layers joined by residual connections ("Attention Is All You Need",
+/* The block of all encoders and decoders: sub-layers with residual connections ("Attention Is All You Need",
  * section 3.1).
  *
- * Post-norm, the paper's:  x <- norm(x + f(x)).
- * Pre-norm:                x <- x + f(norm(x)); the sum and the next sub-layer's norm are one op.
- * Norms around:            x <- x + after(f(norm(x))).
- * Norms on results:        x <- x + norm(f(x)).
- * In parallel:             x <- x + f(norm(x)) + g(norm'(x)), for the two sub-layers f and g. */
+ * Post-norm, as in the paper:  x <- norm(x + f(x)).
+ * Pre-norm:                    x <- x + f(norm(x)); the sum and the next sub-layer's norm are one op.
+ * Sandwich norm:               x <- x + after(f(norm(x))).
+ * Post-sub-layer norm:         x <- x + norm(f(x)).
+ * Parallel:                    x <- x + f(norm(x)) + g(norm'(x)), for the two sub-layers f and g. */
 #include "nn/residual.h"
 #include "ops/embedding/rotary.h"
 
-/* y = norm(x), x (B, T, H, D), whose gamma is (H, D). */
+/* y = norm(x), x (B, T, H, D), gamma (H, D). */
 static void norm_per_head(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_norm *norm) {
     const tfm_norm bare = {.epsilon = norm->epsilon, .kind = norm->kind};
     tfm_tensor normed = {0};
@@ -17,8 +17,8 @@ static void norm_per_head(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const t
     tfm_mul(ctx, y, normed, norm->gamma.value);
 }
 
-/* x (B, T, H D) with a norm over each head's columns, or over those of all, where the layer has one; in *out where
- * that is not NULL, for then nothing turns it, and as *out keeps it. */
+/* QK norm of x (B, T, H D), per head or over all heads, if the layer has one. If `out` is not NULL, no RoPE follows,
+ * and the result is *out, with the lifetime of *out. */
 static tfm_tensor qk_norm(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int heads, const tfm_norm *norm) {
     tfm_tensor by_head = {0}, normed = {0}, whole = {0};
     if (!norm->gamma.value.buffer)
@@ -41,7 +41,7 @@ static tfm_tensor qk_norm(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int h
     return whole;
 }
 
-/* Queries, unless they are NULL, and keys, rotated to their positions. */
+/* Applies RoPE to keys and, unless NULL, to queries. */
 static void apply_rotary(tfm_context *ctx, tfm_tensor *queries, tfm_tensor raw_queries, tfm_tensor *keys,
                          tfm_tensor raw_keys, const tfm_multi_head *layer, const tfm_block_inputs *memory) {
     const int kv_heads = layer->kv_heads ? layer->kv_heads : layer->heads;
@@ -61,8 +61,8 @@ static void apply_rotary(tfm_context *ctx, tfm_tensor *queries, tfm_tensor raw_q
     }
 }
 
-/* Queries, unless they are NULL, keys and values of the block's own input, (B, T, ...) each, from the residual. What
- * lies in the log is written there. */
+/* Computes keys, values and (unless NULL) queries of the residual, (B, T, ...) each. Cached ones are written into the
+ * KV cache. */
 static void project_qkv(tfm_context *ctx, tfm_tensor *queries, tfm_kv *own, tfm_block *block, tfm__residual *s,
                         const tfm_norm *before, const tfm_block_inputs *memory) {
     tfm_multi_head *layer = &block->attention;
@@ -71,7 +71,7 @@ static void project_qkv(tfm_context *ctx, tfm_tensor *queries, tfm_kv *own, tfm_
     const bool transforms_queries = queries && (rotated || layer->query_norm.gamma.value.buffer);
     const bool transforms_keys = rotated || layer->key_norm.gamma.value.buffer;
     tfm_tensor raw_queries = {0}, raw_keys = {0};
-    if (memory->kv_indices.buffer) { /* (B, T, Hk D) of a log that has no time axis */
+    if (memory->kv_indices.buffer) { /* (B, T, Hk D) of a KV cache without a time axis */
         const int64_t dims[] = {s->x.dims[0], s->x.dims[1], memory->new_kv.keys.dims[1]};
         tfm_tensor_reshape(ctx, &own->keys, memory->new_kv.keys, 3, dims);
         tfm_tensor_reshape(ctx, &own->values, memory->new_kv.values, 3, dims);
@@ -91,7 +91,7 @@ static void project_qkv(tfm_context *ctx, tfm_tensor *queries, tfm_kv *own, tfm_
         apply_rotary(ctx, queries, raw_queries, &own->keys, raw_keys, layer, memory);
 }
 
-/* Attention over the block's own input: a whole one, or steps whose keys and values join the log. */
+/* Self-attention: over a whole input, or decoding steps whose keys and values are appended to the KV cache. */
 static void self_attention(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weights, tfm_block *block, tfm__residual *s,
                            const tfm_norm *before, const tfm_block_inputs *memory) {
     tfm_dropout_options draw;
@@ -119,8 +119,7 @@ static void self_attention(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weig
     tfm_scope_close(ctx, 4, (tfm_tensor *[]){mixed, weights, &s->x, &s->pending});
 }
 
-/* The recurrence over the block's own input: a whole one from nothing, or one step that goes on from its parent's cells
- * in the log. */
+/* SSRU recurrence: a whole input from zero state, or one step from the parent's cell state in the KV cache. */
 static void ssru_recurrence(tfm_context *ctx, tfm_tensor *mixed, tfm_block *block, tfm__residual *s,
                             const tfm_norm *before, const tfm_block_inputs *memory) {
     const bool step = memory->kv_indices.buffer != NULL;
@@ -128,7 +127,7 @@ static void ssru_recurrence(tfm_context *ctx, tfm_tensor *mixed, tfm_block *bloc
     tfm_scope_open(ctx);
     const tfm__fused_output layers[] = {tfm__fused_dense(&fresh, &block->ssru.input),
                                         tfm__fused_dense(&forget, &block->ssru.forget)};
-    if (step) /* refused where there are more steps than one */
+    if (step) /* more than one step is refused */
         tfm_tensor_reshape(ctx, &cells, memory->new_kv.keys, 3, (int64_t[]){s->x.dims[0], 1, s->x.dims[2]});
     tfm__residual_linear(ctx, s, before, 2, layers, TFM_NO_ACTIVATION);
     tfm_ssru(ctx, mixed, &cells, fresh, forget, memory->cache_kv.keys, memory->kv_indices);
@@ -162,13 +161,13 @@ static void feed_forward(tfm_context *ctx, tfm_tensor *ffn_out, tfm_block *block
     tfm_tensor_free(ctx, &hidden);
 }
 
-/* The norm that a sub-layer's first matrices read through, or NULL. */
+/* The norm before a sub-layer's first matrices, or NULL. */
 static const tfm_norm *pre_norm_of(const tfm_block *block, const tfm_norm *own) {
     const bool before = block->norm_placement == TFM_NORM_PRE || block->norm_placement == TFM_NORM_SANDWICH;
     return before && own->kind != TFM_NORM_NONE ? own : NULL;
 }
 
-/* What a sub-layer gave joins the residual when that is read. */
+/* Defers adding a sub-layer's output until the residual is read. */
 static void defer_residual(tfm__residual *s, tfm_tensor y, const tfm_norm *own, const tfm_block *block) {
     s->pending = y;
     s->post_norm = block->norm_placement == TFM_NORM_POST ? own : NULL;
@@ -183,8 +182,7 @@ static bool has_residual_scale(const tfm_block *block) {
     return block->residual_scale != 0 && block->residual_scale != 1;
 }
 
-/* The norm on a sub-layer's result, where a block has one there: `own`, or `after` where `own` stands before. Then its
- * scale. */
+/* Norm of a sub-layer's output, if the block has one there: `own`, or `after` for sandwich norms. Then the scale. */
 static void norm_and_scale_output(tfm_context *ctx, tfm_tensor *y, const tfm_norm *own, const tfm_norm *after,
                                   const tfm_block *block) {
     tfm_tensor made = {0}, factor = {0};
@@ -205,7 +203,7 @@ static void norm_and_scale_output(tfm_context *ctx, tfm_tensor *y, const tfm_nor
     *y = made;
 }
 
-/* *y gets what the other sub-layer gave of the same input. */
+/* Adds the output of the parallel sub-layer to *y. */
 static void add_parallel(tfm_context *ctx, tfm_tensor *y, tfm_tensor *other) {
     tfm_tensor both = {0};
     tfm_add(ctx, &both, *other, *y);
@@ -223,12 +221,12 @@ tfm_status tfm__block_run(tfm_context *ctx, tfm__residual *s, tfm_tensor *self_w
     const bool shared_norm = block->parallel_residual && block->shared_norm;
     const tfm_norm *const second = shared_norm ? &block->attention_norm : &block->feed_forward_norm;
     if (cross_weights && !cross)
-        return tfm__op_error(ctx, "block", "the weights of a cross-attention are asked for, and it has none");
-    if (self_weights && recurrent)
-        return tfm__op_error(ctx, "block", "the weights of its attention are asked for, and it has an SSRU instead");
-    if (block->parallel_residual && (cross || block->norm_placement != TFM_NORM_PRE))
         return tfm__op_error(ctx, "block",
-                             "sub-layers in parallel are those of pre-norm blocks without cross-attention");
+                             "cross-attention weights are requested, but the block has no cross-attention");
+    if (self_weights && recurrent)
+        return tfm__op_error(ctx, "block", "self-attention weights are requested, but the block has an SSRU instead");
+    if (block->parallel_residual && (cross || block->norm_placement != TFM_NORM_PRE))
+        return tfm__op_error(ctx, "block", "parallel sub-layers require a pre-norm block without cross-attention");
     if (cross && (has_output_norm(block) || has_residual_scale(block)))
         return tfm__op_error(ctx, "block",
                              "a cross-attention's result is neither normalised nor scaled: norm_placement must be "
@@ -278,7 +276,7 @@ tfm_status tfm_block_forward_with_attention(tfm_context *ctx, tfm_tensor *y, tfm
     tfm_scope_open(ctx);
     tfm__block_run(ctx, &residual, self_weights, cross_weights, block, inputs);
     tfm__residual_materialize(ctx, y, &residual);
-    return tfm_scope_close(ctx, 3, (tfm_tensor *[]){y, self_weights, cross_weights}); /* NULL is none */
+    return tfm_scope_close(ctx, 3, (tfm_tensor *[]){y, self_weights, cross_weights}); /* NULL entries are skipped */
 }
 
 void tfm_block_free(tfm_context *ctx, tfm_block *block) {

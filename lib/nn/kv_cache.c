@@ -17,7 +17,7 @@ tfm_status tfm_kv_cache_new(tfm_context *ctx, tfm_kv_cache *out, int layers, int
 
 tfm_status tfm_kv_cache_new_dtype(tfm_context *ctx, tfm_kv_cache *out, int layers, int64_t width, int64_t capacity,
                                   tfm_dtype dtype) {
-    if (out) /* it is freed also after a failure */
+    if (out) /* the caller frees it also after a failure */
         *out = (tfm_kv_cache){0};
     if (TFM__NEEDS_ON(ctx, "kv_cache_new", out) != TFM_OK)
         return tfm_context_status(ctx);
@@ -66,7 +66,7 @@ tfm_status tfm_kv_cache_reserve(tfm_context *ctx, tfm_kv_cache *cache, int64_t c
         copy_rows(ctx, larger[i].keys, cache->kv[i].keys, cache->slots);
         copy_rows(ctx, larger[i].values, cache->kv[i].values, cache->slots);
     }
-    if (tfm_context_status(ctx) != TFM_OK) { /* the cache stays as it was */
+    if (tfm_context_status(ctx) != TFM_OK) { /* the cache stays unchanged */
         kv_free(ctx, larger, cache->layers);
         return tfm_context_status(ctx);
     }

@@ -1,4 +1,4 @@
-/* The small layers: dense, norm, feed-forward, multi-head attention. */
+/* Layers: linear, norm, feed-forward, multi-head attention. */
 #include "nn/residual.h"
 
 const tfm_dropout_options *tfm_dropout_next(tfm_dropout_state *state, tfm_dropout_options *out, tfm_dropout_site site) {
@@ -22,7 +22,7 @@ void tfm_dense_free(tfm_context *ctx, tfm_dense *layer) {
     tfm_param_free(ctx, &layer->bias);
 }
 
-/* y = *sum = x + residual. Where there is no residual, what is made is a copy: y may be kept longer than x. */
+/* y = *sum = x + residual. Without a residual it copies, since y may outlive x. */
 static tfm_status identity_norm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor residual) {
     tfm_tensor *const outputs[] = {y, sum};
     for (int i = 0; i < 2; i++)
@@ -123,7 +123,7 @@ tfm_status tfm__multi_head_attend(tfm_context *ctx, tfm_tensor *y, tfm_multi_hea
     tfm_scope_open(ctx);
     tfm_attention(ctx, &mixed, queries, memory.keys, memory.values, &attention);
     tfm_dense_forward(ctx, y, &layer->out, mixed, TFM_NO_ACTIVATION);
-    return tfm_scope_close(ctx, 3, (tfm_tensor *[]){y, attention.scores, attention.lse}); /* NULL is none */
+    return tfm_scope_close(ctx, 3, (tfm_tensor *[]){y, attention.scores, attention.lse}); /* NULL entries are skipped */
 }
 
 tfm_status tfm_multi_head_forward(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *layer, tfm_tensor x, tfm_kv memory,

@@ -1,6 +1,6 @@
 #include "nn/residual.h"
 
-/* *out = x + dropout(added), or the norm of it where that stands after; it is the residual's x from now on. */
+/* *out = x + dropout(added), or its norm for post-norm; it becomes the residual's x. */
 static void add_pending(tfm_context *ctx, tfm_tensor *out, tfm__residual *s, const tfm_dropout_options *dropout) {
     tfm_tensor dropped = s->pending;
     const tfm_norm *after = s->post_norm;
@@ -30,7 +30,7 @@ static tfm__fused_input fused_input_of(const tfm_norm *norm, tfm_tensor x, tfm_t
                               .epsilon = norm->epsilon};
 }
 
-/* Norm before, and dropout: one op, which has the sum too. */
+/* Pre-norm with dropout: one op, which also returns the sum. */
 static void norm_after_dropout(tfm_context *ctx, tfm_tensor *normed, tfm__residual *s, const tfm_norm *before,
                                const tfm_dropout_options *dropout) {
     tfm_tensor sum = {0}, dropped = {0};
@@ -45,14 +45,14 @@ static void norm_after_dropout(tfm_context *ctx, tfm_tensor *normed, tfm__residu
     s->pending = (tfm_tensor){0};
 }
 
-/* What layers read of a residual, and what it is afterwards. */
+/* Input of linear layers, and the residual afterwards. */
 typedef struct norm_linear_input {
     tfm__fused_input in;
     tfm_tensor whole, normed;
-    bool materialized; /* the residual is what it is afterwards */
+    bool materialized; /* the residual is already updated */
 } norm_linear_input;
 
-/* `r` must stay where it is until input_end: the input points into it. */
+/* `r` must not move until input_end: the input points into it. */
 static void input_begin(tfm_context *ctx, norm_linear_input *r, tfm__residual *s, const tfm_norm *before) {
     tfm_dropout_options draw;
     const tfm_dropout_options *dropout =
@@ -63,7 +63,7 @@ static void input_begin(tfm_context *ctx, norm_linear_input *r, tfm__residual *s
         r->in.x = r->normed;
         return;
     }
-    /* What is dropped is joined apart; so is a sum without a norm, or with one on either side. */
+    /* dropout is added separately; so is a sum without a norm, or with one on both sides */
     if (dropout || (s->pending.buffer && (s->post_norm != NULL) == (before != NULL)))
         add_pending(ctx, &r->whole, s, dropout);
     const bool joins = s->pending.buffer != NULL;

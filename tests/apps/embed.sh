@@ -84,7 +84,7 @@ check "embed names a token that has no embedding" both 1 says err 'line 1: the t
 run info more
 check "info of a model with a token that has no embedding lists its commands" both 0 says out '^commands  *embed, embed --fill-mask$'
 run embed -m "$golden/masked" --classify -i lines
-check "embed --classify names a model without a classification head" one_sentence 1 'has no head that tells classes'
+check "embed --classify names a model without a classification head" one_sentence 1 'has no classification head'
 
 printf 'the cat\ta dog\0and more\nthe cat\ta dog\n' >pairs
 run embed -m "$golden/classifier" --classify --pairs -i pairs
@@ -137,5 +137,5 @@ check "embed with two tasks is a usage error" one_sentence 2 'do not go together
 embed -i lines --pairs
 check "embed --pairs without --classify is a usage error" one_sentence 2 '--classify'
 run embed -m "$root/apps/demo" -i lines
-check "embed refuses a translation model" one_sentence 1 'no encoder alone: translate with it'
+check "embed refuses a translation model" one_sentence 1 'is not encoder-only: translate with it'
 echo "1..$count"

@@ -74,7 +74,7 @@ check "info --json says why an unsupported architecture does not run" both 1 pyt
 exit(j["runs"] or "mixtral" not in j["reason"])'
 echo '{"model_type": "llama", "rope_scaling": {"rope_type": "proportional"}}' >broken/config.json
 run info broken
-check "info names an unsupported rope_type of a supported architecture" one_sentence 1 '`rope_type` of the rotation is "proportional"'
+check "info names an unsupported rope_type of a supported architecture" one_sentence 1 'RoPE `rope_type` is "proportional"'
 rm -rf broken
 mkdir broken
 touch broken/adapter_config.json broken/adapter_model.safetensors
@@ -87,6 +87,6 @@ cp "$demo"/*.json "$demo"/*.spm broken
 rm broken/adapter*
 touch broken/model-00001-of-00002.safetensors
 run info broken
-check "info recognises sharded weights without their index" one_sentence 1 'broken has model-00001-of-00002.safetensors, and no model.safetensors.index.json'
+check "info recognises sharded weights without their index" one_sentence 1 'broken has model-00001-of-00002.safetensors, but no model.safetensors.index.json'
 
 echo "1..$count"

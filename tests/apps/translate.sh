@@ -45,7 +45,7 @@ check "translate reads only one of its files from standard input" one_sentence 2
 cp -r "$demo" unknown && sed 's/5000 *$/1/' "$demo/generation_config.json" >unknown/generation_config.json
 printf '☃ I\n\n' >two.prefix
 run translate -m unknown --prefix-file two.prefix -i two.de
-check "translate rejects a prefix with a token that the model never generates" both 1 says err 'line 1: its prefix: it holds token 1, which this model never writes'
+check "translate rejects a prefix with a token that the model never generates" both 1 says err 'line 1: its prefix: it contains token 1, which this model never generates'
 check "translate translates the other lines after a rejected prefix" [ "$(sed -n 2p out)" = "$(sed -n 2p "$demo/beam4.en")" ]
 printf 'Guten Morgen.\n' >one.de
 printf 'Good morning ☃.\n' >one.en

@@ -1,6 +1,7 @@
-/* Block options of all model families, alone and combined, against formulas in double precision: pre- and post-norms or
- * none, parallel sub-layers, QK norm, RoPE, windows, score biases, scale and soft cap, gates, GQA. Also chunks over a
- * KV cache against the whole sequence. */
+/* What families' blocks differ in, each option alone and all together, against formulas in double precision: norms
+ * around sub-layers, on their results or none, parallel sub-layers, norms of heads, rotation, windows, biases of
+ * scores, their scale and cap, gates, grouped keys. And a sequence that comes in pieces, over the log of keys and
+ * values, against the whole. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -383,8 +384,7 @@ static void test_block_rejects_incompatible_options(void **state) {
             block.cross_attention.query.weight.value = block.attention.query.weight.value;
         const tfm_tensor input = HARNESS_TENSOR(TFM_F32, x, B, T, E);
         assert_int_equal(tfm_block_forward(ctx, &y, &block, input, NULL), TFM_ERROR_ARGUMENT);
-        assert_non_null(
-            strstr(tfm_error_message(), i > 0 ? "neither normalised nor scaled" : "sub-layers in parallel"));
+        assert_non_null(strstr(tfm_error_message(), i > 0 ? "neither normalised nor scaled" : "parallel sub-layers"));
         tfm_context_clear_error(ctx);
         block.cross_attention = (tfm_multi_head){0};
         tfm_block_free(ctx, &block);

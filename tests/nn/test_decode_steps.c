@@ -133,7 +133,7 @@ static void test_longrope_cache_across_its_boundary_is_rejected(void **state) {
         if (known)
             harness_ok(status);
         else
-            scratch_refused(status, TFM_ERROR_ARGUMENT, "a text of 15 tokens turns by other rates");
+            scratch_refused(status, TFM_ERROR_ARGUMENT, "a sequence of 15 tokens has other RoPE frequencies");
         tfm_context_clear_error(ctx);
         tfm_kv_cache_free(ctx, &cache);
     }

@@ -317,7 +317,7 @@ static void test_snapshot_average_is_exact(void **state) {
     scratch_refused(tfm_trainer_average(trainer, bad, 0), TFM_ERROR_ARGUMENT, "needs at least one file");
     scratch_refused(tfm_trainer_load(trainer, NULL, paths[0]), TFM_ERROR_FORMAT, "is not a checkpoint");
     assert_int_equal(truncate(paths[1], 5000), 0);
-    scratch_refused(tfm_trainer_average(trainer, all, 3), TFM_ERROR_FORMAT, "was cut");
+    scratch_refused(tfm_trainer_average(trainer, all, 3), TFM_ERROR_FORMAT, "was truncated");
     after = harness_floats(trainer->value);
     assert_memory_equal(after, got, (size_t)trainer->count * sizeof(float));
     free(after);
@@ -369,7 +369,7 @@ static void test_wrong_checkpoint_leaves_trainer_unchanged(void **state) {
     scratch_refused(tfm_trainer_load(trainers[1], NULL, path), TFM_ERROR_FORMAT, "is not a checkpoint of this model");
     scratch_refused(tfm_trainer_average(trainers[1], &path, 1), TFM_ERROR_FORMAT, "not a snapshot or checkpoint");
     assert_int_equal(truncate(path, 5000), 0);
-    scratch_refused(tfm_trainer_load(trainers[0], NULL, path), TFM_ERROR_FORMAT, "was cut");
+    scratch_refused(tfm_trainer_load(trainers[0], NULL, path), TFM_ERROR_FORMAT, "was truncated");
     unlink(path);
     scratch_refused(tfm_trainer_load(trainers[0], NULL, path), TFM_ERROR_IO, "wrong");
     float *after = harness_floats(trainers[1]->value);

@@ -606,7 +606,7 @@ static void test_new_decoder_models_learn_and_are_saved(void **state) {
     harness_refused(tfm_model_new(&model, harness_context(), &bad), TFM_ERROR_ARGUMENT, "kv_heads is 2 of 4");
     bad.family = "llama";
     bad.width = bad.heads = 2048;
-    harness_refused(tfm_model_new(&model, harness_context(), &bad), TFM_ERROR_ARGUMENT, "2048 heads are more");
+    harness_refused(tfm_model_new(&model, harness_context(), &bad), TFM_ERROR_ARGUMENT, "2048 heads exceed");
     bad = SMALL;
     bad.activation = (tfm_activation)77;
     harness_refused(tfm_model_new(&model, harness_context(), &bad), TFM_ERROR_ARGUMENT, "activation 77, init 0");

@@ -1,10 +1,9 @@
-/* The BART families, in the layouts of Hugging Face's BartForConditionalGeneration, MBartForConditionalGeneration and
- * PegasusForConditionalGeneration: one file, since mBART is BART with norms before the sub-layers and at the end of
- * both stacks, and Pegasus is that with sinusoids and no norm over the embedding. Defaults are those of their
- * configurations. */
+/* BART families, in the layouts of Hugging Face's BartForConditionalGeneration, MBartForConditionalGeneration and
+ * PegasusForConditionalGeneration. mBART is pre-norm BART with a final norm in both stacks; Pegasus is mBART with
+ * sinusoids and no norm over the embedding. Defaults are those of their configurations. */
 #include "model/arch/seq2seq.h"
 
-/* Rows of a learned table before that of position 0, which fairseq left for padding. */
+/* Rows of a learned table before position 0; fairseq reserves them for padding. */
 enum { BEFORE = 2 };
 
 typedef enum kind { BART, MBART, PEGASUS } kind;
@@ -21,7 +20,7 @@ static void describe(tfm__stack_arch *s, kind k) {
 static tfm_status read_kind(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from, kind k) {
     static const tfm__id_defaults defaults[] = {
         [BART] = {.pad = 1, .eos = 2, .start = 2},
-        [MBART] = {.pad = 1, .eos = 2, .start = 0}, /* `bos_token_id`, where nothing else is said */
+        [MBART] = {.pad = 1, .eos = 2, .start = 0}, /* `bos_token_id`, unless another key is given */
         [PEGASUS] = {.pad = 0, .eos = 1, .start = 0},
     };
     tfm__id_defaults ids = defaults[k];

@@ -1,10 +1,10 @@
-/* BERT ("BERT: Pre-training of Deep Bidirectional Transformers", Devlin et al. 2019); RoBERTa and XLM-R, which differ
- * by where positions begin and by their heads; ELECTRA (Clark et al. 2020) and ALBERT (Lan et al. 2019), whose
- * embeddings may be narrower, and of which the latter has one layer for all. Keys and the defaults of absent ones are
- * those of their configurations in Hugging Face's transformers. */
+/* BERT ("BERT: Pre-training of Deep Bidirectional Transformers", Devlin et al. 2019); RoBERTa and XLM-R, with another
+ * position offset and other heads; ELECTRA (Clark et al. 2020) and ALBERT (Lan et al. 2019), with factorised
+ * embeddings; ALBERT also shares one layer. Keys and defaults are those of their configurations in Hugging Face's
+ * transformers. */
 #include "model/arch/encoder_keys.h"
 
-/* ---- What they differ by ------------------------------------------------------------------------------ */
+/* ---- Differences ------------------------------------------------------------------------------ */
 
 #define BASE_SIZE .width = 768, .layers = 12, .heads = 12, .feed_forward = 3072, .activation = TFM_GELU
 
@@ -52,7 +52,7 @@ static const tfm__naming ELECTRA[TFM__ROLES] = {
     [TFM__EMBEDDING_DENSE] = TFM__WEIGHT_AND_BIAS("electra.embeddings_project"),
 };
 
-/* All layers of a group are the same tensors. */
+/* Layers of a group share their tensors. */
 #define ALBERT_LAYER(name) TFM__WEIGHT_AND_BIAS("albert.encoder.albert_layer_groups.#.albert_layers.#." name)
 static const tfm__naming ALBERT[TFM__ROLES] = {
     [TFM__POSITIONS] = TFM__WEIGHT_ONLY("albert.embeddings.position_embeddings"),
@@ -111,7 +111,7 @@ static const tfm__naming ALBERT_COMMON[TFM__ROLES] = {
     [TFM__CLASSIFIER_OUT] = TFM__WEIGHT_AND_BIAS("classifier"),
 };
 
-/* Heads that are not run, and what an encoder alone does without. */
+/* Tensors of unsupported heads and other unused tensors. */
 static const char *const IGNORED[] = {"position_ids", "pooler.dense.weight", "pooler.dense.bias", "cls.",
                                       "lm_head.",     "classifier.",         "qa_outputs.",       NULL};
 static const char *const LEGACY_NAMES[] = {"LayerNorm.weight", "LayerNorm.gamma", "LayerNorm.bias", "LayerNorm.beta",

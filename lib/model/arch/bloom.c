@@ -1,6 +1,5 @@
 /* BLOOM ("BLOOM: A 176B-Parameter Open-Access Multilingual Language Model", BigScience 2022): GPT-2 with ALiBi, a norm
- * over the embedding, and queries, keys and values in one tensor, head by head. Keys and the defaults of absent ones
- * are those of BloomConfig. */
+ * over the embedding, and fused QKV tensors, interleaved by head. Keys and defaults are those of BloomConfig. */
 #include "model/arch/decoder.h"
 
 static const tfm__decoder_kind KIND = {.width_key = "n_embed",

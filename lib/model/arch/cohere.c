@@ -1,6 +1,5 @@
-/* Cohere's Command R (2024): LLaMA with layer norms without betas, sub-layers in parallel after one norm, a rotary
- * embedding of neighbouring columns, and scaled logits. Keys and the defaults of absent ones are those of CohereConfig.
- */
+/* Cohere's Command R (2024): LLaMA with layer norms without betas, parallel sub-layers after one norm, interleaved RoPE
+ * and scaled logits. Keys and defaults are those of CohereConfig. */
 #include "model/arch/decoder.h"
 
 static const tfm__decoder_kind cohere = {.width = 8192,

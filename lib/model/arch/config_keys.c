@@ -1,4 +1,4 @@
-/* Keys of config.json and generation_config.json that the families share: typed reading. */
+/* Typed reading of keys in config.json and generation_config.json, shared by the families. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,7 +76,7 @@ tfm_status tfm__refuse_keys(const tfm__config_files *from, const char *const *ke
     for (; *keys; keys++) {
         const tfm__config_value found = tfm__network_key(from, *keys);
         if (found.value && !json_is_false(found.value))
-            return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which tfm does not run: take a model without it",
+            return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which is not supported: use a model without it",
                              found.path, *keys, TFM__VALUE_TEXT(found.value));
     }
     return TFM_OK;
@@ -90,16 +90,15 @@ tfm_status tfm__check_attention_span(const tfm__config_files *from, bool windows
     const tfm__config_value found = tfm__network_key(from, window_key);
     tfm_status status = tfm__read_bool(&causal, tfm__network_key(from, causal_key), causal_key);
     if (status == TFM_OK && !causal)
-        status = tfm__fail(TFM_ERROR_UNSUPPORTED,
-                           "%s: `%s` is false, which tfm does not run: its decoders see what comes before alone",
+        status = tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is false, which is not supported: decoders must be causal",
                            from->config_path, causal_key);
     if (status == TFM_OK)
         status = tfm__refuse_keys(from, chunks);
     if (status == TFM_OK && !windows)
         status = tfm__read_int(&window, found, window_key, 0, INT_MAX);
-    /* transformers has no window in a pass of this family, and keeps no more keys than it has in a search. */
+    /* in transformers this family has no window in the forward pass, but limits the KV cache to it */
     return status == TFM_OK && !windows && window < positions
-               ? tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %d, which tfm does not run with this family", found.path,
+               ? tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %d, which is not supported for this family", found.path,
                            window_key, window)
                : status;
 }
@@ -130,7 +129,7 @@ tfm_status tfm__read_head(bool *headless, const tfm__config_files *from, const c
         return TFM_OK;
     if (!name || !ends_in(name, "Model"))
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: `architectures` has %s; tfm runs models whose class ends in \"%s\" or \"Model\"",
+                         "%s: `architectures` has %s; supported are classes that end in \"%s\" or \"Model\"",
                          found.path, TFM__VALUE_TEXT(first), with_head);
     *headless = !tied;
     return TFM_OK;
@@ -141,7 +140,7 @@ typedef struct activation_entry {
     tfm_activation activation;
 } activation_entry;
 
-/* The first of each activation is the name that is written. */
+/* The first name of each activation is the one that is written. */
 static const activation_entry ACTIVATIONS[] = {
     {"relu", TFM_RELU},
     {"gelu", TFM_GELU},
@@ -180,9 +179,8 @@ tfm_status tfm__read_activation_value(tfm_activation *out, tfm__config_value fou
         }
     }
     return tfm__fail(name ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
-                     "%s: `%s` is %s; \"relu\", \"gelu\", \"gelu_new\", \"silu\" (\"swish\"), \"linear\" and others "
-                     "that transformers has are "
-                     "allowed, but none with parameters",
+                     "%s: `%s` is %s; \"relu\", \"gelu\", \"gelu_new\", \"silu\" (\"swish\"), \"linear\" and other "
+                     "activations of transformers without parameters are allowed",
                      found.path, key, TFM__VALUE_TEXT(found.value));
 }
 

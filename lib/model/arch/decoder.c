@@ -1,5 +1,5 @@
-/* config.json of decoder-only models to an arch, by the table of the family (decoder.h). Keys, and the meaning
- * of absent ones, are those of the configurations of Hugging Face's transformers. */
+/* Reads config.json of decoder-only models into an arch, by the family's table (decoder.h). Keys and defaults are those
+ * of the configurations in Hugging Face's transformers. */
 #include "model/arch/decoder.h"
 #include <math.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static tfm_status check_kv_heads(const tfm__decoder_kind *k, const tfm__stack_ar
     int given = s->heads;
     const tfm_status status = tfm__read_int(&given, tfm__network_key(from, usual), usual, 1, 1024);
     if (status == TFM_OK && !tfm__has_key(k->kv_heads_key) && given != s->heads)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %d; in this family each head has its own",
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %d; this family does not support grouped-query attention",
                          from->config_path, usual, given);
     if (status == TFM_OK && s->heads % s->kv_heads != 0)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %d; it must divide `%s`, %d", from->config_path,
@@ -34,7 +34,7 @@ static tfm_status check_kv_heads(const tfm__decoder_kind *k, const tfm__stack_ar
 
 static tfm_status read_head_width(tfm__stack_arch *s, const tfm__decoder_kind *k, const tfm__config_files *from) {
     const tfm__config_value own = k->no_head_width ? (tfm__config_value){0} : tfm__network_key(from, "head_dim");
-    const bool counted = !own.value && k->head_width == 0; /* what is left over, most families leave unused */
+    const bool counted = !own.value && k->head_width == 0; /* most families do not use the remainder */
     if (counted && (s->width < s->heads || (k->whole_heads && s->width % s->heads != 0)))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %d; it must divide `%s`, which is %d", from->config_path,
                          tfm__key_or(k->heads_key, "num_attention_heads"), s->heads,
@@ -99,7 +99,7 @@ static tfm_status read_flags(tfm__arch *arch, const tfm__decoder_kind *k, const 
     return status;
 }
 
-/* A number that caps, or 0: null is none, and an absent key is the kind's own. */
+/* A soft cap, or 0 for null; the family's default if the key is absent. */
 static tfm_status read_cap(float *out, const tfm__config_files *from, const char *key, double fallback) {
     double cap = json_is_null(json_object_get(from->config, key)) ? 0 : fallback;
     const tfm_status status = tfm__read_number(&cap, tfm__network_key(from, key), key, 1e-3, 1e6);
@@ -124,10 +124,10 @@ static tfm_status read_numbers(tfm__arch *arch, const tfm__decoder_kind *k, cons
     s->score_scale = (float)(1 / sqrt(scalar));
     if (status == TFM_OK)
         status = read_cap(&s->score_cap, from, TFM__SCORE_CAP, k->score_cap);
-    /* Gemma 3 has the key, and transformers does not look at it. */
+    /* Gemma 3 has the key, but transformers ignores it. */
     if (status == TFM_OK && s->score_cap != 0 && k->score_cap == 0) {
-        tfm__log(TFM_LOG_WARNING, "%s: `%s` is %g; models of the family %s are run without it, as in transformers",
-                 from->config_path, TFM__SCORE_CAP, (double)s->score_cap, from->family->name);
+        tfm__log(TFM_LOG_WARNING, "%s: `%s` is %g; the family %s ignores it, as in transformers", from->config_path,
+                 TFM__SCORE_CAP, (double)s->score_cap, from->family->name);
         s->score_cap = 0;
     }
     return status == TFM_OK ? read_cap(&arch->logit_cap, from, "final_logit_softcapping", k->logit_cap) : status;
@@ -136,7 +136,7 @@ static tfm_status read_numbers(tfm__arch *arch, const tfm__decoder_kind *k, cons
 const char *const tfm__decoder_multipliers[] = {"embedding_multiplier", "attention_multiplier", "residual_multiplier",
                                                 "logits_scaling"};
 
-/* Each is 1 where it is absent. */
+/* Each defaults to 1. */
 static tfm_status read_multipliers(tfm__arch *arch, const tfm__config_files *from) {
     tfm__stack_arch *s = &arch->decoder;
     double value[TFM__DECODER_MULTIPLIERS] = {1, 1, 1, 1};
@@ -151,9 +151,9 @@ static tfm_status read_multipliers(tfm__arch *arch, const tfm__config_files *fro
     return status;
 }
 
-/* ---- Which layer does what ------------------------------------------------------------------------------------ */
+/* ---- Layer types ------------------------------------------------------------------------------------ */
 
-/* `no_rope_layers` has a 1 for each layer that turns; without it, every so-manieth does not. */
+/* `no_rope_layers` has a 1 for each layer with RoPE; the default is every n-th layer without. */
 static tfm_status read_no_rope_layers(tfm__stack_arch *s, const tfm__config_files *from) {
     static const char key[] = "no_rope_layers", every[] = "no_rope_layer_interval";
     const tfm__config_value found = tfm__network_key(from, key);
@@ -165,21 +165,21 @@ static tfm_status read_no_rope_layers(tfm__stack_arch *s, const tfm__config_file
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; a list of 0 and 1, one for each of %d layers, is needed",
                          found.path, key, TFM__VALUE_TEXT(found.value), s->layers);
     for (int i = 0; i < s->layers; i++) {
-        int turns = (i + 1) % interval != 0;
-        const tfm_status one =
-            tfm__read_int(&turns, (tfm__config_value){json_array_get(found.value, (size_t)i), found.path}, key, 0, 1);
+        int has_rope = (i + 1) % interval != 0;
+        const tfm_status one = tfm__read_int(
+            &has_rope, (tfm__config_value){json_array_get(found.value, (size_t)i), found.path}, key, 0, 1);
         if (one != TFM_OK)
             return one;
-        s->layer[i] |= turns ? 0 : TFM__NO_ROPE_LAYER;
+        s->layer[i] |= has_rope ? 0 : TFM__NO_ROPE_LAYER;
     }
     return TFM_OK;
 }
 
-/* Layer by layer, as `layer_types` says. */
+/* One entry of `layer_types` per layer. */
 static tfm_status read_layer_types(tfm__stack_arch *s, tfm__config_value found) {
     if (!json_is_array(found.value) || json_array_size(found.value) != (size_t)s->layers)
         return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: `layer_types` is %s; a list of words, one for each of %d layers, is needed", found.path,
+                         "%s: `layer_types` is %s; a list of strings, one for each of %d layers, is needed", found.path,
                          TFM__VALUE_TEXT(found.value), s->layers);
     for (int i = 0; i < s->layers; i++) {
         const json_t *value = json_array_get(found.value, (size_t)i);
@@ -187,14 +187,14 @@ static tfm_status read_layer_types(tfm__stack_arch *s, tfm__config_value found) 
         if (!name || (strcmp(name, "full_attention") != 0 && strcmp(name, "attention") != 0 &&
                       strcmp(name, "sliding_attention") != 0))
             return tfm__fail(name ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
-                             "%s: `layer_types` has %s; \"full_attention\" and \"sliding_attention\" are run",
+                             "%s: `layer_types` has %s; \"full_attention\" and \"sliding_attention\" are supported",
                              found.path, TFM__VALUE_TEXT(value));
         s->layer[i] |= strcmp(name, "sliding_attention") == 0 ? TFM__LOCAL_LAYER : 0;
     }
     return TFM_OK;
 }
 
-/* Whether a layer sees a window alone where no list says so. `flagged` is `use_sliding_window`. */
+/* Whether a layer has a sliding window if no list says so. `flagged` is `use_sliding_window`. */
 static bool is_local(const tfm__stack_arch *s, const tfm__decoder_kind *k, int layer, int first, int pattern,
                      bool flagged) {
     switch (k->windows) {
@@ -232,7 +232,7 @@ static tfm_status read_windows(tfm__stack_arch *s, const tfm__decoder_kind *k, c
                                1 << 30);
     if (k->windows == TFM__WINDOW_FROM_LAYER && !flagged)
         s->window = 0;
-    /* In a model of pictures and text transformers takes the kind by its name, and a Mistral has no list. */
+    /* in a multimodal model transformers uses `model_type`, and a Mistral has no list */
     const bool named = k->windows == TFM__WINDOW_EVERYWHERE || (k->windows == TFM__WINDOW_LISTED && from->outer);
     if (listed.value && !named)
         status = status == TFM_OK ? read_layer_types(s, listed) : status;
@@ -306,7 +306,8 @@ static tfm__stack_arch stack_of(const tfm__decoder_kind *k) {
                              .max_positions = k->max_positions};
 }
 
-/* The first models' files say "gelu", and mean what they were trained with; other names of that are what they say. */
+/* The first models' files say "gelu" for the tanh approximation they were trained with; other names are taken
+ * literally. */
 static void correct_gemma(tfm__stack_arch *s, const tfm__decoder_kind *k, const tfm__config_files *from) {
     const char *name = json_string_value(tfm__network_key(from, k->activation_key).value);
     s->embedding_scale = sqrtf((float)s->width);

@@ -1,4 +1,4 @@
-/* A decoder-only model, or the sizes of a new one, to config.json, by the table of the family (decoder.h). */
+/* Writes config.json of a decoder-only model, or of the shape of a new one, by the family's table (decoder.h). */
 #include <math.h>
 #include <stdlib.h>
 #include "model/arch/decoder.h"
@@ -11,17 +11,17 @@ static json_t *cap_json(float cap) {
     return cap != 0 ? json_real(tfm__short_number(cap)) : json_null();
 }
 
-/* The words of `layer_types`, or of `no_rope_layers`. */
-static json_t *layers_json(const tfm__stack_arch *s, bool turns) {
+/* The value of `no_rope_layers` if `rope`, else of `layer_types`. */
+static json_t *layers_json(const tfm__stack_arch *s, bool rope) {
     json_t *list = json_array();
     for (int i = 0; i < s->layers; i++)
         json_array_append_new(
-            list, turns ? json_integer(s->layer[i] & TFM__NO_ROPE_LAYER ? 0 : 1)
-                        : json_string(s->layer[i] & TFM__LOCAL_LAYER ? "sliding_attention" : "full_attention"));
+            list, rope ? json_integer(s->layer[i] & TFM__NO_ROPE_LAYER ? 0 : 1)
+                       : json_string(s->layer[i] & TFM__LOCAL_LAYER ? "sliding_attention" : "full_attention"));
     return list;
 }
 
-/* Whether some layers see a window and others do not. */
+/* Whether only some layers have a sliding window. */
 static bool is_mixed(const tfm__stack_arch *s) {
     bool mixed = false;
     for (int i = 1; i < s->layers; i++)
@@ -43,8 +43,8 @@ static int write_windows(json_t *out, const tfm__decoder_kind *k, const tfm__sta
     return bad;
 }
 
-/* In the spelling that old and new versions read, but where layers turn in two ways, which only the new one says for
- * all scalings. */
+/* Writes keys that old and new versions read, except if layers have two kinds of RoPE: only the new format supports
+ * that for all scalings. */
 static int write_rope_keys(json_t *out, const tfm__decoder_kind *k, const tfm__stack_arch *s) {
     const tfm__rope_config *form = &s->rotary.config;
     int bad = 0;
@@ -104,13 +104,14 @@ static int write_numbers(json_t *out, const tfm__decoder_kind *k, const tfm__arc
 }
 
 static int write_activation(json_t *out, const tfm__decoder_kind *k, const tfm__stack_arch *s) {
-    const bool exact = k->gemma && !k->sandwich_norm && s->activation == TFM_GELU; /* "gelu" means the other one */
+    const bool exact =
+        k->gemma && !k->sandwich_norm && s->activation == TFM_GELU; /* "gelu" means the tanh approximation */
     return k->activation_key
                ? set(out, k->activation_key, json_string(exact ? "gelu_python" : tfm__activation_name(s->activation)))
                : 0;
 }
 
-/* What Gemma 2 scales and caps. */
+/* Score scale and soft caps of Gemma 2. */
 static int write_caps(json_t *out, const tfm__decoder_kind *k, const tfm__arch *arch) {
     const tfm__stack_arch *s = &arch->decoder;
     if (!k->sandwich_norm)
@@ -124,7 +125,7 @@ static int write_caps(json_t *out, const tfm__decoder_kind *k, const tfm__arch *
 
 json_t *tfm__decoder_write_config(const tfm__family *family, const tfm__arch *of, const tfm__generation_rules *rules) {
     const tfm__decoder_kind *k = family->decoder_kind;
-    tfm__arch *arch = tfm__alloc(1, sizeof(*arch)); /* the lists of keys point into one */
+    tfm__arch *arch = tfm__alloc(1, sizeof(*arch)); /* the key lists point into it */
     char class_name[64];
     if (!arch)
         return NULL;

@@ -1,8 +1,8 @@
 /* DistilBERT ("DistilBERT, a distilled version of BERT", Sanh et al. 2019): BERT without token types and pooler, with
- * names and keys of its own. Keys and the defaults of absent ones are those of DistilBertConfig. */
+ * different tensor names and keys. Keys and defaults are those of DistilBertConfig. */
 #include "model/arch/encoder_keys.h"
 
-/* With `sinusoidal_pos_embds` the table of positions holds sinusoids, and is stored all the same. */
+/* With `sinusoidal_pos_embds` the position table holds sinusoids and is stored as well. */
 static const tfm__encoder_kind KIND = {.width_key = "dim",
                                        .layers_key = "n_layers",
                                        .heads_key = "n_heads",

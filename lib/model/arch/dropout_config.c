@@ -1,10 +1,9 @@
-/* What a directory says of dropout in training. Keys are those of each family's configuration in transformers, and so
- * are the values of absent ones. */
+/* Dropout rates of training in config.json. Keys and defaults are those of each family's configuration in
+ * transformers. */
 #include <string.h>
 #include "model/arch/config_keys.h"
 
-/* Of what is added to the residual stream, of attention weights, and inside feed-forward layers; NULL: the family has
- * none there. */
+/* Keys for the residual stream, attention weights and feed-forward layers; NULL: the family has no such dropout. */
 typedef struct entry {
     const char *family;
     const char *keys[TFM__DROPOUTS];
@@ -33,7 +32,7 @@ static const entry ENTRIES[] = {
     {"starcoder2", {"residual_dropout", "attention_dropout", NULL}, {0, 0, 0}},
 };
 
-/* Llama, Mistral, Qwen, Gemma, Granite, OLMo and the others. */
+/* Llama, Mistral, Qwen, Gemma, Granite, OLMo and other decoder-only families. */
 static const entry OTHERS = {NULL, {NULL, "attention_dropout", NULL}, {0, 0, 0}};
 
 static const entry *entry_of(const tfm__family *family) {

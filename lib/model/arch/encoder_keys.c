@@ -26,7 +26,7 @@ tfm_status tfm__check_encoder(const tfm__config_files *from) {
     const char *type = json_string_value(found.value);
     if (found.value && !(type && strcmp(type, "absolute") == 0))
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: `position_embedding_type` is %s, which tfm does not run: only \"absolute\" is known",
+                         "%s: `position_embedding_type` is %s, which is not supported: only \"absolute\" is",
                          found.path, TFM__VALUE_TEXT(found.value));
     return TFM_OK;
 }
@@ -47,7 +47,7 @@ tfm_status tfm__read_padding(tfm__generation_rules *rules, const tfm__config_fil
     return status;
 }
 
-/* `id2label`, or `num_labels`, or two. */
+/* `id2label`, else `num_labels`, else 2. */
 static tfm_status read_class_count(int *out, const tfm__config_files *from) {
     const tfm__config_value labels = tfm__network_key(from, "id2label");
     *out = 2;
@@ -115,7 +115,7 @@ static tfm_status read_encoder_sizes(tfm__stack_arch *s, const tfm__encoder_kind
     return status;
 }
 
-/* The width of the embedding, and its matrix. */
+/* The embedding width, and its projection. */
 static tfm_status read_narrow(tfm__stack_arch *s, const tfm__encoder_kind *k, const tfm__config_files *from) {
     static const char key[] = "embedding_size";
     int width = 128;
@@ -135,7 +135,7 @@ static tfm_status check_buckets(const tfm__stack_arch *s, const tfm__config_file
                            from->config_path, s->relative.buckets, s->relative.used);
 }
 
-/* The rows of the table of positions up to the padding's are none of a token. */
+/* Rows of the position table up to the padding's belong to no position. */
 static tfm_status skip_positions(tfm__stack_arch *s, int pad, const tfm__config_files *from) {
     s->position_offset = pad + 1;
     s->skips = TFM__SKIPS_TO_ROW;

@@ -1,6 +1,6 @@
-/* Falcon ("The Falcon Series of Open Language Models", Almazrouei et al. 2023): sub-layers in parallel, multi-query or
- * grouped-query attention, and queries, keys and values in one tensor, by KV heads. The 7B form has one norm, the 40B
- * form (`new_decoder_architecture`) two. Keys and the defaults of absent ones are those of FalconConfig. */
+/* Falcon ("The Falcon Series of Open Language Models", Almazrouei et al. 2023): parallel sub-layers, multi-query or
+ * grouped-query attention, fused QKV tensors grouped by KV head. The 7B form has one norm, the 40B form
+ * (`new_decoder_architecture`) two. Keys and defaults are those of FalconConfig. */
 #include "model/arch/decoder.h"
 
 static const char NEW[] = "new_decoder_architecture", MULTI_QUERY[] = "multi_query",
@@ -15,7 +15,7 @@ static tfm_status read_form(tfm__arch *arch, const tfm__config_files *from) {
     if (status == TFM_OK)
         status = tfm__read_int(&norms, tfm__network_key(from, NORMS), NORMS, 1, 2);
     if (status == TFM_OK && newer && !s->parallel)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `parallel_attn` is false with `%s`: take a model without it",
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `parallel_attn` is false with `%s`: use a model without it",
                          from->config_path, NEW);
     s->kv_heads = newer ? s->kv_heads : multi_query ? 1 : s->heads;
     s->shared_norm = newer ? norms == 1 : s->parallel;

@@ -1,4 +1,4 @@
-/* Which family a directory is of. */
+/* Registry of model families. */
 #include <stdio.h>
 #include <string.h>
 #include "base/file.h"
@@ -20,7 +20,7 @@ static const tfm__family *const FAMILIES[] = {
     &tfm__family_bloom,      &tfm__family_mpt,
 };
 
-/* "\"marian\", \"t5\"": what can be run. */
+/* "\"marian\", \"t5\"": the supported families. */
 static const char *known_families(char *text, size_t size) {
     size_t used = 0;
     for (size_t i = 0; i < TFM__COUNT(FAMILIES); i++)
@@ -31,8 +31,7 @@ static const char *known_families(char *text, size_t size) {
     return text;
 }
 
-/* Whether a class's name goes on as names of classes of one family do: "PhiForCausalLM" is Phi's, "PhimoeForCausalLM"
- * is another's. */
+/* Whether the rest of a class name belongs to the same family: "PhiForCausalLM" is Phi, "PhimoeForCausalLM" is not. */
 static bool ends_class(const char *rest) {
     static const char *const KNOWN[] = {"For", "Model", "MT", "LMHead", "DoubleHeads"};
     for (size_t i = 0; i < TFM__COUNT(KNOWN); i++)
@@ -41,8 +40,8 @@ static bool ends_class(const char *rest) {
     return !*rest;
 }
 
-/* The family of a `model_type`; or of a class, that whose name for its classes is the longest, since Gemma2 begins as
- * Gemma does. NULL: nobody has registered it. */
+/* The family of a `model_type`; or of a class, by the longest matching prefix, since "Gemma" is a prefix of "Gemma2".
+ * NULL: not registered. */
 static const tfm__family *lookup(const char *name, bool is_class) {
     const tfm__family *best = NULL;
     size_t most = 0;
@@ -84,32 +83,32 @@ static tfm_status find_family(const tfm__family **out, const tfm__config_files *
         *out = (*out)->encoder_only;
     if (*out)
         return TFM_OK;
-    return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s; the families that can be run are %s", from->config_path,
+    return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s; supported families are %s", from->config_path,
                      type.value ? "model_type" : "architectures", TFM__VALUE_TEXT(named),
                      known_families(known, sizeof(known)));
 }
 
-/* Quantized weights are integers with scales beside them: under the same names, they are other numbers. Those that
- * tfm_model_quantize writes are told by their dtype. */
+/* Quantized weights are integers plus scale tensors under the same names, so reading them as floats would be wrong.
+ * Weights written by tfm_model_quantize are recognised by their dtype. */
 static tfm_status refuse_quantized(const tfm__config_files *from) {
     const tfm__config_value found = tfm__network_key(from, "quantization_config");
     const json_t *method = json_object_get(found.value, "quant_method");
     if (!found.value || (json_is_string(method) && strcmp(json_string_value(method), TFM__QUANT_METHOD) == 0))
         return TFM_OK;
     return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                     "%s: `quantization_config` says that the weights are quantized (%s), which tfm does not run: take "
+                     "%s: `quantization_config` says that the weights are quantized (%s), which is not supported: use "
                      "the model with F32, F16 or BF16 weights",
                      found.path, TFM__VALUE_TEXT(method ? method : found.value));
 }
 
-/* What single layers have of their own: any key of the configuration, or a part left out. */
+/* Per-layer overrides: any key of the configuration, or a part left out. */
 static tfm_status refuse_layers(const tfm__config_files *from) {
     const tfm__config_value found = tfm__network_key(from, "per_layer_config");
     if (!found.value || (json_is_object(found.value) && json_object_size(found.value) == 0))
         return TFM_OK;
     return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                     "%s: `per_layer_config` is %s, which tfm does not run: take a model whose layers are alike",
-                     found.path, TFM__VALUE_TEXT(found.value));
+                     "%s: `per_layer_config` is %s, which is not supported: use a model with equal layers", found.path,
+                     TFM__VALUE_TEXT(found.value));
 }
 
 static tfm_status open_files(tfm__config_files *out, const char *dir) {
@@ -118,18 +117,16 @@ static tfm_status open_files(tfm__config_files *out, const char *dir) {
     if (!out->config_path || !out->generation_path)
         return TFM_ERROR_MEMORY;
     if (!tfm__file_exists(dir))
-        return tfm__fail(TFM_ERROR_IO,
-                         "cannot open %s: there is no such directory; give one with the files of a model, downloaded "
-                         "before",
+        return tfm__fail(TFM_ERROR_IO, "cannot open %s: there is no such directory; give one with a downloaded model",
                          out->config_path);
     tfm_status status = TFM_OK;
     if (!tfm__file_exists(out->config_path))
         status = tfm__weights_check_unsupported(dir);
     if (status == TFM_OK && !tfm__file_exists(out->config_path))
-        status = tfm__fail(TFM_ERROR_IO,
-                           "cannot open %s: there is no such file; give the folder that has it, beside a model's "
-                           "weights and vocabulary",
-                           out->config_path);
+        status = tfm__fail(
+            TFM_ERROR_IO,
+            "cannot open %s: there is no such file; give the folder with it and the model's weights and vocabulary",
+            out->config_path);
     if (status == TFM_OK)
         status = tfm__json_load(&out->config, out->config_path);
     if (status == TFM_OK && tfm__file_exists(out->generation_path))

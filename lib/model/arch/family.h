@@ -1,4 +1,4 @@
-/* A family of models: how its files say what tfm__arch says. One file a family, and one line in family.c. */
+/* A model family: how its files map to tfm__arch. One file per family, and one line in family.c. */
 #ifndef TFM_LIB_FAMILY_H
 #define TFM_LIB_FAMILY_H
 
@@ -8,41 +8,41 @@
 #include "model/decode/generation_rules.h"
 #include "tfm/model.h"
 
-/* `quant_method` in the quantization_config of a directory that tfm_model_quantize wrote. */
+/* `quant_method` in the quantization_config that tfm_model_quantize writes. */
 #define TFM__QUANT_METHOD "tfm"
 
-/* What a parameter does in the model. */
+/* Role of a parameter. */
 typedef enum tfm__role {
     TFM__NO_ROLE,
-    /* The tables: (V, E) each. */
-    TFM__SHARED_EMBEDDING, /* the name under which all of the next three are stored where they are one table */
+    /* Embedding tables, (V, E) each. */
+    TFM__SHARED_EMBEDDING, /* stored name if the next three are one table */
     TFM__SOURCE_EMBEDDING,
     TFM__TARGET_EMBEDDING,
     TFM__OUTPUT_PROJECTION,
-    TFM__OUTPUT_BIAS, /* (V) or (1, V) in files; `weight` is a second name, which counts where files have both */
-    /* Of heads. */
+    TFM__OUTPUT_BIAS, /* (V) or (1, V) in files; `weight` is a second name, which wins */
+    /* Heads. */
     TFM__MLM_DENSE,
     TFM__MLM_NORM,
     TFM__CLASSIFIER_DENSE,
     TFM__CLASSIFIER_NORM,
     TFM__CLASSIFIER_OUT, /* (C, E) */
-    /* Of a stack. */
+    /* Stacks. */
     TFM__POSITIONS,
     TFM__TOKEN_TYPES,
-    TFM__RELATIVE_BIAS, /* (buckets, H), with the name that it has in the first layer, or of each layer */
+    TFM__RELATIVE_BIAS, /* (buckets, H); the name in the first layer, or in each layer */
     TFM__EMBEDDING_NORM,
-    TFM__EMBEDDING_DENSE, /* (E, e), where the embedding is narrower than the stack */
+    TFM__EMBEDDING_DENSE, /* (E, e) if the embedding is narrower than the stack */
     TFM__FINAL_NORM,
-    TFM__OUTPUT_DENSE, /* (e, E), where what the stack gives is as narrow */
-    /* Of a block. */
+    TFM__OUTPUT_DENSE, /* (e, E) if the output is as narrow */
+    /* Blocks. */
     TFM__SELF_QUERY,
     TFM__SELF_KEY,
     TFM__SELF_VALUE,
     TFM__SELF_OUT,
-    TFM__SSRU_INPUT, /* in recurrent stacks, in the place of the four before */
+    TFM__SSRU_INPUT, /* recurrent stacks, instead of the four above */
     TFM__SSRU_FORGET,
     TFM__SELF_NORM,
-    TFM__SELF_NORM_PARALLEL, /* TFM__SELF_NORM where sub-layers in parallel have a norm each, if the name is another */
+    TFM__SELF_NORM_PARALLEL, /* TFM__SELF_NORM if parallel sub-layers have separate norms and it has another name */
     TFM__SELF_QUERY_NORM,
     TFM__SELF_KEY_NORM,
     TFM__SELF_NORM_AFTER,
@@ -53,19 +53,19 @@ typedef enum tfm__role {
     TFM__CROSS_NORM,
     TFM__GATE,
     TFM__UP,
-    TFM__UP_UNGATED, /* TFM__UP of layers without a gate, where the family has another name for it then */
+    TFM__UP_UNGATED, /* TFM__UP of layers without a gate, if it has another name */
     TFM__DOWN,
     TFM__FEED_FORWARD_NORM,
-    TFM__FEED_FORWARD_NORM_PARALLEL, /* the same of TFM__FEED_FORWARD_NORM */
+    TFM__FEED_FORWARD_NORM_PARALLEL, /* the same for TFM__FEED_FORWARD_NORM */
     TFM__FEED_FORWARD_NORM_AFTER,
     TFM__ROLES
 } tfm__role;
 
-/* How one role is stored. Names may hold a `#`, which stands for the layer's number, and a second one for that within
- * its group, or for the head's. Roles of one name are parts of
- * one tensor, one after the other along the outputs, in the order of the roles, which is that of the walk. */
+/* Storage of a role. The first `#` in a name is the layer's number, a second one the number within its group or the
+ * head's number. Roles with the same name are parts of one tensor, concatenated along the outputs in the order of the
+ * roles. */
 typedef struct tfm__naming {
-    const char *weight, *bias; /* a norm's gamma and beta; NULL: the family has none */
+    const char *weight, *bias; /* a norm's gamma and beta; NULL: none */
     bool transposed;           /* matrices: stored (inputs, outputs) */
 } tfm__naming;
 
@@ -80,44 +80,43 @@ struct tfm__family;
 struct tfm__encoder_kind;
 struct tfm__decoder_kind;
 
-/* The files that say what a model is. */
+/* Configuration files of a model. */
 typedef struct tfm__config_files {
     const struct tfm__family *family;
-    json_t *config, *generation; /* generation: NULL where the directory has none */
-    json_t *outer;               /* what `config` is the text's part of (multimodal.h), or NULL */
+    json_t *config, *generation; /* generation: NULL if the directory has none */
+    json_t *outer;               /* the object that contains `config` (multimodal.h), or NULL */
     char *config_path, *generation_path;
 } tfm__config_files;
 
 typedef struct tfm__family {
-    const char *name;            /* what `tfm info` calls it, and what `write` writes as `model_type` */
-    const char *const *types;    /* the `model_type`s of config.json that it runs, NULL last */
-    const char *const *classes;  /* how the names in its `architectures` begin, NULL last */
-    const char *const *prefixes; /* NULL last; or NULL. They are in front of names, and missing in files of models
-                                    saved without their head */
-    const char *const *ignored;  /* NULL last; or NULL. Stored tensors whose names end so are no parameters; with a `.`
-                                    at the end, those whose names begin so */
-    const char *const *legacy_names; /* pairs, NULL last; or NULL. Names that end as the first of a pair says are in old
-                                     files as the second says */
-    bool keeps_shared;   /* a table that both stacks share has its own name in files, whatever the output has */
-    bool output_by_file; /* the file alone says whether the output has a table of its own, and no key */
-    int first_layer;     /* the number of the first layer in names */
+    const char *name;           /* name in `tfm info`; written as `model_type` */
+    const char *const *types;   /* `model_type`s of config.json, NULL-terminated */
+    const char *const *classes; /* prefixes of the classes in `architectures`, NULL-terminated */
+    const char *const
+        *prefixes; /* NULL-terminated, or NULL. Prefixes of names, absent in files of models saved without their head */
+    const char *const *ignored; /* NULL-terminated, or NULL. Suffixes of stored tensors that are no parameters; with a
+                                   `.` at the end: prefixes */
+    const char *const
+        *legacy_names;   /* pairs, NULL-terminated, or NULL. Suffixes of names, and their form in old files */
+    bool keeps_shared;   /* a table shared by both stacks has a separate name in files, with any output projection */
+    bool output_by_file; /* only the file, not a key, says whether the output has its own table */
+    int first_layer;     /* number of the first layer in names */
     bool row_vectors;    /* vectors are stored (1, size) */
-    bool qkv_by_head;    /* queries, keys and values are one tensor: for each KV head its queries, its key, its value */
+    bool qkv_by_head;    /* fused QKV: for each KV head its queries, its key, its value */
     tfm_status (*read)(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from);
-    /* config.json of such a model, new, or NULL without memory. NULL: such models are not saved. */
+    /* Returns a new config.json, or NULL if out of memory. NULL: saving is not supported. */
     json_t *(*write)(const struct tfm__family *family, const tfm__arch *arch, const tfm__generation_rules *rules);
-    /* config.json of a new model of these sizes, for `read`; new, or NULL without memory. NULL: none are made so. */
+    /* Returns a new config.json of a new model with these sizes, for `read`, or NULL if out of memory. NULL: not
+     * supported. */
     json_t *(*describe)(const struct tfm__family *family, const tfm_model_shape *shape);
-    /* Whether a tokenizer goes with the model, besides the sizes, which are compared for all. NULL: nothing else is. */
+    /* Checks whether a tokenizer fits the model; sizes are compared for all families. NULL: no further check. */
     tfm_status (*check_tokenizer)(const tfm_tokenizer *tokenizer, const tfm__generation_rules *rules, const char *dir);
-    /* What a directory is of whose class ends in "EncoderModel": it has the encoder alone. NULL: this family. */
+    /* Family of directories whose class ends in "EncoderModel" (the encoder alone). NULL: this family. */
     const struct tfm__family *encoder_only;
-    const struct tfm__encoder_kind
-        *encoder_kind; /* what tfm__encoder_read knows of the family; NULL: it has its own `read` */
-    const struct tfm__decoder_kind
-        *decoder_kind;                    /* the same for tfm__decoder_read_config and tfm__decoder_write_config */
-    const tfm__naming *common;            /* [TFM__ROLES]: the tables, the output's bias, heads */
-    const tfm__naming *encoder, *decoder; /* [TFM__ROLES]; NULL: such models have no such stack */
+    const struct tfm__encoder_kind *encoder_kind; /* for tfm__encoder_read; NULL: the family has another `read` */
+    const struct tfm__decoder_kind *decoder_kind; /* for tfm__decoder_read_config and tfm__decoder_write_config */
+    const tfm__naming *common;                    /* [TFM__ROLES]: tables, output bias, heads */
+    const tfm__naming *encoder, *decoder;         /* [TFM__ROLES]; NULL: the family has no such stack */
 } tfm__family;
 
 extern const tfm__family tfm__family_marian;
@@ -138,24 +137,24 @@ extern const tfm__family tfm__family_bert, tfm__family_roberta, tfm__family_dist
 /* The family of a `model_type`, or NULL. */
 const tfm__family *tfm__family_find(const char *type);
 
-/* What a directory's files gave besides. It starts as {0}. */
+/* Further results of reading a directory. Zero-initialise it. */
 typedef struct tfm__family_files {
-    struct tfm__weights *weights; /* already open, where the configuration is in them; NULL: tfm__weights_open_dir */
-    char *shortlist;              /* the path of a shortlist, or NULL */
-    bool shared_vocabulary;       /* both sides have one */
-    json_t *generation;           /* generation_config.json as it is; NULL where there is none */
+    struct tfm__weights
+        *weights;    /* already open if the configuration is inside the weight file; NULL: use tfm__weights_open_dir */
+    char *shortlist; /* path of a shortlist, or NULL */
+    bool shared_vocabulary; /* source and target share a vocabulary */
+    json_t *generation;     /* generation_config.json unchanged; NULL if there is none */
 } tfm__family_files;
 
 void tfm__family_files_free(tfm__family_files *files);
 
-/* Does what tfm__family_read does, and opens what `files` has. Free that, also after a failure. */
+/* tfm__family_read, and opens the members of `files`. The caller frees `files`, also on failure. */
 tfm_status tfm__family_open(const tfm__family **family, tfm__arch *arch, tfm__generation_rules *rules,
                             tfm__family_files *files, const char *dir);
 
-/* Reads the directory's config.json and generation_config.json, or without a config.json what Marian itself has there.
- * A family that nobody has registered, or a feature that no kernel has, is TFM_ERROR_UNSUPPORTED; a key with a wrong
- * type or an impossible value is TFM_ERROR_FORMAT with file, key, value and what is allowed; a missing config.json is
- * TFM_ERROR_IO. What is not known is ignored. */
+/* Reads config.json and generation_config.json, or a Marian model if there is no config.json. An unknown family or an
+ * unsupported feature is TFM_ERROR_UNSUPPORTED; a wrong type or value is TFM_ERROR_FORMAT with file, key, value and
+ * allowed values; a missing config.json is TFM_ERROR_IO. Unknown keys are ignored. */
 tfm_status tfm__family_read(const tfm__family **family, tfm__arch *arch, tfm__generation_rules *rules, const char *dir);
 
 #endif

@@ -1,5 +1,5 @@
-/* Gemma, Gemma 2 and the text models of Gemma 3, in the layouts of Hugging Face's transformers. Gammas are stored less
- * 1, and the embedding is multiplied by the root of its width. */
+/* Gemma, Gemma 2 and the text models of Gemma 3, in the layouts of Hugging Face's transformers. Gammas are stored minus
+ * 1, and the embedding is scaled by the square root of its width. */
 #include "model/arch/decoder.h"
 
 static const tfm__decoder_kind gemma = {.width = 3072,

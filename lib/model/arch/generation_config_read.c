@@ -1,4 +1,4 @@
-/* The rules of writing text, out of generation_config.json and config.json, and into the former. */
+/* Reads generation rules from generation_config.json and config.json. */
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -6,19 +6,18 @@
 
 /* ---- Token ids ---------------------------------------------------------------------------------------- */
 
-/* The id that one file gives; a list of them, as newer files may write, gives its first. All ends are read besides. */
+/* The id in one file; of a list (newer files) the first. All EOS ids are read separately. */
 static tfm_status read_found_id(int *out, tfm__config_value key_found, const char *key, int size) {
     if (json_is_array(key_found.value)) {
         if (json_array_size(key_found.value) > 1 && strcmp(key, "eos_token_id") != 0)
-            tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; the first of them is taken", key_found.path, key,
+            tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; the first one is used", key_found.path, key,
                      TFM__VALUE_TEXT(key_found.value));
         key_found.value = json_array_get(key_found.value, 0);
     }
     return tfm__read_int(out, key_found, key, 0, size - 1);
 }
 
-/* An id that generation_config.json overrides must be one as well: a file that gives an impossible one is another
- * model's, or is damaged. */
+/* An id that generation_config.json overrides must be valid as well: an invalid one means a damaged or foreign file. */
 static tfm_status read_id(int *out, const tfm__config_files *from, const char *key, int fallback, int size) {
     const tfm__config_value first = tfm__token_id_key(from, key), second = tfm__network_key(from, key);
     int overridden = 0;
@@ -34,8 +33,8 @@ static tfm_status read_id(int *out, const tfm__config_files *from, const char *k
 
 static const char FORCED_END[] = "forced_eos_token_id";
 
-/* What is forced at the limit. Of a list all are as likely in transformers: greedily it takes the smallest then, and
- * beams end with any of them, in an order that is no rule. `one`: there must be one, as translations have beams by
+/* forced_eos_token_id at the maximum length. transformers gives all ids of a list the same score: greedy search takes
+ * the smallest, and beam search any, in no defined order. `one`: requires a single id, since translation uses beams by
  * default. */
 static tfm_status read_forced_end(int *out, const tfm__config_files *from, int size, bool one) {
     const tfm__config_value found = tfm__generation_key(from, FORCED_END);
@@ -46,17 +45,15 @@ static tfm_status read_forced_end(int *out, const tfm__config_files *from, int s
         status = tfm__read_int(&id, (tfm__config_value){json_array_get(found.value, i), found.path}, FORCED_END, 0,
                                size - 1);
         if (status == TFM_OK && one && i > 0 && id != *out)
-            return tfm__fail(
-                TFM_ERROR_UNSUPPORTED,
-                "%s: `%s` is %s, and with beams transformers has no rule which of them ends a translation: "
-                "name one",
-                found.path, FORCED_END, TFM__VALUE_TEXT(found.value));
+            return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                             "%s: `%s` is %s; beam search in transformers has no defined order for several: give one",
+                             found.path, FORCED_END, TFM__VALUE_TEXT(found.value));
         *out = i == 0 || id < *out ? id : *out;
     }
     return status;
 }
 
-/* What decoding starts with where nothing says it; by a null, transformers means what a text begins with. */
+/* Default decoder start token; null means bos_token_id in transformers. */
 static int start_of(const tfm__config_files *from, int fallback) {
     static const char key[] = "decoder_start_token_id";
     const tfm__config_value first = tfm__token_id_key(from, "bos_token_id");
@@ -81,8 +78,8 @@ static tfm_status read_ids(tfm__generation_rules *out, const tfm__config_files *
         if (status != TFM_OK)
             return status;
     }
-    /* Where there is a generation_config.json, it alone says what is forced, else config.json as it is, without its
-     * class's defaults, as in transformers 5.23. */
+    /* If there is a generation_config.json, only its keys count; else config.json without class defaults, as in
+     * transformers 5.23. */
     static const char first[] = "forced_bos_token_id";
     out->forced_bos_id = -1;
     const tfm_status status = read_found_id(&out->forced_bos_id, tfm__generation_key(from, first), first, size);
@@ -98,14 +95,14 @@ static tfm_status read_optional_value(int *out, tfm__config_value found, const c
     return status;
 }
 
-/* An id of a text that goes on, or -1. transformers takes generation_config.json as it is, without a look at
- * config.json, and where that file is missing config.json as it is, without its class's defaults. */
+/* An optional id of a decoder-only model, or -1. As in transformers: generation_config.json alone, or config.json
+ * without class defaults if that file is missing. */
 static tfm_status read_optional_id(int *out, const tfm__config_files *from, const char *key, int size) {
     *out = -1;
     return read_optional_value(out, tfm__generation_key(from, key), key, size);
 }
 
-/* All ends: those of `found`, which may be a list, or -1 for none. */
+/* All EOS ids: those of `found`, which may be a list, or -1 for none. */
 static tfm_status read_ends(tfm__generation_rules *out, tfm__config_value found, int size) {
     static const char key[] = "eos_token_id";
     const size_t count = json_is_array(found.value) ? json_array_size(found.value) : 1;
@@ -122,7 +119,7 @@ static tfm_status read_ends(tfm__generation_rules *out, tfm__config_value found,
     }
     out->eos_id = out->eos_id_count ? out->eos_ids[0] : -1;
     if (status == TFM_OK && out->eos_id < 0)
-        tfm__log(TFM_LOG_INFO, "%s: `%s` names no id: texts go on to the limit", found.path, key);
+        tfm__log(TFM_LOG_INFO, "%s: `%s` has no id: texts continue to the maximum length", found.path, key);
     return status;
 }
 
@@ -139,7 +136,7 @@ static tfm_status read_decoder_only_ids(tfm__generation_rules *out, const tfm__c
     return status;
 }
 
-/* Keeps a word of `bad_words_ids`; false: there is no room for it. */
+/* Adds a word of `bad_words_ids`; false: the table is full. */
 static bool add_bad_word(tfm__generation_rules *out, const json_t *word) {
     const size_t count = json_array_size(word);
     const int first = (int)json_integer_value(json_array_get(word, 0)), used = out->bad_words[out->bad_word_count];
@@ -155,7 +152,7 @@ static bool add_bad_word(tfm__generation_rules *out, const json_t *word) {
     return true;
 }
 
-/* `bad_words_ids` is a list of lists. The end alone stays allowed: Hugging Face leaves it out as well. */
+/* `bad_words_ids` is a list of lists. EOS alone stays allowed, as in Hugging Face. */
 static tfm_status read_bad_words(tfm__generation_rules *out, const tfm__config_files *from, int vocabulary) {
     tfm__config_value key = tfm__generation_key(from, "bad_words_ids");
     if (key.value && !json_is_array(key.value))
@@ -184,14 +181,14 @@ static tfm_status read_bad_words(tfm__generation_rules *out, const tfm__config_f
     }
     if (left_out > 0)
         tfm__log(TFM_LOG_WARNING,
-                 "%s: `bad_words_ids` has too many words: the search may write %zu of them, the first is %s; there is "
-                 "room for %d single ids, and for %d words of several ids, %d ids in all",
+                 "%s: `bad_words_ids` has too many words: %zu of them are not suppressed, the first is %s; the limits "
+                 "are %d single ids, and %d words of several ids with %d ids in all",
                  key.path, left_out, TFM__VALUE_TEXT(first), TFM__MAX_SUPPRESS_IDS, TFM__MAX_BAD_WORDS,
                  TFM__MAX_BAD_WORD_IDS);
     return TFM_OK;
 }
 
-/* A list of ids that are not written. transformers passes over those that the vocabulary does not have. */
+/* A list of suppressed token ids. transformers ignores ids outside the vocabulary. */
 static tfm_status read_suppressed(int *out, int *count, int most, const tfm__config_files *from, const char *key,
                                   int vocabulary) {
     const tfm__config_value found = tfm__generation_key(from, key);
@@ -215,8 +212,7 @@ static tfm_status read_suppressed(int *out, int *count, int most, const tfm__con
     return TFM_OK;
 }
 
-/* `sequence_bias`: a list of pairs, a list of ids and what is added to the score of the last where it follows the
- * others. */
+/* `sequence_bias`: a list of pairs: ids, and a bias for the last one if it follows the others. */
 static tfm_status read_sequence_bias(tfm__generation_rules *out, const tfm__config_files *from, int vocabulary) {
     const tfm__config_value found = tfm__generation_key(from, "sequence_bias");
     size_t index, k;
@@ -234,7 +230,7 @@ static tfm_status read_sequence_bias(tfm__generation_rules *out, const tfm__conf
         if (out->sequence_bias_count == TFM__MAX_SEQUENCE_BIAS ||
             json_array_size(ids) > (size_t)(TFM__MAX_SEQUENCE_BIAS_IDS - used))
             return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                             "%s: `sequence_bias` has %zu words; there is room for %d, with %d ids in all", found.path,
+                             "%s: `sequence_bias` has %zu words; the limits are %d words and %d ids in all", found.path,
                              json_array_size(found.value), TFM__MAX_SEQUENCE_BIAS, TFM__MAX_SEQUENCE_BIAS_IDS);
         json_array_foreach((json_t *)(uintptr_t)ids, k, id) {
             const tfm_status status =
@@ -249,7 +245,7 @@ static tfm_status read_sequence_bias(tfm__generation_rules *out, const tfm__conf
     return TFM_OK;
 }
 
-/* All that is never written, or not at some places, or less. */
+/* All keys that suppress or penalise tokens. */
 static tfm_status read_forbidden(tfm__generation_rules *out, const tfm__config_files *from, int vocabulary) {
     static const char repeat[] = "no_repeat_ngram_size", normal[] = "renormalize_logits";
     tfm_status status = read_bad_words(out, from, vocabulary);
@@ -269,10 +265,10 @@ static tfm_status read_forbidden(tfm__generation_rules *out, const tfm__config_f
 
 /* ---- Search ------------------------------------------------------------------------------------------- */
 
-/* What Hugging Face's search would obey and this one does not know is said, unless it asks for nothing; what would
- * change each token is refused. */
+/* Keys of Hugging Face's search that are not supported: a warning, unless the value disables the feature. Keys that
+ * would change every token are refused. */
 static tfm_status check_others(const tfm__config_files *from, bool decoder_only) {
-    enum { NEVER, PROMPTED, TRANSLATED, REFUSED }; /* in which texts it is obeyed: those that go on, or translations */
+    enum { NEVER, PROMPTED, TRANSLATED, REFUSED }; /* tasks that obey the key: text generation or translation */
     static const struct {
         const char *key;
         double nothing;
@@ -300,15 +296,14 @@ static tfm_status check_others(const tfm__config_files *from, bool decoder_only)
         if (!key.value || empty || others[i].obeyed == (decoder_only ? PROMPTED : TRANSLATED))
             continue;
         if (others[i].obeyed == REFUSED)
-            return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which tfm does not run: take the key away",
-                             key.path, others[i].key, TFM__VALUE_TEXT(key.value));
-        tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; the search goes without it", key.path, others[i].key,
-                 TFM__VALUE_TEXT(key.value));
+            return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which is not supported: remove the key", key.path,
+                             others[i].key, TFM__VALUE_TEXT(key.value));
+        tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; it is ignored", key.path, others[i].key, TFM__VALUE_TEXT(key.value));
     }
     return TFM_OK;
 }
 
-/* transformers' words for it: false, true, or "never". */
+/* false, true, or "never", as in transformers. */
 static tfm_status read_early_stopping(tfm__sampling_defaults *out, const tfm__config_files *from) {
     const tfm__config_value found = tfm__generation_key(from, "early_stopping");
     const char *word = json_string_value(found.value);
@@ -341,7 +336,7 @@ static tfm_status read_search(tfm__generation_rules *out, const tfm__config_file
     return TFM_OK;
 }
 
-/* `exponential_decay_length_penalty`: how many tokens there are before it begins, and a factor. */
+/* `exponential_decay_length_penalty`: number of tokens before the decay starts, and a factor. */
 static tfm_status read_length_decay(tfm__sampling_defaults *out, const tfm__config_files *from) {
     static const char key[] = "exponential_decay_length_penalty";
     const tfm__config_value found = tfm__generation_key(from, key);
@@ -379,7 +374,7 @@ static tfm_status read_sampling_defaults(tfm__sampling_defaults *out, const tfm_
     for (size_t i = 0; i < TFM__COUNT(counts) && status == TFM_OK; i++) {
         const tfm__config_value found = tfm__generation_key(from, counts[i].key);
         if (counts[i].value == &out->top_k && json_is_integer(found.value) && json_integer_value(found.value) == -1)
-            out->top_k = 0; /* some files say so of all tokens */
+            out->top_k = 0; /* some files mean all tokens */
         else
             status = tfm__read_int(counts[i].value, found, counts[i].key, 0, INT_MAX);
     }
@@ -389,8 +384,8 @@ static tfm_status read_sampling_defaults(tfm__sampling_defaults *out, const tfm_
     return status == TFM_OK ? read_length_decay(out, from) : status;
 }
 
-/* A translation of min_length has so many tokens with the start token, which min_new_tokens does not count; a text that
- * goes on has them with its prompt. */
+/* min_length counts the start token of a translation, which min_new_tokens does not; in text generation it counts the
+ * prompt. */
 static tfm_status read_min_length(tfm__sampling_defaults *out, const tfm__config_files *from, bool decoder_only) {
     int least = 0;
     const tfm_status status = tfm__read_int(&least, tfm__generation_key(from, "min_length"), "min_length", 0, INT_MAX);

@@ -1,7 +1,7 @@
-/* Writing the rules of writing text: generation_config.json, and the special ids that config.json has as well. */
+/* Writes generation rules: generation_config.json, and the special ids of config.json. */
 #include "model/arch/config_keys.h"
 
-/* One end is a number, several are a list. */
+/* One EOS id is a number, several are a list. */
 static json_t *write_ends(const tfm__generation_rules *r) {
     json_t *ends = r->eos_id_count > 1 ? json_array() : r->eos_id >= 0 ? json_integer(r->eos_id) : json_null();
     for (int i = 0; r->eos_id_count > 1 && i < r->eos_id_count; i++)
@@ -9,7 +9,7 @@ static json_t *write_ends(const tfm__generation_rules *r) {
     return ends;
 }
 
-/* The ids of a text that goes on: those that there are. */
+/* Special ids of a decoder-only model, if set. */
 bool tfm__write_decoder_only_ids(json_t *out, const tfm__generation_rules *r) {
     const struct {
         const char *key;
@@ -29,14 +29,14 @@ bool tfm__write_shape_ids(json_t *out, const tfm_model_shape *s) {
            json_object_set_new(out, "pad_token_id", s->pad_id >= 0 ? json_integer(s->pad_id) : json_null()) == 0;
 }
 
-/* The ids of a translation, in generation_config.json. */
+/* Special ids of a translation model, in generation_config.json. */
 static bool write_translated_ids(json_t *out, const tfm__generation_rules *r) {
     return json_object_set_new(out, "decoder_start_token_id", json_integer(r->start_id)) == 0 &&
            json_object_set_new(out, "eos_token_id", write_ends(r)) == 0 &&
            json_object_set_new(out, "pad_token_id", json_integer(r->pad_id)) == 0;
 }
 
-/* What generation_config.json has of ids and of the search, besides words that are forbidden; NULL without memory. */
+/* Ids and search parameters of generation_config.json, without suppressed tokens; NULL if out of memory. */
 static json_t *write_ids(const tfm__generation_rules *r, int max_length) {
     const int most = r->sampling.max_length || r->decoder_only ? r->sampling.max_length : max_length;
     const int beams = r->num_beams || r->decoder_only ? r->num_beams : 4;
@@ -52,7 +52,7 @@ static json_t *write_ids(const tfm__generation_rules *r, int max_length) {
     return root;
 }
 
-/* What is forbidden. transformers refuses empty lists. */
+/* Suppressed tokens. transformers refuses empty lists. */
 static void write_forbidden(json_t *root, const tfm__generation_rules *r) {
     if (r->suppress_id_count + r->bad_word_count > 0)
         json_object_set_new(root, "bad_words_ids", json_array());
@@ -83,7 +83,7 @@ static void write_sequence_bias(json_t *root, const tfm__generation_rules *r) {
     json_decref(list);
 }
 
-/* What is there of how texts are chosen. */
+/* Sampling defaults, if set. */
 static void write_sampling_defaults(json_t *root, const tfm__generation_rules *r) {
     const tfm__sampling_defaults *p = &r->sampling;
     const struct {
@@ -144,6 +144,6 @@ json_t *tfm__merge_generation_rules(const tfm__generation_rules *r, const json_t
         json_decref(root);
         return NULL;
     }
-    json_object_del(root, "_from_model_config"); /* by this, transformers may take config.json in its place */
+    json_object_del(root, "_from_model_config"); /* with this key, transformers may read config.json instead */
     return root;
 }

@@ -1,5 +1,5 @@
-/* The GPT-2 family, in the layout of Hugging Face's GPT2LMHeadModel: its config.json, the names of its tensors. Keys
- * and the defaults of absent ones are those of GPT2Config. */
+/* GPT-2 in the layout of Hugging Face's GPT2LMHeadModel: config.json and tensor names. Keys and defaults are those of
+ * GPT2Config. */
 #include "model/arch/config_keys.h"
 
 /* ---- Reading ------------------------------------------------------------------------------------------ */
@@ -11,7 +11,7 @@ static tfm_status read_sizes(tfm__stack_arch *s, const tfm__config_files *from) 
         {"n_head", &s->heads, 1024},
         {"n_positions", &s->max_positions, TFM__MAX_WIDTH},
         {"vocab_size", &s->vocabulary, TFM__MAX_VOCABULARY},
-        /* The common names, which count where a file has both, as in transformers. */
+        /* the common names, which win if a file has both, as in transformers */
         {"hidden_size", &s->width, TFM__MAX_WIDTH},
         {"num_hidden_layers", &s->layers, TFM__MAX_LAYERS},
         {"num_attention_heads", &s->heads, 1024},
@@ -108,7 +108,7 @@ static json_t *describe(const tfm__family *family, const tfm_model_shape *s) {
 
 /* ---- Names -------------------------------------------------------------------------------------------- */
 
-/* Matrices lie (inputs, outputs): the checkpoints' "Conv1D". */
+/* Matrices are stored (inputs, outputs): the checkpoints' "Conv1D". */
 #define MATRIX(name)                                                                                                   \
     { "transformer.h.#." name ".weight", "transformer.h.#." name ".bias", true }
 #define NORM(stem)                                                                                                     \
@@ -137,7 +137,7 @@ const tfm__family tfm__family_gpt2 = {
     .types = (const char *const[]){"gpt2", NULL},
     .classes = (const char *const[]){"GPT2", NULL},
     .prefixes = (const char *const[]){"transformer.", NULL},
-    .ignored = (const char *const[]){".attn.bias", ".attn.masked_bias", NULL}, /* what hides later positions */
+    .ignored = (const char *const[]){".attn.bias", ".attn.masked_bias", NULL}, /* causal masks */
     .read = read,
     .write = write,
     .describe = describe,

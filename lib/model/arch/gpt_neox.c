@@ -1,6 +1,5 @@
-/* GPT-NeoX and Pythia ("GPT-NeoX-20B", Black et al. 2022): layer norms, both sub-layers beside each other, heads that
- * turn in part, and queries, keys and values in one tensor, head by head. Keys and the defaults of absent ones are
- * those of GPTNeoXConfig. */
+/* GPT-NeoX and Pythia ("GPT-NeoX-20B", Black et al. 2022): layer norms, parallel sub-layers, partial RoPE, and fused
+ * QKV tensors, interleaved by head. Keys and defaults are those of GPTNeoXConfig. */
 #include "model/arch/decoder.h"
 
 static const tfm__decoder_kind KIND = {.width = 6144,

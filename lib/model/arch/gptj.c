@@ -1,5 +1,5 @@
-/* GPT-J ("GPT-J-6B", Wang and Komatsuzaki 2021): sub-layers in parallel after one norm, and a rotary embedding of
- * neighbouring columns. Keys and the defaults of absent ones are those of GPTJConfig. */
+/* GPT-J ("GPT-J-6B", Wang and Komatsuzaki 2021): parallel sub-layers after one norm, and interleaved RoPE. Keys and
+ * defaults are those of GPTJConfig. */
 #include "model/arch/decoder.h"
 
 static const tfm__decoder_kind KIND = {.width_key = "n_embd",

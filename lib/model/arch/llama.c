@@ -1,6 +1,6 @@
-/* LLaMA and families like it: Granite is LLaMA with four multipliers ("Granite 3.0 Language Models", IBM 2024), OLMo 2
- * has norms on the results of sub-layers and over all queries and all keys ("2 OLMo 2 Furious", OLMo team 2024). Keys
- * and the defaults of absent ones are those of their configurations in Hugging Face's transformers. */
+/* LLaMA and similar families: Granite is LLaMA with four multipliers ("Granite 3.0 Language Models", IBM 2024), OLMo 2
+ * has norms after the sub-layers and QK norms over all heads ("2 OLMo 2 Furious", OLMo team 2024). Keys and defaults
+ * are those of their configurations in Hugging Face's transformers. */
 #include "model/arch/decoder.h"
 
 static const tfm__decoder_kind llama = {.width = 4096,
@@ -17,7 +17,7 @@ static const tfm__decoder_kind llama = {.width = 4096,
                                         .mlp_biases = "mlp_bias",
                                         .theta = 10000};
 
-/* A Mistral whose configuration has `layer_types` is a Ministral to transformers. */
+/* transformers treats a Mistral configuration with `layer_types` as Ministral. */
 static const tfm__decoder_kind mistral = {.width = 4096,
                                           .feed_forward = 14336,
                                           .layers = 32,
@@ -132,7 +132,7 @@ static const tfm__naming NAMES[TFM__ROLES] = {
     [TFM__FEED_FORWARD_NORM] = TFM__DECODER_NORM("post_attention_layernorm"),
 };
 
-/* Its matrices are stored together: queries, keys and values; gate and the other half. */
+/* Fused matrices: QKV; gate and up. */
 static const tfm__naming PHI3_NAMES[TFM__ROLES] = {
     [TFM__FINAL_NORM] = {"model.norm.weight", NULL, false},
     [TFM__SELF_QUERY] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.qkv_proj"),
@@ -146,7 +146,7 @@ static const tfm__naming PHI3_NAMES[TFM__ROLES] = {
     [TFM__FEED_FORWARD_NORM] = TFM__DECODER_NORM("post_attention_layernorm"),
 };
 
-/* Norms are on the results of sub-layers. */
+/* Norms follow the sub-layers. */
 static const tfm__naming OLMO2[TFM__ROLES] = {
     [TFM__FINAL_NORM] = {"model.norm.weight", NULL, false},
     [TFM__SELF_QUERY] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.q_proj"),

@@ -1,6 +1,5 @@
-/* The M2M-100 family, NLLB-200 among it, in the layout of Hugging Face's M2M100ForConditionalGeneration: norms before
- * the sub-layers and at the end of both stacks, and fairseq's sinusoids, which are computed. Defaults are
- * M2M100Config's. */
+/* M2M-100 and NLLB-200, in the layout of Hugging Face's M2M100ForConditionalGeneration: pre-norm, a final norm in both
+ * stacks, and fairseq's computed sinusoids. Defaults are M2M100Config's. */
 #include "model/arch/seq2seq.h"
 
 static void describe(tfm__stack_arch *s, int pad) {
@@ -8,7 +7,7 @@ static void describe(tfm__stack_arch *s, int pad) {
     s->final_norm = true;
     s->positions = TFM__SINUSOIDS;
     s->sinusoids = TFM_SINUSOID_FAIRSEQ;
-    s->position_offset = pad + 1; /* positions are counted from the one after the padding's id */
+    s->position_offset = pad + 1; /* position 0 is the row after the padding's */
     s->skips = TFM__SKIPS_TO_NOTHING;
     s->skipped_id = pad;
 }
@@ -19,7 +18,7 @@ static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm_
     c.activation = TFM_RELU;
     rules->hf_search = true;
     tfm_status status = tfm__seq2seq_read(&c, from);
-    int pad = ids.pad; /* where positions begin is the network's, whatever pads a search */
+    int pad = ids.pad; /* the network's value, independent of the padding id of the search */
     if (status == TFM_OK)
         status = tfm__read_int(&pad, tfm__network_key(from, "pad_token_id"), "pad_token_id", 0, c.vocab_size - 1);
     if (status == TFM_OK)
@@ -44,7 +43,7 @@ static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm
     return out;
 }
 
-/* Without the bias of the logits that BART has, and without stored positions. */
+/* No logit bias and no stored positions, unlike BART. */
 static const tfm__naming COMMON[TFM__ROLES] = {
     [TFM__SHARED_EMBEDDING] = TFM__WEIGHT_ONLY("model.shared"),
     [TFM__SOURCE_EMBEDDING] = TFM__WEIGHT_ONLY("model.encoder.embed_tokens"),

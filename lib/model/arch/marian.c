@@ -1,11 +1,11 @@
-/* The Marian family (OPUS-MT), in the layout of Hugging Face's MarianMTModel: its config.json, the names of its
- * tensors. Keys and the defaults of absent ones are those of MarianConfig. */
+/* Marian (OPUS-MT) in the layout of Hugging Face's MarianMTModel: config.json and tensor names. Keys and defaults are
+ * those of MarianConfig. */
 #include <string.h>
 #include "model/arch/seq2seq.h"
 
 /* ---- Reading ------------------------------------------------------------------------------------------ */
 
-/* config.json's own words. */
+/* Values of config.json. */
 typedef struct config {
     tfm__seq2seq common;
     int decoder_vocab_size, extra_positions;
@@ -18,14 +18,14 @@ static tfm_status read_sizes(config *out, const tfm__config_files *from) {
     if (status == TFM_OK)
         status =
             tfm__read_int(&out->decoder_vocab_size, tfm__network_key(from, target), target, 1, TFM__MAX_VOCABULARY);
-    /* A shared table has one size: Hugging Face, too, looks at vocab_size alone then. */
+    /* a shared table has one size: Hugging Face ignores decoder_vocab_size then */
     if (out->share || !out->decoder_vocab_size)
         out->decoder_vocab_size = out->common.vocab_size;
     return status;
 }
 
-/* The family knows sinusoids and a learned table, which `static_position_embeddings` chooses between. A key that asks
- * for anything else belongs to a model with other arithmetic, whose text would be wrong. */
+/* `static_position_embeddings` selects sinusoids or a learned table. Other position keys would change the output and
+ * are refused. */
 static tfm_status check_positions(const config *c, const tfm__config_files *from) {
     static const char *const TYPES[] = {"position_embedding_type", "position_embeddings_type"};
     static const char *const OTHERS[] = {"rope_scaling", "rope_parameters", "alibi"};
@@ -35,15 +35,14 @@ static tfm_status check_positions(const config *c, const tfm__config_files *from
         if (found.value && !(name && (strcmp(name, "absolute") == 0 ||
                                       strcmp(name, c->static_positions ? "sinusoidal" : "learned") == 0)))
             return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                             "%s: `%s` is %s, which tfm does not run: only \"absolute\" positions are known, so take a "
-                             "model that has those",
+                             "%s: `%s` is %s, which is not supported: use a model with \"absolute\" positions",
                              found.path, TYPES[i], TFM__VALUE_TEXT(found.value));
     }
     for (size_t i = 0; i < TFM__COUNT(OTHERS); i++) {
         const tfm__config_value found = tfm__network_key(from, OTHERS[i]);
         if (found.value && !json_is_false(found.value))
             return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                             "%s: `%s` asks for positions that tfm does not run: take a model with absolute positions",
+                             "%s: `%s` selects positions that are not supported: use a model with absolute positions",
                              found.path, OTHERS[i]);
     }
     return TFM_OK;
@@ -70,7 +69,7 @@ static tfm_status read_layout(config *out, const tfm__config_files *from) {
     const tfm_status positions = check_positions(out, from);
     if (positions != TFM_OK)
         return positions;
-    /* Converted models have their padding's id + 1 here, which means nothing where positions are computed. */
+    /* Converted models have pad_token_id + 1 here, which has no meaning for computed positions. */
     out->extra_positions = out->static_positions ? 0 : 2;
     return out->static_positions ? TFM_OK
                                  : tfm__read_int(&out->extra_positions, tfm__network_key(from, "extra_pos_embeddings"),
@@ -126,21 +125,21 @@ static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm
 
 /* ---- Tokenizer ---------------------------------------------------------------------------------------- */
 
-/* vocab.json is made with the model, so that its special ids are the configuration's. */
+/* vocab.json belongs to the model, so its special ids must be the configuration's. */
 static tfm_status check_tokenizer(const tfm_tokenizer *tokenizer, const tfm__generation_rules *rules, const char *dir) {
     const tfm_tokenizer_info text = *tfm_tokenizer_get_info(tokenizer);
-    /* The configuration's is what pads. A vocabulary of its own may have the target's elsewhere. */
+    /* the configuration's padding id is used; a separate source vocabulary may have another one */
     if (text.source_pad >= 0 && text.source_pad != rules->pad_id)
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s: <pad> is id %d in vocab.json, pad_token_id in the configuration is %d: they belong to "
+                         "different models",
+                         dir, text.source_pad, rules->pad_id);
+    if (text.source_eos != rules->eos_id || text.target_eos != rules->eos_id)
         return tfm__fail(
             TFM_ERROR_FORMAT,
-            "%s: <pad> is id %d in vocab.json, pad_token_id in the configuration is %d: they are not of one "
-            "model",
-            dir, text.source_pad, rules->pad_id);
-    if (text.source_eos != rules->eos_id || text.target_eos != rules->eos_id)
-        return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: </s> is id %d in %s, eos_token_id in the configuration is %d: they are not of one model",
-                         dir, text.source_eos != rules->eos_id ? text.source_eos : text.target_eos,
-                         text.source_eos != rules->eos_id ? "vocab.json" : "target_vocab.json", rules->eos_id);
+            "%s: </s> is id %d in %s, eos_token_id in the configuration is %d: they belong to different models", dir,
+            text.source_eos != rules->eos_id ? text.source_eos : text.target_eos,
+            text.source_eos != rules->eos_id ? "vocab.json" : "target_vocab.json", rules->eos_id);
     return TFM_OK;
 }
 

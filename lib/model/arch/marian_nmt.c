@@ -1,8 +1,8 @@
-/* Marian's own models, Bergamot's students among them: tensors have the names that Marian gives them, and their
- * configuration is special:model.yml, in the same file. Defaults are those of Marian's options.
+/* Marian's own format, including Bergamot's student models: Marian's tensor names, and the configuration in
+ * special:model.yml inside the same file. Defaults are those of Marian's options.
  *
- * The decoder's first input is no word: its embedding is zeros. That is the last row of the tables here, after those of
- * the file, and pads, too. */
+ * The decoder's first input is a zero embedding. Here it is an additional last row of the tables, also used for
+ * padding. */
 #include "model/arch/marian_nmt.h"
 #include <math.h>
 #include <string.h>
@@ -10,30 +10,30 @@
 #include "model/arch/config_keys.h"
 #include "model/weights/weight_file.h"
 
-enum { POSITIONS = 1024, END = 0, UNKNOWN = 1 }; /* ids: Marian's vocabularies begin with these */
+enum { POSITIONS = 1024, END = 0, UNKNOWN = 1 }; /* ids: fixed in Marian's vocabularies */
 
-static const tfm__family FAMILIES[2]; /* by SSRU cells */
+static const tfm__family FAMILIES[2]; /* [1]: with SSRU cells */
 
 typedef struct config {
     int width, heads, feed_forward, encoder_layers, decoder_layers;
     tfm_activation activation;
     bool embedding_norm, final_norm, recurrent;
-    bool one_source_table, tied_embeddings; /* Wemb for both sides; the target's table as the output */
+    bool one_source_table, tied_embeddings; /* Wemb for both sides; the target table is the output projection */
 } config;
 
 /* ---- Keys --------------------------------------------------------------------------------------------- */
 
-/* The word of a key, or `fallback`. */
+/* A string value, or `fallback`. */
 static tfm_status read_word(const char **out, const tfm__config_files *from, const char *key, const char *fallback) {
     const tfm__config_value found = tfm__network_key(from, key);
     *out = found.value ? json_string_value(found.value) : fallback;
     return *out ? TFM_OK
-                : tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; a word is needed", found.path, key,
+                : tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; a string is needed", found.path, key,
                             TFM__VALUE_TEXT(found.value));
 }
 
 static tfm_status unsupported(const tfm__config_files *from, const char *key, const char *allowed) {
-    return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s; tfm runs %s", from->config_path, key,
+    return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s; supported: %s", from->config_path, key,
                      TFM__VALUE_TEXT(tfm__network_key(from, key).value), allowed);
 }
 
@@ -44,7 +44,7 @@ static tfm_status check_word(const tfm__config_files *from, const char *key, con
     return status != TFM_OK || strcmp(word, allowed) == 0 ? status : unsupported(from, key, allowed);
 }
 
-/* What changes the network, and is run only as it is by default. */
+/* Keys that change the network; only their defaults are supported. */
 static tfm_status check_others(const tfm__config_files *from, bool recurrent) {
     static const char *const FALSE[] = {"transformer-no-projection",
                                         "transformer-pool",
@@ -69,14 +69,14 @@ static tfm_status check_others(const tfm__config_files *from, bool recurrent) {
     if (normed && recurrent)
         return unsupported(from, "layer-normalization", "SSRU cells with false");
     if (json_array_size(tfm__network_key(from, "transformer-tied-layers").value) > 0)
-        return unsupported(from, "transformer-tied-layers", "models whose layers have parameters of their own");
+        return unsupported(from, "transformer-tied-layers", "models without shared layers");
     int factors = 0;
     if (tfm__read_int(&factors, tfm__network_key(from, "lemma-dim-emb"), "lemma-dim-emb", -2, TFM__MAX_WIDTH) != TFM_OK)
         return TFM_ERROR_FORMAT;
     return factors != 0 ? unsupported(from, "lemma-dim-emb", "models with 0, without factors of words") : TFM_OK;
 }
 
-/* A chain of operations without d, which is dropout. */
+/* A chain of operations without d (dropout). */
 static tfm_status read_operations(char out[8], const tfm__config_files *from, const char *key, const char *fallback) {
     const char *word;
     size_t used = 0;
@@ -88,8 +88,7 @@ static tfm_status read_operations(char out[8], const tfm__config_files *from, co
     return status;
 }
 
-/* Where the norms stand. Marian's norms before sub-layers are other ones than those of anybody else: self-attention
- * gets the norm for its queries alone. */
+/* Position of the norms. Marian's pre-norm is unusual and refused: self-attention normalises its queries only. */
 static tfm_status read_norms(config *out, const tfm__config_files *from) {
     static const char *const KEYS[] = {"transformer-preprocess", "transformer-postprocess",
                                        "transformer-postprocess-emb", "transformer-postprocess-top"};
@@ -210,12 +209,12 @@ static tfm__stack_arch stack_of(const config *c, int layers, int stored, int voc
         .stored_vocabulary = stored,
         .embedding_scale = sqrtf((float)c->width),
         .positions = TFM__SINUSOIDS,
-        .sinusoids = TFM_SINUSOID_FAIRSEQ, /* which are Marian's, too */
+        .sinusoids = TFM_SINUSOID_FAIRSEQ, /* as in Marian */
         .max_positions = POSITIONS,
     };
 }
 
-/* The rows of a table: configurations may leave the sizes of vocabularies out. */
+/* Rows of a table: configurations may omit vocabulary sizes. */
 static tfm_status count_rows(int *out, const tfm__weights *weights, const char *name) {
     const tfm__stored_tensor *table;
     const tfm_status status = tfm__weights_get(weights, &table, name, 2, (int64_t[]){-1, -1});
@@ -248,7 +247,7 @@ static double number_of(const tfm__config_files *from, const char *key, double f
     return json_is_number(value) ? json_number_value(value) : fallback;
 }
 
-/* What the file beside the model says of searching. */
+/* Search parameters of the model's configuration file. */
 static tfm_status make_rules(tfm__generation_rules *rules, const tfm__config_files *from, int vocabulary) {
     const tfm__config_value beam = {json_object_get(from->generation, "beam-size"), from->generation_path};
     bool unknown = false;
@@ -270,7 +269,7 @@ static tfm_status make_rules(tfm__generation_rules *rules, const tfm__config_fil
     rules->has_length_penalty = from->generation != NULL;
     rules->length_penalty = normalize;
     if (number_of(from, "word-penalty", 0) != 0)
-        tfm__log(TFM_LOG_WARNING, "%s: `word-penalty` is %g; the search goes without it", from->generation_path,
+        tfm__log(TFM_LOG_WARNING, "%s: `word-penalty` is %g; it is ignored", from->generation_path,
                  number_of(from, "word-penalty", 0));
     return TFM_OK;
 }
@@ -281,7 +280,7 @@ static tfm_status read_files(config *c, tfm__config_files *from, const tfm__fami
                              const tfm__marian_folder *found) {
     const char *text = tfm__weights_metadata(files->weights, TFM__MARIAN_CONFIG);
     if (!text)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s has no " TFM__MARIAN_CONFIG ", so it is no model that Marian wrote",
+        return tfm__fail(TFM_ERROR_FORMAT, "%s has no " TFM__MARIAN_CONFIG ", so it is not a Marian model",
                          found->model);
     from->config_path = tfm__format("%s: " TFM__MARIAN_CONFIG, found->model);
     if (!from->config_path)
@@ -317,7 +316,7 @@ static tfm_status check_tokenizer(const tfm_tokenizer *tokenizer, const tfm__gen
         return TFM_OK;
     return tfm__fail(TFM_ERROR_FORMAT,
                      "%s: </s> is id %d of the vocabulary and <unk> is id %d, but Marian's models have them at %d and "
-                     "%d: they are not of one model",
+                     "%d: they belong to different models",
                      dir, text.target_eos, text.target_unk, END, UNKNOWN);
 }
 
@@ -360,7 +359,7 @@ static const tfm__naming COMMON[TFM__ROLES] = {
 };
 
 static const char *const NOTHING[] = {NULL};
-/* By what activations were multiplied where products were of bytes. */
+/* Factors of activations for int8 GEMM. */
 static const char *const IGNORED[] = {"_QuantMultA", NULL};
 
 #define FAMILY(names)                                                                                                  \

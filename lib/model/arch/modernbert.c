@@ -1,6 +1,6 @@
-/* ModernBERT ("Smarter, Better, Faster, Longer: A Modern Bidirectional Encoder", Warner et al. 2024): norms before, but
- * none before the first attention, rotary positions, and layers that see a window with rates of their own. Keys and the
- * defaults of absent ones are those of ModernBertConfig. */
+/* ModernBERT ("Smarter, Better, Faster, Longer: A Modern Bidirectional Encoder", Warner et al. 2024): pre-norm except
+ * before the first attention, RoPE, and sliding-window layers with different RoPE frequencies. Keys and defaults are
+ * those of ModernBertConfig. */
 #include <string.h>
 #include "model/arch/encoder_keys.h"
 #include "model/arch/rope.h"
@@ -20,7 +20,7 @@ static const tfm__rope_spec LOCAL = {.layers = "sliding_attention",
                                      .whole = true,
                                      .scaled = true};
 
-/* Which layers see a window: `layer_types`, or all but every n-th. */
+/* Sliding-window layers: `layer_types`, or all except every n-th. */
 static tfm_status read_layers(tfm__stack_arch *stack, const tfm__config_files *from) {
     const tfm__config_value types = tfm__network_key(from, "layer_types");
     int every = 3;
@@ -38,7 +38,7 @@ static tfm_status read_layers(tfm__stack_arch *stack, const tfm__config_files *f
             stack->layer[i] |= TFM__LOCAL_LAYER;
         else if (strcmp(name, "full_attention") != 0 && strcmp(name, "attention") != 0)
             status = tfm__fail(TFM_ERROR_UNSUPPORTED,
-                               "%s: `layer_types` has %s; \"full_attention\" and \"sliding_attention\" are known",
+                               "%s: `layer_types` has %s; \"full_attention\" and \"sliding_attention\" are supported",
                                types.path, TFM__VALUE_TEXT(type));
     }
     stack->layer[0] |= TFM__NO_NORM_LAYER;
@@ -57,7 +57,7 @@ static tfm_status read_sizes(tfm__stack_arch *out, const tfm__config_files *from
         {"max_position_embeddings", &out->max_positions, 8192, TFM__MAX_WIDTH},
         {"local_attention", &out->window, 128, TFM__MAX_WIDTH},
     };
-    /* Half of it, which counts where a file has both, as in transformers. */
+    /* half of the window; wins if a file has both, as in transformers */
     const tfm__config_value half = tfm__network_key(from, "sliding_window");
     int side = 0;
     tfm_status status = tfm__read_sizes(sizes, TFM__COUNT(sizes), from);
@@ -73,8 +73,7 @@ static tfm_status read_sizes(tfm__stack_arch *out, const tfm__config_files *from
     out->head_width = out->width / out->heads;
     if (out->head_width % 2 || out->head_width > 2 * TFM__MAX_ROTARY_PAIRS)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: heads of `hidden_size` / `num_attention_heads` = %d columns do not turn: an even number "
-                         "up to %d is needed",
+                         "%s: `hidden_size` / `num_attention_heads` is %d; RoPE needs an even number up to %d",
                          from->config_path, out->head_width, 2 * TFM__MAX_ROTARY_PAIRS);
     return TFM_OK;
 }
@@ -104,7 +103,7 @@ static tfm_status read_head(tfm__arch *arch, const tfm__config_files *from) {
     head->norm = true;
     head->mean = name && strcmp(name, "mean") == 0;
     if (pooling.value && !head->mean && !(name && strcmp(name, "cls") == 0))
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `classifier_pooling` is %s; \"cls\" and \"mean\" are known",
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `classifier_pooling` is %s; \"cls\" and \"mean\" are supported",
                          pooling.path, TFM__VALUE_TEXT(pooling.value));
     const tfm_status status = tfm__read_encoder_head(arch, from);
     return status == TFM_OK ? tfm__read_activation(&head->activation, from, "classifier_activation") : status;
@@ -146,7 +145,7 @@ static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm_
 
 #define BLOCK(name) TFM__WEIGHT_AND_BIAS("model.layers.#." name)
 
-/* Queries, keys and values are one tensor, and so are the two matrices before the feed-forward layer's product. */
+/* Fused QKV; gate and up are one tensor as well. */
 static const tfm__naming ENCODER[TFM__ROLES] = {
     [TFM__EMBEDDING_NORM] = TFM__WEIGHT_AND_BIAS("model.embeddings.norm"),
     [TFM__FINAL_NORM] = TFM__WEIGHT_AND_BIAS("model.final_norm"),

@@ -1,10 +1,8 @@
-/* MPNet ("MPNet: Masked and Permuted Pre-training for Language Understanding", Song et al. 2020): learned positions,
- * which begin after that of the padding, and a bias of scores by distance as T5 has it. Keys and the defaults of absent
- * ones are those of MPNetConfig. */
+/* MPNet ("MPNet: Masked and Permuted Pre-training for Language Understanding", Song et al. 2020): learned positions
+ * that begin after the padding's row, and T5's relative position bias. Keys and defaults are those of MPNetConfig. */
 #include "model/arch/encoder_keys.h"
 
-/* transformers takes the padding's id for 1 in the table of positions, whatever `pad_token_id` is, and 32 buckets for
- * the bias, whatever `relative_attention_num_buckets` is. */
+/* transformers uses padding row 1 for any `pad_token_id`, and 32 buckets for any `relative_attention_num_buckets`. */
 static const tfm__encoder_kind KIND = {.no_token_types = true,
                                        .relative = true,
                                        .vocabulary = 30527,

@@ -1,11 +1,11 @@
-/* MPT ("Introducing MPT-7B", MosaicML 2023): ALiBi, layer norms without betas, and no biases. Keys and the defaults of
- * absent ones are those of MptConfig; as in transformers, all models have ALiBi and four times the width inside. */
+/* MPT ("Introducing MPT-7B", MosaicML 2023): ALiBi, layer norms without betas, no biases. Keys and defaults are those
+ * of MptConfig; as in transformers, all models have ALiBi and an inner width of 4 * width. */
 #include <string.h>
 #include "model/arch/decoder.h"
 
 static const char CONFIG[] = "attn_config", SCALE[] = "softmax_scale";
 
-/* `attn_config` is an object of its own. */
+/* `attn_config` is a nested object. */
 static tfm_status read_attention(tfm__arch *arch, const tfm__config_files *from) {
     static const char *const refused[] = {"clip_qkv", "qk_ln", "prefix_lm", NULL};
     const tfm__config_value found = tfm__network_key(from, CONFIG);
@@ -23,7 +23,7 @@ static tfm_status read_attention(tfm__arch *arch, const tfm__config_files *from)
     if (status == TFM_OK)
         status = tfm__read_bool(&alibi, tfm__network_key(&inner, "alibi"), "alibi");
     if (status == TFM_OK && (!alibi || (type.value && !(name && strcmp(name, "multihead_attention") == 0))))
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s; only multi-head attention with ALiBi is run",
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s; only multi-head attention with ALiBi is supported",
                          found.path, CONFIG, TFM__VALUE_TEXT(found.value));
     if (status == TFM_OK)
         status = tfm__read_number(&scale, tfm__network_key(&inner, SCALE), SCALE, 1e-6, 1e6);

@@ -1,11 +1,11 @@
-/* Models of pictures and text whose text is an ordinary decoder, in the layouts of Hugging Face's transformers. Keys,
- * and the meaning of absent ones, are those of its configurations. */
+/* Vision-language models with an ordinary decoder, in the layouts of Hugging Face's transformers. Keys and defaults are
+ * those of its configurations. */
 #include "model/arch/multimodal.h"
 #include <string.h>
 
 #define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
-/* Qwen 2's texts with other sizes, and with positions of three kinds: a pair of columns turns by that of time, height
- * or width, which are one number wherever there is no picture. */
+/* Qwen2 text model with other sizes and M-RoPE: a pair of columns uses the position in time, height or width; the three
+ * are equal in text. */
 #define QWEN2_VL(kind, class_start)                                                                                    \
     {                                                                                                                  \
         .type = kind, .class_name = class_start "ForConditionalGeneration", .texts = NAMES("qwen2"), .fixed = true,    \
@@ -73,7 +73,7 @@ static const tfm__multimodal *find(const json_t *config) {
     return NULL;
 }
 
-/* Other programs use the same `model_type` for classes of their own, which have their keys elsewhere. */
+/* Other programs use the same `model_type` for other classes, with different keys. */
 static tfm_status check_class(const tfm__multimodal *w, const json_t *config, const char *path) {
     static const char ending[] = "ForCausalLM";
     const char *name = class_of(config);
@@ -82,11 +82,11 @@ static tfm_status check_class(const tfm__multimodal *w, const json_t *config, co
         return TFM_OK;
     return tfm__fail(
         TFM_ERROR_UNSUPPORTED,
-        "%s: `architectures` has %s, and of the `model_type` \"%s\" only %s is run, as transformers writes it", path,
+        "%s: `architectures` has %s; of the `model_type` \"%s\" only %s is supported, in transformers' layout", path,
         name, w->type, w->class_name);
 }
 
-/* Which family the text is of; refuses what is not run. */
+/* The family of the text model; fails if it is not supported. */
 static tfm_status find_text(const char **out, const tfm__multimodal *w, const json_t *text, const char *path) {
     const json_t *type = json_object_get(text, "model_type");
     const char *name = json_string_value(type);
@@ -101,14 +101,12 @@ static tfm_status find_text(const char **out, const tfm__multimodal *w, const js
             return TFM_OK;
         }
     }
-    return tfm__fail(
-        TFM_ERROR_UNSUPPORTED,
-        "%s: `model_type` within `text_config` is %s; of models of the class %s, texts are run that are of "
-        "%s",
-        path, TFM__VALUE_TEXT(type), w->class_name, known);
+    return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                     "%s: `model_type` within `text_config` is %s; the class %s is supported with text models of %s",
+                     path, TFM__VALUE_TEXT(type), w->class_name, known);
 }
 
-/* A rotation by three positions as that by one which it is in a text. */
+/* M-RoPE is plain RoPE in text. */
 static int simplify_mrope(json_t *text) {
     static const char *const KEYS[] = {"rope_scaling", "rope_parameters"};
     int bad = 0;
@@ -122,7 +120,7 @@ static int simplify_mrope(json_t *text) {
     return bad;
 }
 
-/* The same object as config.json of a model of the text alone; false: there is no memory. */
+/* Turns the text's object into config.json of a text-only model; false: out of memory. */
 static bool stand_alone(json_t *text, const tfm__multimodal *w, const char *type, const json_t *outer,
                         const char *path) {
     static const char tie_key[] = "tie_word_embeddings", class_key[] = "architectures", small[] = "quantization_config";
@@ -136,11 +134,11 @@ static bool stand_alone(json_t *text, const tfm__multimodal *w, const char *type
     for (const char *const *key = w->unread; key && *key; key++) {
         const json_t *value = json_object_get(text, *key);
         if (value && !json_is_null(value))
-            tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; models of the class %s are run without it, as in transformers",
-                     path, *key, TFM__VALUE_TEXT(value), w->class_name);
+            tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; the class %s ignores it, as in transformers", path, *key,
+                     TFM__VALUE_TEXT(value), w->class_name);
         bad |= json_object_set_new(text, *key, json_null());
     }
-    /* The class within may be another's name; the whole says whether there is a head. */
+    /* the inner class may differ; the outer one says whether there is a head */
     json_object_del(text, class_key);
     if (class_name && strcmp(class_name, w->class_name) != 0)
         bad |= json_object_set(text, class_key, class_names);

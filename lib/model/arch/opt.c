@@ -1,5 +1,4 @@
-/* The OPT family, in the layout of Hugging Face's OPTForCausalLM. Keys and the defaults of absent ones are those of
- * OPTConfig. */
+/* OPT in the layout of Hugging Face's OPTForCausalLM. Keys and defaults are those of OPTConfig. */
 #include "model/arch/config_keys.h"
 
 static tfm_status read_sizes(tfm__stack_arch *s, const tfm__config_files *from) {
@@ -35,7 +34,7 @@ static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm_
                            .activation = TFM_RELU,
                            .causal = true,
                            .norm = TFM_NORM_LAYER,
-                           .epsilon = 1e-5f, /* torch.nn.LayerNorm's own; there is no key for it */
+                           .epsilon = 1e-5f, /* torch.nn.LayerNorm's default; there is no key */
                            .norm_biases = true,
                            .vocabulary = 50272,
                            .embedding_scale = 1,

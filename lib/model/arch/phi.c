@@ -1,6 +1,5 @@
-/* Phi 1, 1.5 and 2 ("Textbooks Are All You Need II", Li et al. 2023): both sub-layers read one norm beside each other,
- * heads turn in part, and everything has a bias, the output too. Keys and the defaults of absent ones are those of
- * PhiConfig. */
+/* Phi 1, 1.5 and 2 ("Textbooks Are All You Need II", Li et al. 2023): parallel sub-layers after one norm, partial RoPE,
+ * and biases everywhere, including the output projection. Keys and defaults are those of PhiConfig. */
 #include "model/arch/decoder.h"
 
 static const tfm__decoder_kind phi = {.width = 2048,

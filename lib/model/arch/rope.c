@@ -1,6 +1,5 @@
-/* How queries and keys turn with their position: `rope_parameters` of config.json, or what came before it, `rope_theta`
- * and `rope_scaling`. The formulas, their defaults and their rounding to float are those of Hugging Face's
- * transformers, with which such models are run and trained. */
+/* RoPE configuration: `rope_parameters` of config.json, or the older `rope_theta` and `rope_scaling`. Formulas,
+ * defaults and float rounding are those of Hugging Face's transformers. */
 #include "model/arch/rope.h"
 #include <math.h>
 #include <stdint.h>
@@ -16,19 +15,19 @@ static const struct {
 
 enum { LARGEST = 1 << 30 };
 
-/* ---- Rates ---------------------------------------------------------------------------------------------------- */
+/* ---- Frequencies ---------------------------------------------------------------------------------------------- */
 
-/* The power of theta that a pair's wave is 2 pi times as long as. */
+/* theta^x of a pair: its wavelength is 2 pi theta^x. */
 static float power_of(const tfm__rotary_arch *r, int i) {
     return (float)pow(r->config.theta, (double)((float)(2 * i) / (float)r->freq_dim));
 }
 
-/* At which pair, not a whole number, a wave turns so often within the original length. */
+/* The (fractional) pair with this many rotations within the original length. */
 static double pair_of(const tfm__rotary_arch *r, double turns) {
     return r->width * log(r->config.original / (turns * 2 * acos(-1))) / (2 * log(r->config.theta));
 }
 
-/* Fast pairs keep their rates, slow ones are divided by the factor, and those between are mixed. */
+/* High frequencies stay, low ones are divided by the factor, a ramp mixes those in between. */
 static void make_yarn(tfm__rotary_arch *r) {
     const tfm__rope_config *f = &r->config;
     double low = pair_of(r, f->beta_fast ? f->beta_fast : 32), high = pair_of(r, f->beta_slow ? f->beta_slow : 1);
@@ -77,8 +76,7 @@ static void make_rates(tfm__rotary_arch *r) {
     }
 }
 
-/* What cosines and sines are multiplied by, where the file does not say: it makes up for the larger sums of longer
- * texts. */
+/* Default factor of cosines and sines: compensates for the larger sums of longer sequences. */
 static double attention_factor(const tfm__rope_config *f, double factor) {
     if (f->attention_factor != 0)
         return f->attention_factor;
@@ -93,9 +91,9 @@ static double attention_factor(const tfm__rope_config *f, double factor) {
 
 /* ---- Reading -------------------------------------------------------------------------------------------------- */
 
-/* The object that speaks of these layers, new; NULL: none does. Where a family has objects for kinds of layers, one
- * that is for all is not looked at, and the keys of `rope_scaling` come over theirs; else that is in the place of
- * `rope_parameters`. So it is in transformers, where a type must be called `rope_type` then. */
+/* The object for these layers, new; NULL: none. As in transformers: if the family has objects per layer type, a global
+ * object is ignored and the keys of `rope_scaling` override theirs; else `rope_scaling` replaces `rope_parameters`, and
+ * the type must be called `rope_type`. */
 static tfm_status find_object(json_t **out, const tfm__config_files *from, const tfm__rope_spec *rope) {
     const json_t *now = tfm__network_key(from, "rope_parameters").value;
     const json_t *before = rope->scaled ? tfm__network_key(from, "rope_scaling").value : NULL;
@@ -122,19 +120,19 @@ static tfm_status check_object(const json_t *object, const tfm__config_files *fr
     json_object_foreach((json_t *)(uintptr_t)object, key, value) {
         if (json_is_object(value))
             return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                             "%s: `rope_parameters` has an object `%s`; such models turn all layers alike",
+                             "%s: `rope_parameters` has an object `%s`; this family has the same RoPE in all layers",
                              from->config_path, key);
     }
     return TFM_OK;
 }
 
-/* A key of that object, or else one beside it. */
+/* A key of that object, or else of the enclosing one. */
 static tfm__config_value key_of(const tfm__config_files *from, const json_t *object, const char *key,
-                                const char *beside) {
+                                const char *outer_key) {
     const json_t *value = json_object_get(object, key);
     if (value && !json_is_null(value))
         return (tfm__config_value){value, from->config_path};
-    return beside ? tfm__network_key(from, beside) : (tfm__config_value){NULL, from->config_path};
+    return outer_key ? tfm__network_key(from, outer_key) : (tfm__config_value){NULL, from->config_path};
 }
 
 static tfm_status read_type(tfm__rope_config *form, const tfm__config_files *from, const json_t *object,
@@ -155,7 +153,7 @@ static tfm_status read_type(tfm__rope_config *form, const tfm__config_files *fro
                 return TFM_OK;
         }
     return tfm__fail(name ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
-                     "%s: `%s` of the rotation is %s; %s\"longrope\" are run with this family", from->config_path,
+                     "%s: RoPE `%s` is %s; %s\"longrope\" are supported for this family", from->config_path,
                      newer ? "rope_type" : "type", TFM__VALUE_TEXT(value),
                      rope->longrope_only ? "\"default\" and "
                                          : "\"default\", \"linear\", \"dynamic\", \"yarn\", \"llama3\" and ");
@@ -164,7 +162,7 @@ static tfm_status read_type(tfm__rope_config *form, const tfm__config_files *fro
 static tfm_status read_numbers(tfm__rope_config *f, const tfm__config_files *from, const json_t *object,
                                const tfm__rope_spec *rope) {
     const struct {
-        const char *key, *beside;
+        const char *key, *outer_key;
         double *value, fallback, low, high;
     } numbers[] = {
         {"rope_theta", rope->fixed ? NULL : rope->theta_key, &f->theta, rope->theta, 1e-3, 1e30},
@@ -183,32 +181,32 @@ static tfm_status read_numbers(tfm__rope_config *f, const tfm__config_files *fro
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < TFM__COUNT(numbers) && status == TFM_OK; i++) {
         *numbers[i].value = numbers[i].fallback;
-        status = tfm__read_number(numbers[i].value, key_of(from, object, numbers[i].key, numbers[i].beside),
+        status = tfm__read_number(numbers[i].value, key_of(from, object, numbers[i].key, numbers[i].outer_key),
                                   numbers[i].key, numbers[i].low, numbers[i].high);
     }
-    if (status == TFM_OK && !rope->layers) /* transformers does not look for it in an object for a kind of layers */
+    if (status == TFM_OK && !rope->layers) /* transformers ignores it in an object of a layer type */
         status = tfm__read_bool(&truncated, key_of(from, object, "truncate", NULL), "truncate");
     f->untruncated = !truncated;
     return status;
 }
 
-/* Models whose heads turn whole ignore another factor in transformers, but for scaled rotations, where it fails. */
+/* Models with full rotary width ignore another factor in transformers, except with scaled RoPE: there it fails. */
 static tfm_status check_partial(tfm__rope_config *f, const tfm__config_files *from, const tfm__rope_spec *rope) {
     const double partial = f->partial;
     if (!rope->whole || partial == 1)
         return TFM_OK;
     f->partial = 1;
     if (f->type != TFM__ROPE_DEFAULT)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: `partial_rotary_factor` is %g, and heads of this family turn whole: take a model without "
-                         "it",
-                         from->config_path, partial);
-    tfm__log(TFM_LOG_WARNING, "%s: `partial_rotary_factor` is %g; heads of this family turn whole, as in transformers",
+        return tfm__fail(
+            TFM_ERROR_UNSUPPORTED,
+            "%s: `partial_rotary_factor` is %g, and this family rotates whole heads: use a model without it",
+            from->config_path, partial);
+    tfm__log(TFM_LOG_WARNING, "%s: `partial_rotary_factor` is %g; this family rotates whole heads, as in transformers",
              from->config_path, partial);
     return TFM_OK;
 }
 
-/* A factor for each pair. */
+/* One factor per pair. */
 static tfm_status read_factors(float *out, int pairs, const tfm__config_files *from, const json_t *object,
                                const char *key) {
     const tfm__config_value found = key_of(from, object, key, NULL);
@@ -227,7 +225,7 @@ static tfm_status read_factors(float *out, int pairs, const tfm__config_files *f
     return TFM_OK;
 }
 
-/* What a type needs besides theta. */
+/* Required keys of a RoPE type besides theta. */
 static tfm_status check_type(tfm__rotary_arch *r, const tfm__config_files *from, const json_t *object) {
     tfm__rope_config *f = &r->config;
     const bool ratio = f->type == TFM__ROPE_YARN || f->type == TFM__ROPE_LONGROPE; /* else the factor */
@@ -236,14 +234,12 @@ static tfm_status check_type(tfm__rotary_arch *r, const tfm__config_files *from,
                           : f->type != TFM__ROPE_DEFAULT && f->factor == 0 && !ratio ? "factor"
                                                                                      : NULL;
     if (missing)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: the rotation has no `%s`, which its type needs", from->config_path,
-                         missing);
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: RoPE has no `%s`, required by its type", from->config_path, missing);
     if (f->type == TFM__ROPE_LLAMA3 && f->high_freq_factor == f->low_freq_factor)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `high_freq_factor` is %g, as `low_freq_factor`: it must be larger",
                          from->config_path, f->high_freq_factor);
     if (f->type == TFM__ROPE_DYNAMIC && r->width < 4)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: a dynamic rotation needs heads of four columns or more",
-                         from->config_path);
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: dynamic RoPE needs heads of four columns or more", from->config_path);
     if (f->type == TFM__ROPE_DYNAMIC || f->type == TFM__ROPE_LONGROPE)
         r->switch_length = f->type == TFM__ROPE_DYNAMIC ? f->positions : f->original;
     tfm_status status = TFM_OK;
@@ -254,11 +250,11 @@ static tfm_status check_type(tfm__rotary_arch *r, const tfm__config_files *from,
     return status;
 }
 
-/* How long the texts are that the rotation is made for. */
+/* Maximum length that the scaling supports. */
 static int reach(const tfm__rope_config *f, double factor) {
     const bool within = f->type == TFM__ROPE_DEFAULT || f->type == TFM__ROPE_LLAMA3 || f->type == TFM__ROPE_LONGROPE;
     const double most = factor * (f->type == TFM__ROPE_YARN ? f->original : f->positions);
-    if (f->type == TFM__ROPE_DYNAMIC) /* for all lengths */
+    if (f->type == TFM__ROPE_DYNAMIC) /* any length */
         return TFM__MAX_WIDTH;
     if (within || most <= f->positions)
         return f->positions;
@@ -280,7 +276,7 @@ static tfm_status read_object(tfm__rotary_arch *out, tfm__stack_arch *stack, int
     f->original = rope->original ? rope->original : positions;
     if (status == TFM_OK && !rope->original)
         status = tfm__read_int(&f->original, key_of(from, object, original, NULL), original, 1, LARGEST);
-    if (status == TFM_OK && !rope->layers) /* what stands beside the object counts, unless there are several */
+    if (status == TFM_OK && !rope->layers) /* the key of the enclosing object wins, unless there are several objects */
         status = tfm__read_int(&f->original, tfm__network_key(from, original), original, 1, LARGEST);
     if (status != TFM_OK)
         return status;
@@ -289,16 +285,15 @@ static tfm_status read_object(tfm__rotary_arch *out, tfm__stack_arch *stack, int
         status = tfm__read_int(&out->freq_dim, tfm__network_key(from, rope->size_key), rope->size_key, 1, LARGEST);
     if (status != TFM_OK)
         return status;
-    out->width = out->freq_dim + out->freq_dim % 2; /* A column without another to turn with takes the next one. */
+    out->width = out->freq_dim + out->freq_dim % 2; /* an odd column is paired with the next one */
     if (out->width < 2 || out->width > stack->head_width || out->width / 2 > TFM__MAX_ROTARY_PAIRS)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: %d of %d columns of a head turn; an even number from 2 to %d is needed",
+                         "%s: %d of %d columns of a head are rotated; an even number from 2 to %d is needed",
                          from->config_path, out->freq_dim, stack->head_width, 2 * TFM__MAX_ROTARY_PAIRS);
     if (out->width != out->freq_dim && (!rope->rounded || f->type == TFM__ROPE_YARN || f->type == TFM__ROPE_LONGROPE))
         return tfm__fail(
             TFM_ERROR_UNSUPPORTED,
-            "%s: %d of %d columns of a head turn; an even number is needed with this family and this type of "
-            "rotation",
+            "%s: %d of %d columns of a head are rotated; an even number is needed for this family and RoPE type",
             from->config_path, out->freq_dim, stack->head_width);
     status = check_type(out, from, object);
     if (status != TFM_OK)

@@ -1,4 +1,4 @@
-/* Keys and names that Marian, BART and M2M-100 share. */
+/* Keys and names shared by Marian, BART and M2M-100. */
 #include "model/arch/seq2seq.h"
 #include <math.h>
 #include <string.h>
@@ -12,8 +12,8 @@ tfm_status tfm__seq2seq_check_class(const tfm__config_files *from) {
     if (!part && (!purpose || strcmp(purpose, "ForConditionalGeneration") == 0))
         return TFM_OK;
     return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                     "%s: `architectures` has \"%.100s\", which does not write about a source text: tfm runs models of "
-                     "this type whose class ends in \"ForConditionalGeneration\", \"MTModel\" or \"Model\"",
+                     "%s: `architectures` has \"%.100s\", which is not an encoder-decoder with a head: supported are "
+                     "classes of this type that end in \"ForConditionalGeneration\", \"MTModel\" or \"Model\"",
                      found.path, name);
 }
 
@@ -34,7 +34,7 @@ tfm_status tfm__seq2seq_read(tfm__seq2seq *c, const tfm__config_files *from) {
         int *value, high;
     } sizes[] = {
         {"d_model", &c->d_model, TFM__MAX_WIDTH},
-        {"hidden_size", &c->d_model, TFM__MAX_WIDTH}, /* the common names come last, as they do in transformers */
+        {"hidden_size", &c->d_model, TFM__MAX_WIDTH}, /* the common names come last, as in transformers */
         {"encoder_layers", &c->encoder_layers, TFM__MAX_LAYERS},
         {"num_hidden_layers", &c->encoder_layers, TFM__MAX_LAYERS},
         {"decoder_layers", &c->decoder_layers, TFM__MAX_LAYERS},
@@ -80,7 +80,7 @@ tfm__stack_arch tfm__seq2seq_stack(const tfm__seq2seq *c, bool decoder) {
         .norm = TFM_NORM_LAYER,
         .norm_biases = true,
         .norm_placement = TFM_NORM_POST,
-        .epsilon = 1e-5f, /* torch.nn.LayerNorm's own; these families have no key for it */
+        .epsilon = 1e-5f, /* torch.nn.LayerNorm's default; these families have no key for it */
         .vocabulary = c->vocab_size,
         .embedding_scale = c->scale_embedding ? sqrtf((float)c->d_model) : 1,
         .max_positions = c->max_positions,

@@ -1,11 +1,11 @@
-/* What the families have in common whose encoder-decoders transformers took from one another, Marian, BART and M2M-100
- * among them: most of their keys in config.json, and the names of their tensors. */
+/* Shared by the related encoder-decoder families of transformers (Marian, BART, M2M-100): most keys of config.json, and
+ * the tensor names. */
 #ifndef TFM_LIB_SEQ2SEQ_H
 #define TFM_LIB_SEQ2SEQ_H
 
 #include "model/arch/config_keys.h"
 
-/* config.json's own words; a family fills in its defaults before they are read. */
+/* Values of config.json; a family sets its defaults first. */
 typedef struct tfm__seq2seq {
     int d_model, encoder_layers, decoder_layers, encoder_heads, decoder_heads, encoder_ffn, decoder_ffn;
     int vocab_size, max_positions;
@@ -13,20 +13,18 @@ typedef struct tfm__seq2seq {
     tfm_activation activation;
 } tfm__seq2seq;
 
-/* The sizes of the large models, which all configurations have as defaults. */
+/* Sizes of the large models, the default of all configurations. */
 #define TFM__SEQ2SEQ_DEFAULTS                                                                                          \
     .d_model = 1024, .encoder_layers = 12, .decoder_layers = 12, .encoder_heads = 16, .decoder_heads = 16,             \
     .encoder_ffn = 4096, .decoder_ffn = 4096, .max_positions = 1024, .tie = true, .activation = TFM_GELU
 
-/* Refuses what the first of `architectures` says of a model that does not write about a source: a classifier, or one
- * stack alone. */
+/* Fails if the first of `architectures` is not an encoder-decoder with a head: a classifier, or a single stack. */
 tfm_status tfm__seq2seq_check_class(const tfm__config_files *from);
 
-/* Takes the keys that the files have; what they do not have stays. Checks the class before. */
+/* Checks the class, then reads the keys; absent ones leave *c unchanged. */
 tfm_status tfm__seq2seq_read(tfm__seq2seq *c, const tfm__config_files *from);
 
-/* A stack of these sizes with layer norms after its sub-layers, biases everywhere and no positions; the family sets
- * what differs. */
+/* A post-norm stack of the given sizes with biases and without positions; the family sets the differences. */
 tfm__stack_arch tfm__seq2seq_stack(const tfm__seq2seq *c, bool decoder);
 
 /* `write` of a family: the same keys of config.json, and the ids. */
@@ -47,11 +45,11 @@ json_t *tfm__seq2seq_write(const tfm__family *family, const tfm__arch *arch, con
     [TFM__UP] = TFM__SEQ2SEQ_BLOCK(stack, "fc1"), [TFM__DOWN] = TFM__SEQ2SEQ_BLOCK(stack, "fc2"),                      \
     [TFM__FEED_FORWARD_NORM] = TFM__SEQ2SEQ_BLOCK(stack, "final_layer_norm")
 
-/* The tables of names, [TFM__ROLES] each. */
+/* Name tables, [TFM__ROLES] each. */
 extern const tfm__naming tfm__seq2seq_common[], tfm__seq2seq_encoder[], tfm__seq2seq_decoder[];
-/* In front of names, missing in files of models saved without their head; NULL last. */
+/* Prefixes of names, absent in files of models saved without their head; NULL-terminated. */
 extern const char *const tfm__seq2seq_prefixes[];
-/* Endings of stored tensors that are computed: sinusoids, as older versions stored them; NULL last. */
+/* Suffixes of stored tensors that are computed here (sinusoids in older files); NULL-terminated. */
 extern const char *const tfm__seq2seq_ignored[];
 
 #endif

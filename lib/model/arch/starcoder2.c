@@ -1,6 +1,6 @@
 /* StarCoder 2 ("StarCoder 2 and The Stack v2", Lozhkov et al. 2024) and StableLM ("Stable LM 2 1.6B", Bellagente et al.
- * 2024): LLaMA with layer norms; the one without gates and with biases, in the other heads turn in part. Keys and the
- * defaults of absent ones are those of Starcoder2Config and StableLmConfig. */
+ * 2024): LLaMA with layer norms; StarCoder 2 has biases and no gates, StableLM has partial RoPE. Keys and defaults are
+ * those of Starcoder2Config and StableLmConfig. */
 #include "model/arch/decoder.h"
 
 static const tfm__decoder_kind starcoder2 = {.width = 3072,

@@ -1,14 +1,14 @@
-/* The T5 families, T5 v1.1, Flan-T5 and MADLAD among them, in the layouts of Hugging Face's T5ForConditionalGeneration,
+/* T5, T5 v1.1, Flan-T5, MADLAD, mT5 and UMT5, in the layouts of Hugging Face's T5ForConditionalGeneration,
  * MT5ForConditionalGeneration and UMT5ForConditionalGeneration ("Exploring the Limits of Transfer Learning with a
- * Unified Text-to-Text Transformer", Raffel et al. 2020; "UniMax", Chung et al. 2023: UMT5, whose layers have a bias by
- * distance each). Keys and the defaults of absent ones are those of T5Config, MT5Config and UMT5Config. */
+ * Unified Text-to-Text Transformer", Raffel et al. 2020; "UniMax", Chung et al. 2023: UMT5 has a relative position bias
+ * in each layer). Keys and defaults are those of T5Config, MT5Config and UMT5Config. */
 #include <math.h>
 #include <string.h>
 #include "model/arch/encoder_keys.h"
 #include "model/arch/seq2seq.h"
 
-/* No key limits the positions, which are told apart by distance alone; memory does, since a stack holds its bias for
- * every pair of them. */
+/* No key limits the length, since positions are relative. Memory does: a stack stores its bias for every pair of
+ * positions. */
 enum { MAX_POSITIONS = 1 << 15 };
 
 /* ---- Reading ------------------------------------------------------------------------------------------ */
@@ -20,12 +20,12 @@ typedef struct config {
     scaling scaling;
     int d_model, d_kv, d_ff, layers, decoder_layers, heads, buckets, most, vocab_size;
     double epsilon;
-    bool gated, bias_each; /* a gate in the feed-forward layers; a bias by distance in every layer */
+    bool gated, bias_each; /* gated feed-forward layers; a position bias in every layer */
     tfm_activation activation;
 } config;
 
-/* The common names of sizes, where they are there, come after the family's own, as they do in transformers: the
- * decoder's layers are as many as the encoder's of before. */
+/* Common names are read after the family's, as in transformers; the decoder's number of layers defaults to the
+ * encoder's value read before. */
 static tfm_status read_sizes(config *c, const tfm__config_files *from) {
     int encoder_layers = 0;
     const struct {
@@ -62,7 +62,7 @@ static tfm_status read_sizes(config *c, const tfm__config_files *from) {
     return tfm__read_number(&c->epsilon, tfm__network_key(from, "layer_norm_epsilon"), "layer_norm_epsilon", 0, 1);
 }
 
-/* "relu", or "gated-gelu": an activation, with a gate in front of it. */
+/* "relu" or "gated-gelu": an activation, optionally with a gate. */
 static tfm_status read_projection(config *c, const tfm__config_files *from) {
     static const char key[] = "feed_forward_proj", gate[] = "gated-";
     const tfm__config_value found = tfm__network_key(from, key);
@@ -71,7 +71,7 @@ static tfm_status read_projection(config *c, const tfm__config_files *from) {
         return TFM_OK;
     c->gated = name && strncmp(name, gate, strlen(gate)) == 0;
     const char *rest = !name ? "" : c->gated ? name + strlen(gate) : name;
-    if (strcmp(rest, "gelu") == 0 && c->gated) /* which means the other one, as T5Config has it */
+    if (strcmp(rest, "gelu") == 0 && c->gated) /* the tanh approximation, as in T5Config */
         rest = "gelu_new";
     json_t *activation = json_string(rest);
     const tfm_status status =
@@ -81,7 +81,7 @@ static tfm_status read_projection(config *c, const tfm__config_files *from) {
     return status;
 }
 
-/* transformers writes what follows from that key beside it, and believes it when it reads it again. */
+/* transformers also writes keys derived from it, and trusts them when reading. */
 static tfm_status read_feed_forward(config *c, const tfm__config_files *from) {
     tfm_status status = read_projection(c, from);
     if (status == TFM_OK)
@@ -90,17 +90,16 @@ static tfm_status read_feed_forward(config *c, const tfm__config_files *from) {
                             : status;
 }
 
-/* Whether hidden states are scaled before the output projection: what `tie_word_embeddings` said alone until
- * transformers 5, which forces that to true and has a key for the scale. Whether the output has a table of its own, the
- * file says. mT5 never scales, UMT5 always. */
+/* Whether hidden states are scaled before the output projection. Until transformers 5 that was `tie_word_embeddings`;
+ * transformers 5 forces it to true and has a separate key for the scale. Whether the output has its own table is taken
+ * from the file. mT5 never scales, UMT5 always does. */
 static tfm_status read_scale(bool *scaled, scaling when, const tfm__config_files *from) {
     static const char *const keys[] = {"tie_word_embeddings", "scale_decoder_outputs"};
     tfm_status status = TFM_OK;
     *scaled = when != NEVER;
     for (size_t i = 0; i < TFM__COUNT(keys) && status == TFM_OK && when == BY_KEYS; i++)
         status = tfm__read_bool(scaled, tfm__network_key(from, keys[i]), keys[i]);
-    if (when == BY_KEYS &&
-        json_is_null(json_object_get(from->config, keys[1]))) /* which transformers takes for false */
+    if (when == BY_KEYS && json_is_null(json_object_get(from->config, keys[1]))) /* false in transformers */
         *scaled = false;
     return status;
 }
@@ -138,7 +137,7 @@ static tfm_status read_stacks(config *c, const tfm__config_files *from) {
     return status == TFM_OK ? read_feed_forward(c, from) : status;
 }
 
-/* The encoder alone, as makers of vectors have it. */
+/* The encoder alone, as in embedding models. */
 static tfm_status read_alone(config c, tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     tfm_status status = read_stacks(&c, from);
     if (status != TFM_OK)
@@ -186,7 +185,7 @@ static tfm_status read_t5_alone(tfm__arch *arch, tfm__generation_rules *rules, c
     return read_alone(T5_DEFAULTS, arch, rules, from);
 }
 
-/* What mT5 has where its files are silent, and UMT5 as well. */
+/* Defaults of mT5 and UMT5. */
 static config many_languages(scaling when, bool bias_each) {
     return (config){.scaling = when,
                     .d_model = 512,
@@ -223,7 +222,7 @@ static tfm_status read_umt5_alone(tfm__arch *arch, tfm__generation_rules *rules,
 
 static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm__generation_rules *rules) {
     const tfm__stack_arch *e = &arch->encoder, *d = &arch->decoder;
-    /* With a gate, "gelu" means the other one. */
+    /* with a gate, "gelu" means the tanh approximation */
     const char *name = !e->gated                        ? tfm__activation_name(e->activation)
                        : e->activation == TFM_GELU_TANH ? "gelu"
                        : e->activation == TFM_GELU      ? "gelu_python"
@@ -245,7 +244,7 @@ static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm
 
 #define NAME(stack, rest)                                                                                              \
     { .weight = stack ".block.#.layer." rest ".weight" }
-/* `number` is that of the layer that has the bias by distance. */
+/* `number`: the layer with the position bias. */
 #define STACK(stack, last, number)                                                                                     \
     [TFM__FINAL_NORM] = {.weight = stack ".final_layer_norm.weight"},                                                  \
     [TFM__RELATIVE_BIAS] = {.weight = stack ".block." number ".layer.0.SelfAttention.relative_attention_bias.weight"}, \
@@ -274,12 +273,12 @@ static const tfm__naming COMMON[TFM__ROLES] = {
     [TFM__OUTPUT_PROJECTION] = TFM__WEIGHT_ONLY("lm_head"),
 };
 
-/* A bias of the cross-attention, which early checkpoints of T5 have and nothing ever read. */
+/* A cross-attention bias that early T5 checkpoints store; no implementation reads it. */
 static const char *const IGNORED[] = {"EncDecAttention.relative_attention_bias.weight", NULL};
 
 #define T5_COMMON .ignored = IGNORED, .keeps_shared = true, .output_by_file = true, .common = COMMON
 
-/* Files may have the decoder all the same, which transformers passes over. */
+/* Files may have a decoder, which transformers ignores. */
 #define ALONE(id, encoder_names)                                                                                       \
     static const tfm__family id##_alone = {                                                                            \
         .name = #id,                                                                                                   \

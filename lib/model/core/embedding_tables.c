@@ -1,15 +1,14 @@
-/* Embedding tables and the output projection: which stored tensors they are, which roles share one, and the biases of
- * the logits. */
+/* Embedding tables and the output projection: their stored tensors, weight tying, and the logit biases. */
 #include <math.h>
 #include <string.h>
 #include "model/core/load.h"
 
-/* Who may stand in for whom where a role's own name is missing, by the ties that the configuration tells of, in the
- * order in which transformers looks. Checkpoints of different ages hold any subset of the names of a tied table. The
- * second order is that of families whose files alone say whether the output has a table of its own. */
+/* Roles that substitute for a missing one, by the ties in the configuration, in transformers' order. Checkpoints of
+ * different versions store any subset of the names of a tied table. The second order is for families whose files alone
+ * say whether the output has a separate table. */
 static const struct {
     tfm__role role;
-    bool shared, tied; /* needs these flags */
+    bool shared, tied; /* required flags */
 } FALLBACKS[2][TFM__TABLES][6] = {
     {{{TFM__SOURCE_EMBEDDING, 0, 0},
       {TFM__SHARED_EMBEDDING, 0, 0},
@@ -43,7 +42,7 @@ static const char *table_name(const tfm__loader *l, tfm__role role) {
 }
 
 static const tfm__stored_tensor *find_table(const tfm__loader *l, int role) {
-    /* Where there is one stack, it is its own other. */
+    /* a single stack shares with no other one */
     const bool shared = l->arch->shared_tables || l->arch->encoder.layers == 0 || l->arch->decoder.layers == 0;
     const int order = l->family->output_by_file;
     for (size_t i = 0; FALLBACKS[order][role][i].role != TFM__NO_ROLE; i++) {
@@ -62,7 +61,7 @@ static const tfm__stored_tensor *find_table(const tfm__loader *l, int role) {
     return NULL;
 }
 
-/* Whether two stored tensors are one: the same, or copies. */
+/* Whether two stored tensors are the same or copies. */
 static bool equal(const tfm__stored_tensor *a, const tfm__stored_tensor *b) {
     bool same = a->usable && b->usable && a->dtype == b->dtype && a->rank == b->rank && a->bytes == b->bytes;
     for (int i = 0; same && i < a->rank; i++)
@@ -70,21 +69,19 @@ static bool equal(const tfm__stored_tensor *a, const tfm__stored_tensor *b) {
     return a == b || (same && memcmp(a->data, b->data, a->bytes) == 0);
 }
 
-/* Whether two roles have one table. Where the configuration says so and the file has two that differ, the file counts,
- * as it does in transformers. */
+/* Whether two roles share a table. If the configuration ties them but the file has two different tables, the file wins,
+ * as in transformers. */
 static bool is_tied(const tfm__loader *l, int a, int b, bool tied) {
     const tfm__stored_tensor *x = l->tables[a], *y = l->tables[b];
     if (x == y || (tied && equal(x, y)))
         return true;
     if (tied && x->usable && y->usable && !(a == 2 && l->family->output_by_file))
-        tfm__log(TFM_LOG_WARNING,
-                 "%s: %s and %s are one table by config.json, and differ: each is used where its name says", x->file,
-                 x->name, y->name);
+        tfm__log(TFM_LOG_WARNING, "%s: %s and %s are tied by config.json, but differ: each is used under its name",
+                 x->file, x->name, y->name);
     return false;
 }
 
-/* A model has those tables that its parts need. Of one that only encodes, the output projection belongs to the
- * encoder. */
+/* Finds the tables of the model's parts. In an encoder-only model the output projection belongs to the encoder. */
 void tfm__load_tables(tfm__loader *l) {
     const bool encodes = l->arch->encoder.layers > 0, decodes = l->arch->decoder.layers > 0;
     const bool wanted[TFM__TABLES] = {encodes, decodes, !l->arch->headless};
@@ -98,18 +95,18 @@ void tfm__load_tables(tfm__loader *l) {
                                  (l->arch->shared_tables && equal(l->tables[0], l->tables[1]));
     if (!l->arch->headless)
         l->arch->tied_embeddings = is_tied(l, 2, decodes ? 1 : 0, l->arch->tied_embeddings);
-    /* One table for both sides has one size. */
+    /* a shared table has one size */
     if (l->arch->shared_tables && l->arch->encoder.vocabulary != l->arch->decoder.vocabulary)
-        l->status = tfm__fail(
-            TFM_ERROR_FORMAT, "%s: %s has %lld rows and serves as a table of %d: the configuration says otherwise",
-            l->tables[1]->file, l->tables[1]->name, (long long)l->tables[1]->dims[0], l->arch->decoder.vocabulary);
+        l->status =
+            tfm__fail(TFM_ERROR_FORMAT, "%s: %s has %lld rows, but the configuration says %d", l->tables[1]->file,
+                      l->tables[1]->name, (long long)l->tables[1]->dims[0], l->arch->decoder.vocabulary);
     if (l->model) {
         l->model->arch = *l->arch;
         tfm__model_set_tables(l->model);
     }
 }
 
-/* Whether this is another copy of a table that is used. */
+/* Whether this is another copy of a used table. */
 bool tfm__load_is_alias(const tfm__loader *l, const tfm__stored_tensor *stored) {
     for (int role = 0; role < TFM__TABLES; role++)
         if (l->tables[role] && equal(stored, l->tables[role]))
@@ -117,7 +114,7 @@ bool tfm__load_is_alias(const tfm__loader *l, const tfm__stored_tensor *stored) 
     return false;
 }
 
-/* ---- Of a model ---- */
+/* ---- Tables of a model ---- */
 
 void tfm__model_set_tables(tfm_model *model) {
     const tfm__arch *arch = &model->arch;

@@ -1,5 +1,5 @@
-/* The one forward of a stack: embedding and positions, its blocks, its final norm. Encoder and decoder differ by their
- * arch alone. */
+/* Forward pass of a stack: embedding and positions, blocks, final norm. Encoder and decoder differ only in their
+ * arch. */
 #include "model/core/positions.h"
 #include "nn/residual.h"
 #include "ops/gemm/quantize.h"
@@ -15,21 +15,22 @@ void tfm__model_set_training(tfm_model *model, tfm_dropout_state *training, bool
         model->decoder.blocks[i].dropout = model->decoder.blocks[i].feed_forward.dropout = training;
 }
 
-/* What one pass through a stack works on besides ids. */
+/* Inputs of a pass besides ids. */
 typedef struct pass {
     tfm__stack *stack;
     const tfm__stack_arch *arch;
-    int64_t position;             /* of the first id of each row */
-    tfm_tensor positions;         /* (B, T) of each id, in place of that; or empty */
-    tfm_tensor lengths;           /* (B) of the stack's own input, or empty */
-    tfm_tensor types;             /* (B, T) of the ids, or empty: all are 0 */
-    tfm_tensor encoded;           /* (N, S, E) to be projected by each block, or empty: `step` has it */
+    int64_t position;     /* of the first id of each row */
+    tfm_tensor positions; /* (B, T): position of each id, instead; or empty */
+    tfm_tensor lengths;   /* (B): lengths of the input, or empty */
+    tfm_tensor types;     /* (B, T): token types, or empty: all 0 */
+    tfm_tensor
+        encoded; /* (N, S, E): encoder output that each block projects, or empty: `step` has its keys and values */
     tfm_tensor cross_lengths;     /* (N) */
     const tfm__decode_step *step; /* NULL: whole sequences */
-    bool kv_only;                 /* of the last block only the keys and values in the log are wanted */
+    bool kv_only;                 /* only the keys and values of the last block are needed */
     tfm_tensor buckets;           /* of distances (T, S), or empty */
-    tfm_tensor bias;         /* of scores by distance (1, H, T, S), or empty: layers have their own, or there is none */
-    tfm__observer *observer; /* or NULL */
+    tfm_tensor bias;              /* position bias (1, H, T, S), or empty: per layer, or none */
+    tfm__observer *observer;      /* or NULL */
     tfm_attention_kind own, cross;
 } pass;
 
@@ -37,7 +38,7 @@ static bool has_stopped(const pass *p) {
     return p->observer && p->observer->stopped;
 }
 
-/* (P, E): what is added to the embedding at each position, or empty. */
+/* (P, E): position embeddings, or empty. */
 static tfm_tensor positions_of(tfm_context *ctx, const tfm__stack *stack, const tfm__stack_arch *arch) {
     tfm_tensor used = stack->positions;
     if (stack->learned_positions.value.buffer)
@@ -45,7 +46,7 @@ static tfm_tensor positions_of(tfm_context *ctx, const tfm__stack *stack, const 
     return used;
 }
 
-/* *x (R, 1, e): what ids (R, 1) get that stand where p->positions says, but for those that stand nowhere. */
+/* *x (R, 1, e): embeddings of ids (R, 1) at p->positions, except padding. */
 static tfm_status embed_except_padding(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids,
                                        tfm_tensor table) {
     tfm_context *ctx = model->ctx;
@@ -61,8 +62,8 @@ static tfm_status embed_except_padding(tfm_model *model, tfm_tensor *x, const pa
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){x});
 }
 
-/* *sum = x (B, T, E) and the rows of the table for its tokens, which stand where p->positions says, or one after the
- * other from `first` on; a table of one row is for all of them. */
+/* *sum = x (B, T, E) + rows of the table at p->positions, or consecutive from `first`; a table of one row applies to
+ * all. */
 static tfm_status add_positions(tfm_model *model, tfm_tensor *sum, const pass *p, tfm_tensor x, tfm_tensor table,
                                 bool scattered, int64_t first) {
     tfm_context *ctx = model->ctx;
@@ -80,7 +81,7 @@ static tfm_status add_positions(tfm_model *model, tfm_tensor *sum, const pass *p
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){sum});
 }
 
-/* x (B, T, E) = what widens the embedding, without a norm over it, + positions, and in training dropout. */
+/* x (B, T, E) = projected embedding without norm + positions, then dropout in training. */
 static tfm_status embed_projected(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids) {
     tfm_context *ctx = model->ctx;
     const tfm__stack *stack = p->stack;
@@ -97,8 +98,7 @@ static tfm_status embed_projected(tfm_model *model, tfm_tensor *x, const pass *p
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){x});
 }
 
-/* x (B, T, e) = embedding * scale + positions, then the norm over it where the stack has one, and in training
- * dropout. */
+/* x (B, T, e) = embedding * scale + positions, then the norm if the stack has one, then dropout in training. */
 static tfm_status embed_tokens(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids) {
     tfm_context *ctx = model->ctx;
     const tfm__stack *stack = p->stack;
@@ -134,7 +134,7 @@ static tfm_status embed_tokens(tfm_model *model, tfm_tensor *x, const pass *p, t
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){x});
 }
 
-/* x (B, T, E): that, widened where it is narrower than the stack. */
+/* x (B, T, E): the same, projected to E if the embedding is narrower. */
 static tfm_status embed(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids) {
     tfm_tensor narrow = {0};
     if (p->arch->projected)
@@ -158,13 +158,13 @@ static bool is_wanted(const pass *p, tfm_attention_kind kind, int layer) {
     return o && !o->stopped && (!o->wants || o->wants(o->user, kind, layer));
 }
 
-/* Shows one layer's weights to the observer. There are none where he does not want them, and after a failure. */
+/* Passes a layer's attention weights to the observer, unless it does not want them or the pass has failed. */
 static void notify_observer(tfm_model *model, const pass *p, tfm_attention_kind kind, int layer, tfm_tensor weights) {
     if (weights.buffer && !has_stopped(p) && tfm_context_status(model->ctx) == TFM_OK)
         p->observer->stopped = !p->observer->on_weights(p->observer->user, kind, layer, &weights);
 }
 
-/* *bias, which may be empty, and what the mask hides besides. */
+/* Adds the mask to *bias, which may be empty. */
 static void add_mask(tfm_context *ctx, tfm_tensor *bias, tfm_tensor mask) {
     tfm_tensor both = {0};
     if (mask.buffer && bias->buffer)
@@ -172,7 +172,7 @@ static void add_mask(tfm_context *ctx, tfm_tensor *bias, tfm_tensor mask) {
     *bias = !mask.buffer ? *bias : both.buffer ? both : mask;
 }
 
-/* *bias of scores in a layer, or in all layers where they share it. */
+/* *bias: the position bias of a layer, or the shared one. */
 static void position_bias(tfm_model *model, tfm_tensor *bias, const pass *p, int layer) {
     if (p->buckets.buffer)
         tfm__positions_bias(model, bias, p->stack, p->arch, layer, p->buckets);
@@ -226,13 +226,13 @@ static void run_block(tfm_model *model, int layer, tfm__residual *residual, cons
     tfm_scope_close(ctx, 2, (tfm_tensor *[]){&residual->x, &residual->pending});
 }
 
-/* A block, as the backward pass runs it once more. */
+/* A block to recompute in the backward pass. */
 typedef struct recompute_data {
     tfm_model *model;
     int layer;
     tfm__residual residual;
     pass pass;
-    uint64_t rng_stream; /* the stream of random numbers that its first draw has */
+    uint64_t rng_stream; /* random number stream of its first dropout */
 } recompute_data;
 
 _Static_assert(sizeof(recompute_data) <= TFM__TAPE_DATA, "the tape copies it");
@@ -250,7 +250,7 @@ static tfm_status recompute_block(tfm_context *ctx, const tfm__record *record, t
     return tfm_context_status(ctx);
 }
 
-/* Of a block the tape keeps only what it has read. */
+/* Activation checkpointing: the tape keeps only a block's input. */
 static void run_block_checkpointed(tfm_model *model, int layer, tfm__residual *residual, const pass *p) {
     const size_t place = tfm__tape_checkpoint_begin(model->ctx);
     const recompute_data a = {model, layer, *residual, *p, model->training->stream};
@@ -267,14 +267,14 @@ static void run_block_checkpointed(tfm_model *model, int layer, tfm__residual *r
                        .data_bytes = sizeof(a)});
 }
 
-/* Gives back what a block has read: memory for one layer at a time. */
+/* Frees a block's input, so that memory holds one layer at a time. */
 static void free_read(tfm_context *ctx, tfm__residual *read, const tfm__residual *residual) {
     tfm_tensor_free(ctx, &read->pending);
     if (read->x.buffer != residual->x.buffer)
         tfm_tensor_free(ctx, &read->x);
 }
 
-/* Blocks that are no step's, which the tape may record. */
+/* Runs the blocks of a whole pass (not of a decoding step); the tape may record them. */
 static void run_blocks(tfm_model *model, tfm__residual *residual, const pass *p) {
     for (int i = 0; i < p->arch->layers && !has_stopped(p); i++) {
         tfm__residual read = *residual;
@@ -300,8 +300,7 @@ tfm_status tfm__model_scale_output(tfm_model *model, tfm_tensor *out, tfm_tensor
     return tfm_context_status(model->ctx);
 }
 
-/* *out: what a stack gives of x (..., E), which comes out of its last block: the norm of it, and its projection, or
- * what there is of them. */
+/* *out: the output of a stack from its last block's output x (..., E): norm and projection, if present. */
 static tfm_status finish_stack(tfm_model *model, tfm_tensor *out, const pass *p, tfm_tensor x) {
     tfm_context *ctx = model->ctx;
     tfm_tensor normed = {0}, dropped = {0};
@@ -323,8 +322,7 @@ static tfm_status finish_stack(tfm_model *model, tfm_tensor *out, const pass *p,
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){out});
 }
 
-/* out (B, T, tfm__stack_output_width): all of a stack, from ids (B, T) to its end. Empty where the observer stopped it.
- */
+/* out (B, T, tfm__stack_output_width): a whole stack from ids (B, T). Empty if the observer stopped it. */
 static tfm_status run_stack(tfm_model *model, tfm_tensor *out, tfm_tensor ids, pass *p) {
     tfm_context *ctx = model->ctx;
     tfm__residual residual = {0};
@@ -400,7 +398,7 @@ tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_te
                              .cross = TFM_DECODER_CROSS});
 }
 
-/* logits = cap tanh(logits / cap) + bias: what the bias forbids stays forbidden. */
+/* logits = cap tanh(logits / cap) + bias: the bias is added last, so -inf stays. */
 static tfm_status cap_logits(tfm_model *model, tfm_tensor logits, tfm_tensor bias) {
     tfm_context *ctx = model->ctx;
     tfm_tensor factor = {0};
@@ -460,8 +458,8 @@ tfm_status tfm__model_project_cross_kv(tfm_model *model, tfm_kv *cross, tfm_tens
     return tfm_context_status(model->ctx);
 }
 
-/* Logits of what the blocks left in the residual for the last of a row's T tokens: in one launch with the norm before
- * them where nothing stands between the two. Or what they would be made of, where the step has `projection_input`. */
+/* Logits of the last of each row's T tokens from the residual, fused with the final norm if nothing is between them;
+ * or, with `projection_input`, the input of the output projection. */
 static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__residual *residual, const pass *p, tfm_tensor bias) {
     tfm_context *ctx = model->ctx;
     tfm_param *const projection = p->step->output ? p->step->output : model->output;
@@ -504,8 +502,8 @@ tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids,
               .kv_only = !logits};
     if (step->position > 0 && step->length == 0 && !tfm__model_rope_matches(model, step->position, end))
         return tfm__op_error(ctx, "model_step",
-                             "a text of %lld tokens turns by other rates than its beginning, whose keys are in the "
-                             "log: it must be run again from its first token",
+                             "a sequence of %lld tokens has other RoPE frequencies than the keys in the KV cache: "
+                             "recompute it from its first token",
                              (long long)end);
     tfm_scope_open(ctx);
     tfm__positions_rope(model, &model->decoder, arch, end, step->length > end ? step->length : end);

@@ -1,4 +1,4 @@
-/* What stands after an encoder that does not translate: masked words, classes of texts. */
+/* Heads of encoder-only models: masked-token prediction, sequence classification. */
 #include <stdio.h>
 #include <string.h>
 #include "base/file.h"
@@ -19,7 +19,7 @@ void tfm__head_free(tfm_context *ctx, tfm__head *head) {
 
 /* ---- Passes ---- */
 
-/* *out (..., E) = norm(activation(x weight^T + bias)), of which the norm may be absent. */
+/* *out (..., E) = norm(activation(x weight^T + bias)); the norm is optional. */
 static tfm_status run_head(tfm_model *model, tfm_tensor *out, tfm_tensor x) {
     tfm_context *ctx = model->ctx;
     const tfm__head_arch *arch = &model->arch.head;
@@ -35,14 +35,14 @@ static tfm_status run_head(tfm_model *model, tfm_tensor *out, tfm_tensor x) {
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){out});
 }
 
-/* Refuses a model without such a head, and what is not (..., E). */
+/* Fails if the model has no such head, or the input is not (..., E). */
 static tfm_status check_encoded(tfm_model *model, const char *what, int part, tfm_tensor encoded, int rank) {
     if (tfm__model_needs(model, what, part) != TFM_OK)
         return tfm__context_fail(model->ctx, TFM_ERROR_ARGUMENT, "%s", tfm_error_message());
     if (TFM__OP_BEGIN(model->ctx, what, "f", encoded) != TFM_OK)
         return tfm_context_status(model->ctx);
     if (encoded.rank < rank || tfm__last_dim(encoded) != model->arch.encoder.width)
-        return tfm__op_error(model->ctx, what, "encoded is %s: the model's encoder gives (B, T, %d)",
+        return tfm__op_error(model->ctx, what, "encoded is %s: the model's encoder returns (B, T, %d)",
                              TFM__SHAPE(encoded), model->arch.encoder.width);
     return TFM_OK;
 }
@@ -83,7 +83,7 @@ tfm_status tfm_model_class_logits(tfm_model *model, tfm_tensor *logits, tfm_tens
 
 /* ---- Classes ---- */
 
-/* `problem_type` where there is one. Of a single class, its probability is asked for. */
+/* `problem_type` if present; a single class is scored by its probability. */
 static tfm__scores scores_of(const json_t *config, int count) {
     const char *type = json_string_value(json_object_get(config, "problem_type"));
     if (type && strcmp(type, "regression") == 0)

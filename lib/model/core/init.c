@@ -1,4 +1,4 @@
-/* A model that has no directory yet: parameters by their initial distributions. */
+/* New models: parameters with their initial distributions. */
 #include <math.h>
 #include <string.h>
 #include "base/random.h"
@@ -6,17 +6,16 @@
 #include "model/core/model.h"
 #include "ops/ops.h"
 
-/* As many as a directory may say, or what is saved could not be opened. */
+/* The limit of config.json, so that a saved model can be opened. */
 enum { MAX_HEADS = 1024 };
 
 static tfm_status check_choices(const tfm_model_shape *s) {
     if ((unsigned)s->activation >= TFM_ACTIVATIONS || (unsigned)s->init > TFM_INIT_KAIMING)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "model_new: activation %d, init %d: there is no such one",
-                         (int)s->activation, (int)s->init);
+        return tfm__fail(TFM_ERROR_ARGUMENT, "model_new: activation %d, init %d: unknown value", (int)s->activation,
+                         (int)s->init);
     return s->heads <= MAX_HEADS
                ? TFM_OK
-               : tfm__fail(TFM_ERROR_ARGUMENT, "model_new: %d heads are more than the %d that are allowed", s->heads,
-                           MAX_HEADS);
+               : tfm__fail(TFM_ERROR_ARGUMENT, "model_new: %d heads exceed the limit of %d", s->heads, MAX_HEADS);
 }
 
 static tfm_status check_shape(const tfm_model_shape *s) {
@@ -29,9 +28,10 @@ static tfm_status check_shape(const tfm_model_shape *s) {
     for (size_t i = 0; i < TFM__COUNT(ids); i++)
         good &= ids[i] >= 0 && ids[i] < target && ids[i] < s->source_vocab_size;
     if (good && s->kv_heads != 0 && s->kv_heads != s->heads)
-        return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "model_new: kv_heads is %d of %d heads: in encoder-decoders each head has keys of its own",
-                         s->kv_heads, s->heads);
+        return tfm__fail(
+            TFM_ERROR_ARGUMENT,
+            "model_new: kv_heads is %d of %d heads: encoder-decoders do not support grouped-query attention",
+            s->kv_heads, s->heads);
     if (good)
         return TFM_OK;
     return tfm__fail(TFM_ERROR_ARGUMENT,
@@ -53,13 +53,13 @@ static tfm_status check_decoder(const tfm_model_shape *s) {
         good &= ids[i] >= 0 && ids[i] < s->source_vocab_size;
     if (good)
         return TFM_OK;
-    return tfm__fail(TFM_ERROR_ARGUMENT,
-                     "model_new: a language model of width %d, %d heads, %d with keys of their own, %d layers after an "
-                     "encoder of %d, feed-forward %d, vocabularies %d and %d, %d positions, ids %d, %d, %d: sizes must "
-                     "be positive, heads divide the width and each other, ids lie in the vocabulary, and the encoder "
-                     "and the second vocabulary be 0",
-                     s->width, s->heads, s->kv_heads, s->decoder_layers, s->encoder_layers, s->ffn_dim,
-                     s->source_vocab_size, s->target_vocab_size, s->max_positions, s->pad_id, s->eos_id, s->start_id);
+    return tfm__fail(
+        TFM_ERROR_ARGUMENT,
+        "model_new: a language model of width %d, %d heads, %d KV heads, %d layers after an encoder of %d, "
+        "feed-forward %d, vocabularies %d and %d, %d positions, ids %d, %d, %d: sizes must be positive, heads divide "
+        "the width and each other, ids lie in the vocabulary, and the encoder and the second vocabulary be 0",
+        s->width, s->heads, s->kv_heads, s->decoder_layers, s->encoder_layers, s->ffn_dim, s->source_vocab_size,
+        s->target_vocab_size, s->max_positions, s->pad_id, s->eos_id, s->start_id);
 }
 
 static tfm__stack_arch stack_of(const tfm_model_shape *s, int layers, int vocabulary) {
@@ -78,7 +78,7 @@ static tfm__stack_arch stack_of(const tfm_model_shape *s, int layers, int vocabu
         .norm_biases = true,
         .norm_placement = s->pre_norm ? TFM_NORM_PRE : TFM_NORM_POST,
         .epsilon = 1e-5f,
-        .final_norm = s->pre_norm, /* else nothing would norm what leaves the last block */
+        .final_norm = s->pre_norm, /* pre-norm needs a norm after the last block */
         .vocabulary = vocabulary,
         .embedding_scale = sqrtf((float)s->width),
         .positions = TFM__SINUSOIDS,
@@ -105,22 +105,21 @@ static void fill_rules(tfm__generation_rules *rules, const tfm_model_shape *s) {
     rules->suppress_id_count = s->pad_id != s->eos_id;
 }
 
-/* What the family makes of a config.json of these sizes. */
+/* The arch that the family reads from a config.json with these sizes. */
 static tfm_status read_described(tfm__arch *arch, tfm__generation_rules *rules, const tfm__family *family,
                                  const tfm_model_shape *s) {
     char name[] = "model_new";
     tfm__config_files from = {
         .family = family, .config = family->describe(family, s), .config_path = name, .generation_path = name};
     *arch = (tfm__arch){0};
-    tfm_status status = from.config ? family->read(arch, rules, &from)
-                                    : tfm__fail(TFM_ERROR_MEMORY, "model_new: there is no memory left on the host");
-    if (status == TFM_ERROR_FORMAT) /* the file is the caller's shape */
+    tfm_status status =
+        from.config ? family->read(arch, rules, &from) : tfm__fail(TFM_ERROR_MEMORY, "model_new: out of host memory");
+    if (status == TFM_ERROR_FORMAT) /* the values are those of the caller's shape */
         status = TFM_ERROR_ARGUMENT;
     if (status == TFM_OK && s->kv_heads > 0 && arch->decoder.kv_heads != s->kv_heads)
         status =
             tfm__fail(TFM_ERROR_ARGUMENT,
-                      "model_new: kv_heads is %d of %d heads: in models of the family %s each head has keys of its "
-                      "own",
+                      "model_new: kv_heads is %d of %d heads: the family %s does not support grouped-query attention",
                       s->kv_heads, s->heads, family->name);
     json_decref(from.config);
     return status;
@@ -132,7 +131,7 @@ typedef struct initializer {
     uint64_t seed, stream, parameters;
 } initializer;
 
-/* Deviation or bound of a matrix (outputs, inputs). */
+/* Standard deviation or bound of a matrix (outputs, inputs). */
 static double init_scale(tfm_init init, const tfm__parameter *p) {
     const double outputs = (double)p->dims[0], inputs = (double)p->dims[1];
     if (p->kind == TFM__EMBEDDING)
@@ -149,12 +148,12 @@ static tfm_status init_param(void *user, const tfm__parameter *p) {
     float *host = tfm__alloc((size_t)count, sizeof(*host));
     if (!host)
         return TFM_ERROR_MEMORY;
-    const bool drawn = p->kind == TFM__MATRIX || p->kind == TFM__EMBEDDING;
+    const bool is_random = p->kind == TFM__MATRIX || p->kind == TFM__EMBEDDING;
     const bool uniform = p->kind == TFM__MATRIX && k->init == TFM_INIT_XAVIER;
-    const double spread = drawn ? init_scale(k->init, p) : 0;
+    const double spread = is_random ? init_scale(k->init, p) : 0;
     tfm__random random = tfm__random_new(k->seed, k->stream++);
     for (int64_t i = 0; i < count; i++)
-        host[i] = drawn
+        host[i] = is_random
                       ? (float)(spread * (uniform ? 2 * tfm__random_uniform(&random) - 1 : tfm__random_normal(&random)))
                       : p->kind == TFM__GAMMA;
     tfm__tensor_new_persistent(ctx, &p->param->value, TFM_F32, p->rank, p->dims);
@@ -184,7 +183,7 @@ static tfm_status make_constants(tfm_model *model) {
 static tfm_status make_model(tfm_model **out, tfm_context *ctx, const tfm__family *family,
                              const tfm_model_shape *shape) {
     tfm__arch *arch = tfm__alloc(1, sizeof(*arch));
-    tfm__generation_rules *rules = tfm__alloc(1, sizeof(*rules)); /* both are large for a thread's stack */
+    tfm__generation_rules *rules = tfm__alloc(1, sizeof(*rules)); /* both are too large for a thread's stack */
     initializer k = {.init = shape->init, .seed = shape->seed};
     tfm_status status = arch && rules ? TFM_OK : TFM_ERROR_MEMORY;
     if (status == TFM_OK && family->describe) {
@@ -218,7 +217,7 @@ tfm_status tfm_model_new(tfm_model **out, tfm_context *ctx, const tfm_model_shap
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_new: %s", TFM__RESERVED_SET_MESSAGE);
     const tfm__family *family = shape->family ? tfm__family_find(shape->family) : &tfm__family_marian;
     if (!family || (family != &tfm__family_marian && !family->describe))
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "model_new: new models of the family \"%.100s\" are not made",
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "model_new: the family \"%.100s\" does not support new models",
                          shape->family);
     tfm_status status = family->describe ? check_decoder(shape) : check_shape(shape);
     if (status == TFM_OK)

@@ -1,4 +1,4 @@
-/* From stored tensors to a model's parameters: each finds its place, none is left over in silence. */
+/* Loads stored tensors into a model's parameters; every tensor is matched or reported. */
 #include <stdio.h>
 #include <string.h>
 #include "model/core/quantized_params.h"
@@ -24,14 +24,13 @@ static const tfm__stored_tensor *table_of(const tfm__loader *l, tfm__role role) 
     return role == TFM__TARGET_EMBEDDING ? l->tables[1] : role == TFM__OUTPUT_PROJECTION ? l->tables[2] : l->tables[0];
 }
 
-/* Bytes are taken where a parameter may be that, with a scale for each of its outputs. */
+/* int8 is accepted for quantizable parameters, with one scale per output. */
 static tfm_status check_int8(const tfm__parameter *p, const tfm__stored_tensor *stored) {
     if (stored->dtype != TFM_I8)
         return TFM_OK;
     if (!tfm__param_is_quantizable(p))
         return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: tensor %s is of bytes, which only matrices of layers and tables of "
-                         "words may be",
+                         "%s: tensor %s is int8, which is supported only for matrices of layers and embedding tables",
                          stored->file, stored->name);
     if (stored->scale_count != (size_t)p->total)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s has %zu scales, and %lld outputs", stored->file, stored->name,
@@ -57,22 +56,23 @@ static tfm_status load_tensor(tfm__loader *l, const tfm__parameter *p) {
     if (status == TFM_OK && l->model)
         status = tfm__load_upload(l, p, stored);
     if (status == TFM_OK && l->model)
-        tfm__weights_evict(l->file, stored); /* it has been copied, or has a map of its own */
+        tfm__weights_evict(l->file, stored); /* it has been copied, or has a separate mapping */
     if (status == TFM_OK && l->on_match)
         status = l->on_match(l->user, p, stored);
-    const bool again = status == TFM_OK && is_used(l, stored) && p->total == p->dims[0]; /* two share all of it */
+    const bool again =
+        status == TFM_OK && is_used(l, stored) && p->total == p->dims[0]; /* two parameters share the whole tensor */
     if (status == TFM_OK) {
         const uint64_t count = (uint64_t)((p->dims[0] - p->zero_rows) * (p->rank == 2 ? p->dims[1] : 1));
         l->parameters += again ? 0 : count;
         const tfm_dtype dtype = tfm__load_dtype(l, p, stored);
-        l->bytes += tfm_dtype_size(dtype) * count; /* each has its own */
+        l->bytes += tfm_dtype_size(dtype) * count; /* separate memory */
         l->bytes += dtype == TFM_I8 ? 4 * (uint64_t)p->dims[0] : 0;
         use(l, stored);
     }
     return status;
 }
 
-/* Of a parameter whose rows are tensors of their own, one after another. */
+/* Loads a parameter whose rows are separate tensors. */
 static tfm_status load_parameter(void *user, const tfm__parameter *p) {
     char name[256];
     tfm_status status = p->rows ? TFM_OK : load_tensor(user, p);
@@ -97,7 +97,7 @@ static tfm_status compute_positions(tfm__loader *l, tfm_tensor *out, const tfm__
     tfm_tensor table = {0};
     tfm__tensor_new_persistent(l->model->ctx, &table, TFM_F32, 2,
                                (int64_t[]){arch->max_positions + arch->position_offset, arch->width});
-    *out = table; /* after a failure too: the model frees what there is of it */
+    *out = table; /* also after a failure: the model frees it */
     tfm_sinusoid(l->model->ctx, &table, 0, 0, arch->sinusoids);
     tfm_tensor used = {0};
     if (tfm_tensor_rows(l->model->ctx, &used, table, arch->position_offset, arch->max_positions) == TFM_OK)
@@ -105,13 +105,13 @@ static tfm_status compute_positions(tfm__loader *l, tfm_tensor *out, const tfm__
     return tfm_context_status(l->model->ctx);
 }
 
-/* BART's learned tables begin with rows for padding; files of newer versions have none, whatever the flag says. */
+/* BART's learned tables begin with padding rows; files of newer versions have none, whatever the flag says. */
 static int padding_rows(const tfm__stored_tensor *stored, const tfm__stack_arch *arch) {
     return stored && stored->rank == 2 && stored->dims[0] == arch->max_positions ? 0 : arch->position_offset;
 }
 
-/* Sinusoids are seldom stored; where a file has a table, that table counts. Learned ones are parameters, of which the
- * file says here how many rows there are. */
+/* Sinusoids are seldom stored; a stored table wins. Learned positions are parameters, with the file's number of
+ * rows. */
 static void load_positions(tfm__loader *l, bool decoder) {
     tfm__stack_arch *arch = decoder ? &l->arch->decoder : &l->arch->encoder;
     const char *name = tfm__role_naming(l->family, decoder, TFM__POSITIONS)->weight;
@@ -146,7 +146,7 @@ static void load_positions(tfm__loader *l, bool decoder) {
         l->bytes -= 4 * stored->count;
     }
     if (l->model)
-        *out = table.value; /* after a failure too: the model frees what there is of it */
+        *out = table.value; /* also after a failure: the model frees it */
     if (l->status != TFM_OK || !l->model)
         return;
     l->model->stored_positions = true;
@@ -179,7 +179,7 @@ static void load_output_bias(tfm__loader *l) {
     free(bias);
 }
 
-/* A head that config.json speaks of may have been left out when the encoder was trained for something else. */
+/* A head named in config.json may be missing if the encoder was trained for another task. */
 static void find_head(tfm__loader *l) {
     tfm__head_arch *head = &l->arch->head;
     const tfm__role role = head->kind == TFM__MLM_HEAD ? TFM__MLM_DENSE : TFM__CLASSIFIER_OUT;
@@ -192,7 +192,7 @@ static void find_head(tfm__loader *l) {
     l->arch->headless = true;
 }
 
-/* ---- What is left over ---- */
+/* ---- Unused tensors ---- */
 
 static bool is_ignored(const tfm__loader *l, const char *name) {
     static const char *const NONE[] = {NULL};
@@ -202,7 +202,7 @@ static bool is_ignored(const tfm__loader *l, const char *name) {
     return false;
 }
 
-/* Whether a name is one of a block of this family: it begins as such names do before the layer's number. */
+/* Whether the name is of a block of this family: it has the prefix of such names before the layer's number. */
 static bool is_of_block(const tfm__loader *l, const char *name) {
     static const char *const NONE[] = {NULL};
     for (int k = 0; k < 2 * TFM__ROLES; k++) {
@@ -222,7 +222,7 @@ static bool is_of_block(const tfm__loader *l, const char *name) {
     return false;
 }
 
-/* Whether these are the scales of bytes. */
+/* Whether these are the scales of an int8 tensor. */
 static bool are_scales(const tfm__loader *l, const tfm__stored_tensor *stored) {
     char name[1024];
     if (!tfm__ends_with(stored->name, TFM__SCALES))
@@ -232,8 +232,8 @@ static bool are_scales(const tfm__loader *l, const tfm__stored_tensor *stored) {
     return bytes && bytes->scales == stored->data;
 }
 
-/* A block or a norm that nothing uses means that config.json tells of another model; text would come out all the
- * same. Anything else is said. */
+/* An unused block or norm means that config.json describes another model, and the output would be wrong: an error.
+ * Other unused tensors are warnings. */
 static tfm_status check_unused(const tfm__loader *l) {
     const tfm__multimodal *wrapper = l->arch->multimodal;
     size_t aside = 0;
@@ -248,21 +248,20 @@ static tfm_status check_unused(const tfm__loader *l) {
         }
         if (is_of_block(l, tfm__load_family_name(l, text, sizeof(text), stored->name)) ||
             strstr(stored->name, "layer_norm") || strstr(stored->name, "layernorm"))
-            return tfm__fail(TFM_ERROR_FORMAT,
-                             "%s: %s has no place in the model that config.json describes: check its numbers of layers "
-                             "and its norms",
-                             stored->file, stored->name);
-        tfm__log(TFM_LOG_WARNING, "%s: no part of the model reads %s: it is left out", stored->file, stored->name);
+            return tfm__fail(
+                TFM_ERROR_FORMAT,
+                "%s: %s is not part of the model in config.json: check its numbers of layers and its norms",
+                stored->file, stored->name);
+        tfm__log(TFM_LOG_WARNING, "%s: unused tensor %s is ignored", stored->file, stored->name);
     }
-    if (wrapper && !l->on_match) /* who is shown all has no part in this */
+    if (wrapper && !l->on_match) /* callers with on_match see every match */
         tfm__log(TFM_LOG_WARNING,
-                 "%s: of %s the text is run, and pictures are not taken: %zu tensors of the parts that see are left "
-                 "aside",
+                 "%s: only the text model of %s is supported: %zu tensors of the vision tower are ignored",
                  tfm__weights_at(l->file, 0)->file, wrapper->class_name, aside);
     return TFM_OK;
 }
 
-/* What the file calls otherwise is remembered: whoever names parameters may know it so. */
+/* Records the file's name of a parameter, for callers that look it up by that name. */
 static tfm_status record_alias(void *user, const tfm__parameter *p) {
     const tfm__loader *l = user;
     tfm_model *model = l->model;

@@ -1,4 +1,4 @@
-/* A model's life. */
+/* Opens, describes and frees models. */
 #include <math.h>
 #include <string.h>
 #include "model/weights/shortlist.h"
@@ -6,7 +6,7 @@
 #include "model/core/model.h"
 #include "text/tokenizer.h"
 
-/* What the weights lie in, and the dtype of the largest tensor, in static strings. */
+/* File kind, and the dtype of the largest tensor, as static strings. */
 static void describe_file(tfm_model_info *info, const tfm__weights *file) {
     const tfm__stored_tensor *largest = NULL;
     for (size_t i = 0; i < tfm__weights_count(file); i++) {
@@ -19,8 +19,8 @@ static void describe_file(tfm_model_info *info, const tfm__weights *file) {
     info->weight_files = (int)tfm__weights_files(file);
 }
 
-/* Rows of an embedding that have no piece: some checkpoints round the number of rows up, Marian's by little, others by
- * as much as they like (Qwen's have 290), but not by most of it. */
+/* Rows of an embedding without a token: some checkpoints pad the vocabulary, Marian's by little, others by more (Qwen's
+ * by 290 rows), but never by most of it. */
 enum { MAX_PADDING_ROWS = 256 };
 
 static int64_t count_ids_without_token(const tfm_tokenizer *tokenizer, tfm_side side, int rows) {
@@ -30,7 +30,7 @@ static int64_t count_ids_without_token(const tfm_tokenizer *tokenizer, tfm_side 
     return count;
 }
 
-/* An id without a token gives no text: a model that writes one leaves something out. Encoders alone write none. */
+/* Ids without a token produce no text, so generated text would have gaps. Encoder-only models do not generate. */
 static void warn_ids_without_token(const tfm_tokenizer *tokenizer, const tfm__arch *arch, const char *dir) {
     if (!arch->decoder.layers)
         return;
@@ -46,30 +46,30 @@ static void warn_ids_without_token(const tfm_tokenizer *tokenizer, const tfm__ar
         }
     const int64_t all = count_ids_without_token(tokenizer, side, writer->vocabulary);
     if (within > 0 || (all > 0 && tfm__tokenizer_is_marian(tokenizer)))
-        tfm__log(TFM_LOG_WARNING,
-                 "%s: %lld of the model's %d ids have no token in the vocabulary, the first is %d: what the model "
-                 "writes with them is left out of texts",
-                 dir, (long long)all, writer->vocabulary, (int)first);
+        tfm__log(
+            TFM_LOG_WARNING,
+            "%s: %lld of the model's %d ids have no token in the vocabulary, the first is %d: they produce no text",
+            dir, (long long)all, writer->vocabulary, (int)first);
     else if (all > 0)
         tfm__log(TFM_LOG_INFO, "%s: the last %lld of the model's %d ids have no token in the vocabulary", dir,
                  (long long)all, writer->vocabulary);
 }
 
-/* Some tokenizers have a few tokens more than the model has rows, such as Gemma 3's for pictures, or a padding that
- * somebody has added: texts without these are as good as any. */
+/* Some tokenizers have a few tokens more than the model has rows, such as Gemma 3's image tokens or an added padding
+ * token: texts without these are unaffected. */
 enum { MAX_TOKENS_WITHOUT_ROW = 64 };
 
 static tfm_status check_vocabulary(tfm_tokenizer *tokenizer, const tfm__arch *arch, const char *dir) {
     const tfm_tokenizer_info text = *tfm_tokenizer_get_info(tokenizer);
-    /* A model with one stack has one vocabulary. */
+    /* a model with one stack has one vocabulary */
     const int source = (arch->encoder.layers ? &arch->encoder : &arch->decoder)->vocabulary;
     const int target = tfm__arch_output_stack(arch)->vocabulary;
     const int more = tfm__tokenizer_is_marian(tokenizer) ? 0 : MAX_TOKENS_WITHOUT_ROW;
     if (text.source_size - more > source || text.target_size - more > target) {
         const bool first = text.source_size - more > source;
         return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: the vocabulary%s has %d ids with added tokens, and the embeddings have %d rows: they are "
-                         "not of one model",
+                         "%s: the vocabulary%s has %d ids with added tokens, and the embeddings have %d rows: they "
+                         "belong to different models",
                          dir,
                          !arch->encoder.layers || !arch->decoder.layers ? ""
                          : first                                        ? " of the source"
@@ -84,12 +84,12 @@ static tfm_status check_vocabulary(tfm_tokenizer *tokenizer, const tfm__arch *ar
         return tfm__fail(TFM_ERROR_FORMAT,
                          "%s: %lld rows of the embeddings have no piece in the vocabulary: it is not the model's", dir,
                          (long long)nameless);
-    if (arch->decoder.layers) /* an encoder writes no text */
+    if (arch->decoder.layers) /* encoder-only models generate no text */
         warn_ids_without_token(tokenizer, arch, dir);
     return TFM_OK;
 }
 
-/* The directory's tokenizer, if it goes with the model. */
+/* The directory's tokenizer, if it fits the model. */
 static tfm_status open_tokenizer(tfm_tokenizer **out, const tfm__family *family, const tfm__arch *arch,
                                  const tfm__generation_rules *rules, const char *dir) {
     tfm_status status = tfm_tokenizer_open(out, dir);
@@ -111,7 +111,7 @@ tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir) {
     return open_tokenizer(&model->tokenizer, model->family, &model->arch, &model->rules, dir);
 }
 
-/* The shortlist of the directory, if it has one. */
+/* The directory's shortlist, if it has one. */
 static tfm_status open_shortlist(tfm__shortlist **out, const tfm__family_files *files, const tfm__arch *arch) {
     const tfm__stack_arch *e = &arch->encoder, *d = &arch->decoder;
     return files->shortlist ? tfm__shortlist_open(out, files->shortlist, e->stored_vocabulary, d->stored_vocabulary,
@@ -122,11 +122,11 @@ static tfm_status open_shortlist(tfm__shortlist **out, const tfm__family_files *
 static bool precision_known(const char *what, const tfm_model_options *options) {
     if (!options || (options->precision >= TFM_PRECISION_AUTO && options->precision <= TFM_PRECISION_BF16))
         return true;
-    tfm__fail(TFM_ERROR_ARGUMENT, "%s: there is no precision number %d", what, (int)options->precision);
+    tfm__fail(TFM_ERROR_ARGUMENT, "%s: unknown precision %d", what, (int)options->precision);
     return false;
 }
 
-/* The same checks in the same order as tfm_model_open makes, so that both say the same of a damaged directory. */
+/* Makes the checks of tfm_model_open in the same order, so that both report the same error for a damaged directory. */
 tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_model_options *options) {
     if (TFM__NEEDS("model_read_info", out, dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
@@ -195,7 +195,7 @@ static tfm_block block_of(const tfm__stack_arch *arch, int layer) {
     };
 }
 
-/* What the arch says of a stack's blocks and norms. */
+/* Creates a stack's blocks and norms by its arch. */
 static tfm_status new_stack(tfm__stack *stack, const tfm__stack_arch *arch) {
     if (arch->layers == 0)
         return TFM_OK;

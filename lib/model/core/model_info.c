@@ -1,11 +1,11 @@
-/* What is known of a model: its description, which parts it has, and names of its parameters. */
+/* Model information: description, parts, parameter names. */
 #include <string.h>
 #include "model/arch/config_keys.h"
 #include "model/arch/multimodal.h"
 #include "model/core/model.h"
 
-/* Bytes on the device while a default batch is translated, encoded or gone on with: what lasts, and the largest of what
- * comes and goes. */
+/* Estimated device memory of a default batch (translation, encoding or generation): persistent memory plus the largest
+ * temporary. */
 static uint64_t estimate(const tfm_model_info *info, const tfm__arch *arch, tfm_dtype dtype) {
     const bool both = info->encoder_layers > 0 && info->decoder_layers > 0;
     const uint64_t tokens = 4096, rows = tokens / 16 * (uint64_t)info->beam_size, width = (uint64_t)info->width;
@@ -14,7 +14,8 @@ static uint64_t estimate(const tfm_model_info *info, const tfm__arch *arch, tfm_
     const uint64_t kv_width = (uint64_t)arch->decoder.kv_heads * (uint64_t)arch->decoder.head_width;
     const uint64_t first = tokens * (6 * width + inner), cross = both ? 2 * tokens * width * layers : 0;
     const uint64_t cache = 2 * kept * kv_width * layers, logits = rows * (uint64_t)info->target_vocab_size;
-    const uint64_t copies = info->parameter_bytes < 2 * info->parameters ? 1 : 2; /* bytes are read as they lie */
+    const uint64_t copies =
+        info->parameter_bytes < 2 * info->parameters ? 1 : 2; /* int8 weights are used without a copy */
     const uint64_t size = tfm_dtype_size(dtype), own_size = arch->decoder.recurrent ? 4 : size;
     return copies * info->parameter_bytes + 4 * (first + logits) + size * cross + own_size * cache;
 }
@@ -26,7 +27,7 @@ static int window_layers(const tfm__stack_arch *arch) {
     return count;
 }
 
-/* How the stack that writes tells positions apart. */
+/* Position encoding of the output stack. */
 static void describe_positions(tfm_model_info *info, const tfm__stack_arch *s) {
     static const char *const scalings[] = {
         [TFM__ROPE_DEFAULT] = "default", [TFM__ROPE_LINEAR] = "linear",     [TFM__ROPE_DYNAMIC] = "dynamic",
@@ -105,15 +106,15 @@ tfm_status tfm__model_needs(const tfm_model *model, const char *what, int parts)
         {TFM__NEEDS_ENCODER, arch->encoder.layers > 0, "encoder: generate with it, or"},
         {TFM__NEEDS_DECODER, arch->decoder.layers > 0, "decoder: embed with it, or"},
         {TFM__NEEDS_OUTPUT, !arch->headless, "output projection:"},
-        {TFM__NEEDS_MLM_HEAD, arch->head.kind == TFM__MLM_HEAD, "head that tells masked words:"},
-        {TFM__NEEDS_CLASSIFIER, arch->head.kind == TFM__CLASSIFICATION_HEAD, "head that tells classes:"},
+        {TFM__NEEDS_MLM_HEAD, arch->head.kind == TFM__MLM_HEAD, "head for masked tokens:"},
+        {TFM__NEEDS_CLASSIFIER, arch->head.kind == TFM__CLASSIFICATION_HEAD, "classification head:"},
     };
     const char *missing = NULL;
     for (size_t i = 0; i < TFM__COUNT(all) && !missing; i++)
         if ((parts & all[i].part) && !all[i].there)
             missing = all[i].name;
-    return missing ? tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model, of the family %s, has no %s give one that has", what,
-                               model->family->name, missing)
+    return missing ? tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model, of the family %s, has no %s use a model with one",
+                               what, model->family->name, missing)
                    : TFM_OK;
 }
 

@@ -1,16 +1,16 @@
-/* The walk over a model's parameters, and which stored tensor is which of them. Loading and saving are this walk. */
+/* Traversal of a model's parameters, and their stored tensors. Loading and saving use it. */
 #include "model/core/param_roles.h"
 #include <stdio.h>
 #include <string.h>
 #include "model/core/model.h"
 
-/* ---- The walk ---- */
+/* ---- Traversal ---- */
 
 typedef struct walker {
     const tfm__family *family;
     const tfm__arch *arch;
     const tfm__stack_arch *stack;
-    bool decoder; /* which of the two that is */
+    bool decoder; /* which stack */
     int layer;
     tfm__parameter_fn each;
     void *user;
@@ -23,7 +23,7 @@ const tfm__naming *tfm__role_naming(const tfm__family *family, bool decoder, tfm
     return names ? &names[role] : &NONE;
 }
 
-/* Rows of a block's matrix, which are what it puts out, or the length of a norm. */
+/* Rows of a block's matrix (its outputs), or the length of a norm. */
 static int64_t outputs_of(const tfm__stack_arch *s, tfm__role role) {
     switch (role) {
     case TFM__SELF_QUERY:
@@ -56,7 +56,7 @@ static bool is_cross(tfm__role role) {
     return role >= TFM__CROSS_QUERY && role <= TFM__CROSS_NORM;
 }
 
-/* Where queries, keys and values lie by KV heads, `first` counts within one. */
+/* For fused QKV by KV head, `first` counts within one head. */
 static void slice_by_head(const walker *w, tfm__parameter *p) {
     if (!w->family->qkv_by_head || p->role < TFM__SELF_QUERY || p->role > TFM__SELF_VALUE)
         return;
@@ -66,7 +66,7 @@ static void slice_by_head(const walker *w, tfm__parameter *p) {
     p->step = p->total / w->stack->kv_heads;
 }
 
-/* Which rows of the stored tensor they are: all roles of one name share it. Norms of one name are the same norm. */
+/* The rows of the stored tensor: roles with the same name share it. Norms with the same name are the same norm. */
 static void find_slice(const walker *w, tfm__parameter *p, bool bias) {
     const tfm__naming *naming = tfm__role_naming(w->family, w->decoder, p->role);
     const char *own = bias ? naming->bias : naming->weight;
@@ -87,8 +87,8 @@ static void find_slice(const walker *w, tfm__parameter *p, bool bias) {
     slice_by_head(w, p);
 }
 
-/* The family's name with the layer's number in place of the first `#`; of layers in groups, the group's number in the
- * place of that, as transformers finds it, and the number within it in that of the second. */
+/* The family's name with the layer's number for `#`. For grouped layers, as in transformers, the first `#` is the
+ * group's number, the second the layer's number within it. */
 static void name_layer(char *out, size_t size, const char *name, const walker *w) {
     const tfm__stack_arch *s = w->stack;
     const char *mark = strchr(name, '#'), *second = mark ? strchr(mark + 1, '#') : NULL;
@@ -97,8 +97,8 @@ static void name_layer(char *out, size_t size, const char *name, const walker *w
     } else if (!s->groups || !second) {
         snprintf(out, size, "%.*s%d%s", (int)(mark - name), name, w->layer + w->family->first_layer, mark + 1);
     } else {
-        const int turn = w->layer / s->group_layers, turns = s->layers / s->group_layers;
-        snprintf(out, size, "%.*s%d%.*s%d%s", (int)(mark - name), name, (int)(turn / ((double)turns / s->groups)),
+        const int repeat = w->layer / s->group_layers, repeats = s->layers / s->group_layers;
+        snprintf(out, size, "%.*s%d%.*s%d%s", (int)(mark - name), name, (int)(repeat / ((double)repeats / s->groups)),
                  (int)(second - mark - 1), mark + 1, w->layer % s->group_layers, second + 1);
     }
 }
@@ -139,7 +139,7 @@ static void visit(walker *w, tfm__role role, tfm__parameter_kind kind, tfm_param
     w->status = w->each(w->user, &p);
 }
 
-/* A field of what may be NULL. */
+/* A field of an object that may be NULL. */
 #define FIELD(object, field) ((object) ? &(object)->field : NULL)
 
 static void walk_dense(walker *w, tfm__role role, tfm_dense *layer, int64_t inputs, bool biased) {
@@ -158,7 +158,7 @@ static void walk_norm(walker *w, tfm__role role, tfm_norm *layer) {
         visit(w, role, TFM__BETA, FIELD(layer, beta), size, 0);
 }
 
-/* The norms of queries or keys. */
+/* QK norms. */
 static void walk_head_norms(walker *w, tfm__role role, tfm_norm *layer, int heads) {
     if (!w->stack->own_head_norms) {
         walk_norm(w, role, layer);
@@ -167,7 +167,7 @@ static void walk_head_norms(walker *w, tfm__role role, tfm_norm *layer, int head
     visit(w, role, TFM__GAMMA, FIELD(layer, gamma), heads, w->stack->head_width);
 }
 
-/* `first` is the role of its queries; keys, values and output follow. */
+/* `first` is the query's role; key, value and output follow. */
 static void walk_attention(walker *w, tfm__role first, tfm_multi_head *layer, int64_t memory_width) {
     const tfm__stack_arch *s = w->stack;
     walk_dense(w, first, FIELD(layer, query), s->width, s->input_biases);
@@ -181,7 +181,7 @@ static tfm__role up_of(const walker *w) {
                                                                                                 : TFM__UP;
 }
 
-/* The role of a norm that has another name where sub-layers in parallel have one each. */
+/* The role of a norm with another name if parallel sub-layers have separate norms. */
 static tfm__role norm_of(const walker *w, tfm__role role, tfm__role parallel) {
     const bool other = w->stack->parallel && !w->stack->shared_norm;
     return other && tfm__role_naming(w->family, w->decoder, parallel)->weight ? parallel : role;
@@ -219,7 +219,7 @@ static void walk_block(walker *w, tfm_block *block) {
         walk_norm(w, TFM__FEED_FORWARD_NORM_AFTER, FIELD(block, feed_forward_post_norm));
 }
 
-/* False where the model has no such stack. */
+/* False: the model has no such stack. */
 static bool enter(walker *w, bool decoder) {
     w->decoder = decoder;
     w->stack = decoder ? &w->arch->decoder : &w->arch->encoder;
@@ -246,8 +246,8 @@ static void walk_tables(walker *w, tfm_model *model) {
     }
 }
 
-/* What a stack has besides tables and blocks. `norms` is 0 for what is no norm, then 1 for the norm over the embedding,
- * and 2 for that at the end. */
+/* A stack's parameters besides tables and blocks. `norms`: 0 all except norms, 1 the embedding norm, 2 the final
+ * norm. */
 static void walk_stack(walker *w, tfm__stack *stack, int norms) {
     const tfm__stack_arch *s = w->stack;
     const int width = tfm__stack_embedding_width(s);

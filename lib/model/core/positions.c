@@ -2,10 +2,10 @@
 #include "ops/ops.h"
 #include <math.h>
 
-/* ---- Rotation ---- */
+/* ---- RoPE ---- */
 
-/* What tables of texts of `length` tokens are for: 0 for all texts up to the border, and for all where there is none.
- * Beyond it, one length is as another but for rates that follow it. */
+/* Key of the RoPE table for sequences of `length` tokens: 0 up to switch_length, or if there is none. Above it, all
+ * lengths share a table unless frequencies follow the length. */
 static int64_t rope_variant(const tfm__rotary_arch *rotary, int64_t length) {
     if (rotary->switch_length == 0 || length <= rotary->switch_length)
         return 0;
@@ -16,14 +16,14 @@ bool tfm__model_rope_matches(const tfm_model *model, int64_t from, int64_t to) {
     const tfm__stack_arch *arch = &model->arch.decoder;
     const tfm__rotary_arch *const rotary[] = {&arch->rotary, &arch->local_rotary};
     for (int k = 0; k < 2; k++)
-        /* Otherwise keys of earlier rates are what others are used with, as in transformers. */
+        /* otherwise cached keys keep their frequencies, as in transformers */
         if (rotary[k]->width && rotary[k]->recompute_keys &&
             rope_variant(rotary[k], from) != rope_variant(rotary[k], to))
             return false;
     return true;
 }
 
-/* The rate of pair i in texts of a kind. Rates that follow the length belong to a base that grows with it. */
+/* Frequency of pair i for a table key. Dynamic scaling raises theta with the length. */
 static double frequency_of(const tfm__rotary_arch *rotary, int64_t kind, int i) {
     const tfm__rope_config *form = &rotary->config;
     if (kind == 0)
@@ -36,8 +36,7 @@ static double frequency_of(const tfm__rotary_arch *rotary, int64_t kind, int i) 
     return (double)(1 / powf(base, (float)(2 * i) / width));
 }
 
-/* The angle is rounded to float, as in the code that such models were trained with; its sine is that of the rounded
- * angle. */
+/* The angle is rounded to float as in the training code, and its sine is that of the rounded angle. */
 static tfm_status make_rope_table(tfm_context *ctx, tfm__rope_table *out, const tfm__rotary_arch *rotary,
                                   int64_t positions, int64_t kind) {
     const int64_t half = rotary->width / 2, dims[] = {positions, half};
@@ -60,7 +59,7 @@ static tfm_status make_rope_table(tfm_context *ctx, tfm__rope_table *out, const 
     }
     free(host);
     out->length = kind;
-    if (tfm_context_status(ctx) != TFM_OK) { /* a caller that goes on with less makes them again, both or none */
+    if (tfm_context_status(ctx) != TFM_OK) { /* a caller that continues after the failure computes both again */
         tfm_tensor_free(ctx, &out->cosines);
         tfm_tensor_free(ctx, &out->sines);
     }
@@ -85,11 +84,11 @@ tfm_status tfm__positions_rope(tfm_model *model, tfm__stack *stack, const tfm__s
     return tfm_context_status(model->ctx);
 }
 
-/* ---- Bias by distance ---- */
+/* ---- Position bias ---- */
 
-/* The bucket of a key that stands `distance` after its query, as transformers' T5 computes it, in float: half of the
- * buckets are for distances up to their number, one each, the others for logarithmic ranges. Where a query sees keys on
- * both sides, each side has half of the buckets. */
+/* The bucket of a key at `distance` after its query, computed in float as in transformers' T5: the first half of the
+ * buckets are exact distances, the others logarithmic ranges. If a query attends in both directions, each has half of
+ * the buckets. */
 static int32_t bucket_of(const tfm__stack_arch *arch, int64_t distance) {
     const int rows = arch->relative.used ? arch->relative.used : arch->relative.buckets;
     const int buckets = arch->causal ? rows : rows / 2, exact = buckets / 2;
@@ -102,7 +101,7 @@ static int32_t bucket_of(const tfm__stack_arch *arch, int64_t distance) {
     return first + (int32_t)(bucket < buckets ? bucket : buckets - 1);
 }
 
-/* *distances (T, S): how far each key stands behind each query, as a number from 0 down. */
+/* *distances (T, S): key position minus query position, <= 0. */
 static tfm_status make_distances(tfm_context *ctx, tfm_tensor *distances, int64_t first, int64_t targets) {
     const int64_t dims[] = {targets, first + targets};
     float *host = tfm__alloc((size_t)(dims[0] * dims[1]), sizeof(*host));
@@ -118,7 +117,7 @@ static tfm_status make_distances(tfm_context *ctx, tfm_tensor *distances, int64_
     return tfm_context_status(ctx);
 }
 
-/* The slopes of H heads: for the first n, the largest power of two, 2^(-8 i / n), then 2^(-4 (2 i - 1) / n). */
+/* Slopes of H heads: for the first n (the largest power of two <= H) 2^(-8 i / n), then 2^(-4 (2 i - 1) / n). */
 static tfm_status alibi_bias(tfm_context *ctx, tfm_tensor *bias, tfm_tensor distances, int heads) {
     float *host = tfm__alloc((size_t)heads, sizeof(*host));
     tfm_tensor slopes = {0}, grid = {0};
@@ -176,7 +175,7 @@ tfm_status tfm__positions_bias(tfm_model *model, tfm_tensor *bias, const tfm__st
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){bias});
 }
 
-/* The last query's row over all keys serves every earlier one: distances are counted from its end. */
+/* The row of the last query serves all earlier ones, aligned at its end. */
 tfm_status tfm__model_position_bias(tfm_model *model, tfm_tensor *out, int64_t positions) {
     tfm_context *ctx = model->ctx;
     const tfm__stack_arch *arch = &model->arch.decoder;

@@ -1,5 +1,4 @@
-/* A model's directory with smaller numbers: the tensors of its file one by one, and all else as it is. It takes no
- * device. */
+/* Converts a model directory to a smaller dtype, tensor by tensor; other files are copied. Needs no device. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,10 +11,10 @@
 #include "model/core/model.h"
 #include "model/tasks/embedder.h"
 
-/* One stored tensor, and what becomes of it. */
+/* A stored tensor and its conversion. */
 typedef struct item {
     const tfm__stored_tensor *stored;
-    bool shrinks; /* It is a matrix of a layer or a table of words. */
+    bool shrinks; /* a matrix of a layer, or an embedding table */
     bool transposed;
 } item;
 
@@ -26,7 +25,7 @@ typedef struct job {
     tfm__writer to;
 } job;
 
-/* ---- What shrinks ------------------------------------------------------------------------------------- */
+/* ---- Conversion --------------------------------------------------------------------------------------- */
 
 static tfm_status record_tensor(void *user, const tfm__parameter *p, const tfm__stored_tensor *stored) {
     job *j = user;
@@ -47,8 +46,7 @@ static tfm_status find_items(job *j, const tfm__family *family, tfm__arch *arch)
     for (size_t i = 0; i < count; i++) {
         j->items[i].stored = tfm__weights_at(j->file, i);
         if (j->items[i].stored->usable && j->items[i].stored->dtype == TFM_I8)
-            return tfm__fail(TFM_ERROR_ARGUMENT,
-                             "%s is quantised already (%s is of bytes): quantise the model that it was made of",
+            return tfm__fail(TFM_ERROR_ARGUMENT, "%s is quantised already (%s is int8): quantise the original model",
                              j->items[i].stored->file, j->items[i].stored->name);
     }
     return tfm__model_map_tensors(family, arch, j->file, record_tensor, j);
@@ -64,12 +62,12 @@ static size_t bytes_of(const job *j, const item *x) {
     return x->shrinks ? x->stored->count * tfm_dtype_size(j->dtype) : x->stored->bytes;
 }
 
-/* How many scales are written after the tensor. */
+/* Number of scales written after the tensor. */
 static size_t scales_of(const job *j, const item *x) {
     return x->shrinks && j->dtype == TFM_I8 ? (size_t)x->stored->dims[x->transposed ? 1 : 0] : 0;
 }
 
-/* First those of multiples of TFM__TENSOR_ALIGNMENT, as tfm__tensors_write has them. */
+/* Multiples of TFM__TENSOR_ALIGNMENT first, as in tfm__tensors_write. */
 static tfm_status assign_offsets(job *j) {
     const size_t count = tfm__weights_count(j->file);
     item *sorted = tfm__alloc(count, sizeof(*sorted));
@@ -97,7 +95,7 @@ static bool name_tensor(json_t *header, const char *name, const char *dtype, int
     return entry && json_object_set_new(header, name, entry) == 0;
 }
 
-/* The header's text, for free(); NULL without memory. */
+/* The header's text, for free(); NULL if out of memory. */
 static char *header_text(const job *j) {
     json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
     bool good = header != NULL;
@@ -149,30 +147,30 @@ uint16_t tfm__float_to_half(float value, tfm_dtype dtype) {
         return rest > 0x7f800000 ? (uint16_t)(bits >> 16 | 0x40) : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
     if (rest >= 0x47800000) /* 2^16 and more; inf and NaN */
         return (uint16_t)(sign | (rest > 0x7f800000 ? 0x7e00 : 0x7c00));
-    if (rest >= 0x38800000) /* as it is, rounded; a carry may make it inf */
+    if (rest >= 0x38800000) /* normal, rounded; a carry may give inf */
         return (uint16_t)(sign | ((rest - 0x38000000 + 0xfff + (rest >> 13 & 1)) >> 13));
     float small;
     memcpy(&small, &rest, sizeof(small));
-    small += 0.5f; /* whose last bit is worth as much as a half's smallest step */
+    small += 0.5f; /* its last bit has the weight of the smallest fp16 subnormal */
     memcpy(&bits, &small, sizeof(bits));
     return (uint16_t)(sign | (bits - 0x3f000000));
 }
 
-/* As halves; from anything that is none already. */
+/* Writes fp16 or bf16, converted from another dtype. */
 static tfm_status write_half(job *j, const item *x) {
     enum { PIECE = 1 << 16 };
     float *floats = tfm__alloc(PIECE, sizeof(*floats));
-    uint16_t *halves = tfm__alloc(PIECE, sizeof(*halves));
-    tfm_status status = floats && halves ? TFM_OK : TFM_ERROR_MEMORY;
+    uint16_t *half = tfm__alloc(PIECE, sizeof(*half));
+    tfm_status status = floats && half ? TFM_OK : TFM_ERROR_MEMORY;
     for (size_t at = 0; at < x->stored->count && status == TFM_OK; at += PIECE) {
         const size_t n = x->stored->count - at < PIECE ? x->stored->count - at : PIECE;
         tfm__stored_to_floats(floats, x->stored, at, n, 1);
         for (size_t i = 0; i < n; i++)
-            halves[i] = tfm__float_to_half(floats[i], j->dtype);
-        status = tfm__writer_add(&j->to, halves, n * sizeof(*halves));
+            half[i] = tfm__float_to_half(floats[i], j->dtype);
+        status = tfm__writer_add(&j->to, half, n * sizeof(*half));
     }
     free(floats);
-    free(halves);
+    free(half);
     return status;
 }
 
@@ -212,7 +210,7 @@ static bool ends_with(const char *text, const char *end) {
     return length >= size && strcmp(text + length - size, end) == 0;
 }
 
-/* Weights in any kind of file, and the lists of such files. */
+/* Weights in any format, and index files. */
 static bool is_weights(const char *name) {
     static const char *const ends[] = {".safetensors", ".bin",  ".index.json", ".h5",  ".msgpack", ".ot",
                                        ".onnx",        ".gguf", ".pt",         ".pth", ".ckpt",    ".unfinished"};
@@ -227,7 +225,7 @@ static bool same_folder(const char *a, const char *b) {
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Whether a file or folder is of the training run that made the model, and not of the model. */
+/* Whether a file or folder is an output of the training run and not part of the model. */
 static bool is_training_output(const char *name) {
     static const char *const NAMES[] = {"recipe.json", "train.jsonl", "curves.svg", "checkpoint.safetensors",
                                         "snapshots"};
@@ -237,8 +235,8 @@ static bool is_training_output(const char *name) {
     return false;
 }
 
-/* Copies the files of a folder, and of those in it, but `out` and what is of a training run. Of the folder of the
- * encoder, `weights` is false: they and its config.json are left out. */
+/* Copies a folder recursively, except `out` and training outputs. In the encoder's folder `weights` is false: weights
+ * and config.json are skipped. */
 static tfm_status copy_folder(const char *to, const char *from, const char *encoder, const char *out, int depth) {
     char **names = NULL;
     size_t count = 0;
@@ -251,9 +249,9 @@ static tfm_status copy_folder(const char *to, const char *from, const char *enco
         if (!source || !target)
             status = TFM_ERROR_MEMORY;
         else if (is_training_output(names[i]))
-            ; /* the copy cannot go on with it */
+            ; /* the copy cannot continue */
         else if (stat(source, &about) != 0)
-            status = tfm__fail(TFM_ERROR_IO, "%s cannot be read: restore it, or take it away", source);
+            status = tfm__fail(TFM_ERROR_IO, "%s cannot be read: restore or remove it", source);
         else if (S_ISDIR(about.st_mode) && depth > 0 && strcmp(names[i], "onnx") != 0 &&
                  strcmp(names[i], "openvino") != 0 && !same_folder(source, out))
             status = copy_folder(target, source, encoder, out, depth - 1);
@@ -290,7 +288,7 @@ static tfm_status write_config(const char *to, const char *from, tfm_dtype dtype
 
 /* ---- The call ----------------------------------------------------------------------------------------- */
 
-/* Of the encoder's folder, which lies in `dir` or is it, the one that it has in `out`. */
+/* The path in `out` of the encoder's folder, which is `dir` or inside it. */
 static char *folder_in(const char *out, const char *dir, const char *encoder) {
     const size_t length = strlen(dir);
     const char *rest = strncmp(encoder, dir, length) == 0 ? encoder + length : "";
@@ -307,8 +305,8 @@ static tfm_status quantize(job *j, const char *out, const char *dir, const char 
     tfm_status status = path ? tfm__family_open(&family, &arch, rules, &files, encoder) : TFM_ERROR_MEMORY;
     if (status == TFM_OK && files.weights)
         status = tfm__fail(TFM_ERROR_UNSUPPORTED,
-                           "%s is one of Marian's own models, which are not written: open it with the precision int8, "
-                           "which keeps the bytes of its file",
+                           "%s is in Marian's own format, which cannot be written: open it with the precision int8, "
+                           "which keeps its int8 weights",
                            encoder);
     if (status == TFM_OK)
         status = tfm__weights_open_dir(&files.weights, encoder);

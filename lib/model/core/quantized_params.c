@@ -15,7 +15,7 @@ static float float_from_bits(uint32_t bits) {
     return value;
 }
 
-/* A half's exponent and fraction where a float has them are the number divided by 2^112. */
+/* fp16 bits moved to the exponent and fraction of a float are the value divided by 2^112. */
 static float half_to_float(uint16_t half) {
     const uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = (uint32_t)(half & 0x7fff) << 13;
     const float value =
@@ -23,7 +23,7 @@ static float half_to_float(uint16_t half) {
     return sign ? -value : value;
 }
 
-/* Halves side by side, each kind in a loop without a choice: gradients come so from other ranks. */
+/* Branch-free loops per dtype, since gradients of other ranks arrive in 16 bits. */
 static void halves_to_floats(float *out, const unsigned char *at, size_t count, bool bfloat) {
     uint16_t half;
     for (size_t i = 0; bfloat && i < count; i++) {
@@ -62,12 +62,12 @@ void tfm__stored_to_floats(float *out, const tfm__stored_tensor *stored, size_t 
     }
 }
 
-/* Rows of the parameter that the file has. */
+/* Stored rows of the parameter. */
 static int64_t stored_rows(const tfm__parameter *p) {
     return p->dims[0] - p->zero_rows;
 }
 
-/* Which row of the file row i of the parameter is. */
+/* The file's row of row i of the parameter. */
 static int64_t row_of(const tfm__parameter *p, int64_t i) {
     return p->first + (p->run ? i / p->run * p->step + i % p->run : i);
 }
@@ -91,8 +91,7 @@ void tfm__parameter_row(float *out, const tfm__parameter *p, const tfm__stored_t
         out[k] *= scale_of(stored, row_of(p, i));
 }
 
-/* Row i of stored bytes as they are; or of numbers that are whole multiples of one unit, as those of Marian's bytes
- * are; or quantised. */
+/* Row i as int8: stored int8 unchanged, multiples of a unit exactly (Marian's int8), else quantized. */
 static tfm_status quantize_row(int8_t *out, float *scale, float *row, const tfm__parameter *p,
                                const tfm__stored_tensor *stored, int64_t i) {
     const size_t columns = (size_t)p->dims[1];
@@ -114,9 +113,10 @@ static tfm_status quantize_row(int8_t *out, float *scale, float *row, const tfm_
     }
     return tfm__quantize_row(out, scale, row, columns)
                ? TFM_OK
-               : tfm__fail(TFM_ERROR_FORMAT,
-                           "%s: tensor %s has a number in row %lld that is not finite, so it cannot become bytes",
-                           stored->file, stored->name, (long long)row_of(p, i));
+               : tfm__fail(
+                     TFM_ERROR_FORMAT,
+                     "%s: tensor %s has a number in row %lld that is not finite, so it cannot be quantised to int8",
+                     stored->file, stored->name, (long long)row_of(p, i));
 }
 
 tfm_status tfm__param_quantize(int8_t *bytes, float *scales, const tfm__parameter *p,
@@ -159,7 +159,7 @@ float *tfm__parameter_floats(const tfm__parameter *p, const tfm__stored_tensor *
 
 tfm_status tfm__param_check_fp16_range(const tfm__parameter *p, const tfm__stored_tensor *stored) {
     const size_t columns = (size_t)p->dims[1];
-    const float end = 65520; /* from here on it would be rounded to what is after 65504, the last one */
+    const float end = 65520; /* values from here on would round to 65536, above the maximum of 65504 */
     float *row = tfm__alloc(columns, sizeof(*row)), most = 0;
     if (!row)
         return TFM_ERROR_MEMORY;
@@ -169,10 +169,9 @@ tfm_status tfm__param_check_fp16_range(const tfm__parameter *p, const tfm__store
             most = fabsf(row[k]) > most && isfinite(row[k]) ? fabsf(row[k]) : most;
     }
     free(row);
-    return most < end
-               ? TFM_OK
-               : tfm__fail(TFM_ERROR_FORMAT,
-                           "%s: tensor %s has a number as large as %g, and fp16 ends at 65504: take the precision "
-                           "bf16, which reaches further",
-                           stored->file, stored->name, (double)most);
+    return most < end ? TFM_OK
+                      : tfm__fail(TFM_ERROR_FORMAT,
+                                  "%s: tensor %s has a number as large as %g, above the fp16 maximum of 65504: use the "
+                                  "precision bf16",
+                                  stored->file, stored->name, (double)most);
 }

@@ -1,34 +1,32 @@
-/* Parameters whose numbers are bytes with scales (tfm_param.scales), or of 16 bits: which they are, and how they come
- * to be. */
+/* Low-precision parameters: int8 with scales (tfm_param.scales), fp16 and bf16. */
 #ifndef TFM_LIB_QUANTIZED_PARAMS_H
 #define TFM_LIB_QUANTIZED_PARAMS_H
 
 #include "model/core/param_roles.h"
 
-/* Whether a parameter may be bytes or of 16 bits: the matrices of linear layers and the tables of words, which are read
- * by products and embeddings alone. */
+/* Whether a parameter may be int8 or 16 bits: matrices of linear layers and embedding tables, read only by GEMM and
+ * embedding lookups. */
 bool tfm__param_is_quantizable(const tfm__parameter *p);
 
-/* The stored numbers from the `first` on, `count` of them `step` apart, as floats. Scales of bytes are left out. */
+/* Converts `count` stored values from `first` on, `step` apart, to float. int8 values are not scaled. */
 void tfm__stored_to_floats(float *out, const tfm__stored_tensor *stored, size_t first, size_t count, size_t step);
 
-/* Row i of the parameter, as floats: columns of a tensor that is stored transposed, zeros where the file ends before.
- */
+/* Row i of the parameter as floats: a column if stored transposed, zeros past the stored rows. */
 void tfm__parameter_row(float *out, const tfm__parameter *p, const tfm__stored_tensor *stored, int64_t i);
 
-/* Makes (dims[0], dims[1]) bytes and dims[0] scales of a parameter, from a stored tensor of any dtype. */
+/* Quantizes a stored tensor of any dtype: (dims[0], dims[1]) int8 and dims[0] scales. */
 tfm_status tfm__param_quantize(int8_t *bytes, float *scales, const tfm__parameter *p, const tfm__stored_tensor *stored);
 
-/* Fills p->param, whose value (I8) and scales have memory, from a stored tensor of any dtype. */
+/* Fills p->param, whose value (I8) and scales are allocated, from a stored tensor of any dtype. */
 tfm_status tfm__param_load_int8(tfm_context *ctx, const tfm__parameter *p, const tfm__stored_tensor *stored);
 
-/* All of the parameter as floats, to be freed, of a stored tensor of any dtype. NULL without the memory. */
+/* The whole parameter as floats, to be freed; NULL if out of memory. */
 float *tfm__parameter_floats(const tfm__parameter *p, const tfm__stored_tensor *stored);
 
-/* Refuses a parameter with a number that is finite, and would not be as F16. */
+/* Fails if a finite value would overflow F16. */
 tfm_status tfm__param_check_fp16_range(const tfm__parameter *p, const tfm__stored_tensor *stored);
 
-/* quantize_dir.c: a number as F16 or BF16, to the nearest, ties to even. */
+/* quantize_dir.c: rounds to F16 or BF16, to nearest even. */
 uint16_t tfm__float_to_half(float value, tfm_dtype dtype);
 
 #endif

@@ -1,4 +1,4 @@
-/* Writes a model as the directory that tfm_model_open and Hugging Face's MarianMTModel read. */
+/* Saves a model as a directory for tfm_model_open and Hugging Face transformers. */
 #include <stdio.h>
 #include <string.h>
 #include "base/file.h"
@@ -19,7 +19,7 @@ static json_t *config_json(const tfm_model *model, tfm_dtype dtype) {
     return root;
 }
 
-/* What others do by keys that tfm does not know stays as it was. */
+/* Keys that tfm does not know are kept unchanged. */
 static json_t *generation_json(const tfm_model *model) {
     return model->generation ? tfm__merge_generation_rules(&model->rules, model->generation)
                              : tfm__write_generation_rules(&model->rules, model->arch.decoder.max_positions);
@@ -28,7 +28,7 @@ static json_t *generation_json(const tfm_model *model) {
 /* ---- model.safetensors ---- */
 
 typedef struct list {
-    tfm__tensor_entry *entries; /* NULL while they are only counted. */
+    tfm__tensor_entry *entries; /* NULL while counting */
     size_t count;
     tfm_dtype dtype;
 } list;
@@ -44,7 +44,7 @@ static tfm__tensor_entry *add_entry(list *l, const char *name, tfm_tensor x, tfm
     return entry;
 }
 
-/* Lists the rows of a parameter that are tensors of their own. */
+/* Adds rows of a parameter that are separate tensors. */
 static void add_rows(list *l, const tfm__parameter *p) {
     char name[256];
     for (int i = 0; i < p->rows; i++) {
@@ -58,8 +58,8 @@ static void add_rows(list *l, const tfm__parameter *p) {
     }
 }
 
-/* Lists a parameter: matrices and tables in the dtype that was asked for, and vectors, which are small, in F32.
- * Parameters of one name are parts of one tensor. */
+/* Adds a parameter: matrices and tables in the requested dtype, vectors (small) in F32. Parameters with the same name
+ * are parts of one tensor. */
 static tfm_status add_parameter(void *user, const tfm__parameter *p) {
     list *l = user;
     const tfm_dtype dtype = p->kind == TFM__MATRIX || p->kind == TFM__EMBEDDING ? l->dtype : TFM_F32;
@@ -68,7 +68,7 @@ static tfm_status add_parameter(void *user, const tfm__parameter *p) {
         return TFM_OK;
     }
     if (!l->entries) {
-        l->count++; /* There may be fewer, since some are parts of one tensor. */
+        l->count++; /* an upper bound: parts share a tensor */
         return TFM_OK;
     }
     tfm__tensor_entry *entry = NULL;
@@ -82,11 +82,11 @@ static tfm_status add_parameter(void *user, const tfm__parameter *p) {
         entry->groups = p->run ? p->dims[0] / p->run : 0;
         return TFM_OK;
     }
-    entry->parts[entry->part_count++] = p->param->value; /* A block has fewer matrices than there is room for. */
+    entry->parts[entry->part_count++] = p->param->value; /* within TFM__ENTRY_PARTS */
     return TFM_OK;
 }
 
-/* Lists a table of positions as it was read, with the rows before position 0 if it has them. */
+/* Adds a position table as it was read, including rows before position 0. */
 static void add_positions(list *l, const char *name, const tfm__stack *stack, const tfm__stack_arch *arch) {
     tfm_tensor table = stack->positions;
     const size_t before = (size_t)arch->position_offset * (size_t)arch->width;
@@ -115,8 +115,8 @@ static tfm_status add_all(list *l, tfm_model *model) {
         add_positions(l, tfm__role_naming(family, decoder, TFM__POSITIONS)->weight,
                       decoder ? &model->decoder : &model->encoder,
                       decoder ? &model->arch.decoder : &model->arch.encoder);
-    /* Where the output has a table of its own, transformers wants one for either side, the same or not; but of families
-     * whose files alone say so. */
+    /* If the output has a separate table, transformers requires a table for each side, except for families whose files
+     * alone say so. */
     const bool apart = model->arch.shared_tables && !model->arch.tied_embeddings && !family->output_by_file;
     if (apart && family->keeps_shared)
         add_entry(l, tfm__role_naming(family, false, TFM__SOURCE_EMBEDDING)->weight, model->encoder.table->value,
@@ -135,7 +135,7 @@ static tfm_status write_tensors(tfm_model *model, const char *path, tfm_dtype dt
         return TFM_ERROR_MEMORY;
     if (status == TFM_OK)
         status = add_all(&l, model);
-    /* Hugging Face's loader asks for this word before it reads a tensor. */
+    /* Hugging Face's loader requires this key. */
     const tfm__metadata_entry format = {"format", "pt"};
     if (status == TFM_OK)
         status = tfm__tensors_write(model->ctx, path, l.entries, l.count, &format, 1, false);
@@ -152,12 +152,12 @@ tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype) {
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_save: parameters are stored as F32, F16 or BF16, not %s",
                          tfm_dtype_name(dtype));
     if (model->low_precision)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "model_save: the model's matrices are %s: open it as fp32 to save it, "
-                         "or let tfm_model_quantize write such a directory",
-                         model->low_precision);
+        return tfm__fail(
+            TFM_ERROR_UNSUPPORTED,
+            "model_save: the model's matrices are %s: open it as fp32 to save it, or use tfm_model_quantize",
+            model->low_precision);
     if (!model->family->write)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "model_save: models of the family %s are not written",
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "model_save: saving models of the family %s is not supported",
                          model->family->name);
     char *path = tfm__path_join(dir, "model.safetensors");
     tfm_status status = path ? tfm__dir_make(dir, 0777) : TFM_ERROR_MEMORY;

@@ -1,4 +1,4 @@
-/* How a tensor is named: files of several ages spell names in several ways. */
+/* Tensor names: spellings differ between versions of checkpoints. */
 #include <stdio.h>
 #include <string.h>
 #include "model/arch/multimodal.h"
@@ -9,7 +9,7 @@ bool tfm__ends_with(const char *text, const char *end) {
     return length >= size && strcmp(text + length - size, end) == 0;
 }
 
-/* The name of a tensor that the file has under a spelling of old, or NULL. */
+/* The tensor's name in the file under an old spelling, or NULL. */
 static const char *legacy_name(const tfm__loader *l, const char *name) {
     static const char *const NONE[] = {NULL};
     char text[256];
@@ -24,7 +24,7 @@ static const char *legacy_name(const tfm__loader *l, const char *name) {
     return NULL;
 }
 
-/* The name that the file has for a tensor of the text of a wrapper; `name` itself where it has none of its kind. */
+/* The file's name of a text tensor of a multimodal model; `name` if there is none. */
 static const char *name_in_multimodal(const tfm__loader *l, const char *name) {
     const char *own = l->family->prefixes[0];
     const bool inner = strncmp(name, own, strlen(own)) == 0;
@@ -48,8 +48,7 @@ const char *tfm__load_family_name(const tfm__loader *l, char *text, size_t size,
     return name;
 }
 
-/* The name as the file has it: in that of a model saved without its head, the prefix in front is missing; and words in
- * it were others once. */
+/* The name in the file: without the prefix in a model saved without its head, or in an old spelling. */
 const char *tfm__load_name(const tfm__loader *l, const char *name) {
     static const char *const NONE[] = {NULL};
     if (l->arch->multimodal)

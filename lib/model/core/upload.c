@@ -1,13 +1,11 @@
-/* From a stored tensor to a parameter on the device: read from the file where it can be, else copied, turned, gathered,
- * cast, or made bytes; and shared between the models of one device. */
+/* Stored tensor to device parameter: mapped from the file if possible, else copied, transposed, gathered, cast or
+ * quantized; shared between models on the same device. */
 #include <string.h>
 #include "model/core/quantized_params.h"
 #include "model/core/load.h"
 #include "ops/ops.h"
 
-/* What tells this parameter from all others: its tensor's file and name, and which part of that it is, how it is
- * turned, and what is added. `form` is 0 where it is F32 on the device, 1 for bytes, 2 for their scales, 3 for F16 and
- * 4 for BF16. */
+/* Key of a shared buffer: file, tensor, part, layout and offset. `form`: 0 F32, 1 int8, 2 its scales, 3 F16, 4 BF16. */
 static tfm__shared_buffer_key key_of(const tfm__stored_tensor *stored, const tfm__parameter *p, int form) {
     const int64_t part[] = {p->first, p->transposed, (int64_t)(1024 * p->offset), p->zero_rows + ((int64_t)form << 48),
                             p->run};
@@ -16,7 +14,7 @@ static tfm__shared_buffer_key key_of(const tfm__stored_tensor *stored, const tfm
     return (tfm__shared_buffer_key){tfm__hash64(stored->name, bytes, file), tfm__hash64(stored->name, bytes, ~file)};
 }
 
-/* The numbers at `data` in the dtype of `out`: they are sent as they are and cast there. */
+/* Uploads data of a stored dtype and casts it on the device. */
 static tfm_status upload(tfm_context *ctx, tfm_tensor out, tfm_dtype dtype, const void *data) {
     if (dtype == out.dtype)
         return tfm_tensor_write(ctx, out, data);
@@ -32,7 +30,7 @@ static tfm_status upload(tfm_context *ctx, tfm_tensor out, tfm_dtype dtype, cons
     return tfm_context_status(ctx);
 }
 
-/* Columns `first` on of a matrix that is stored (inputs, outputs), as rows. */
+/* Columns from `first` on of a matrix stored (inputs, outputs), as rows. */
 static unsigned char *transposed_copy(const tfm__stored_tensor *stored, const tfm__parameter *p) {
     const size_t size = tfm_dtype_size(stored->dtype), rows = (size_t)p->dims[0], columns = (size_t)p->dims[1];
     unsigned char *out = tfm__alloc(rows * columns, size);
@@ -43,7 +41,7 @@ static unsigned char *transposed_copy(const tfm__stored_tensor *stored, const tf
     return out;
 }
 
-/* The rows of a parameter that lie in pieces, one for each head. */
+/* Rows of a parameter that are interleaved by head. */
 static unsigned char *gathered_copy(const tfm__stored_tensor *stored, const tfm__parameter *p) {
     const size_t row = tfm_dtype_size(stored->dtype) * (p->rank == 2 ? (size_t)p->dims[1] : 1);
     const size_t run = (size_t)p->run, pieces = (size_t)p->dims[0] / run;
@@ -53,7 +51,7 @@ static unsigned char *gathered_copy(const tfm__stored_tensor *stored, const tfm_
     return out;
 }
 
-/* Adds what the file leaves out, such as the 1 of gammas that are stored as what they differ from it. */
+/* Adds a constant missing in the file, such as the 1 of gammas stored minus 1. */
 static tfm_status add_constant(tfm_context *ctx, tfm_tensor x, float constant) {
     tfm_tensor addend = {0};
     if (constant == 0)
@@ -66,12 +64,12 @@ static tfm_status add_constant(tfm_context *ctx, tfm_tensor x, float constant) {
 }
 
 static void publish_later(tfm__loader *l, tfm_tensor x, tfm__shared_buffer_key key) {
-    /* Without host memory for the entry it is not shared. */
+    /* without host memory for the entry it is not shared */
     if (tfm__grow(&l->offers, &l->offer_room, l->offer_count + 1, sizeof(*l->offers)) == TFM_OK)
         l->offers[l->offer_count++] = (struct offer){x, key};
 }
 
-/* What the parameter is on the device. */
+/* The dtype on the device. */
 tfm_dtype tfm__load_dtype(const tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored) {
     static const tfm_dtype small[] = {
         [TFM_PRECISION_INT8] = TFM_I8, [TFM_PRECISION_FP16] = TFM_F16, [TFM_PRECISION_BF16] = TFM_BF16};
@@ -101,7 +99,7 @@ static tfm_status upload_int8(tfm__loader *l, const tfm__parameter *p, const tfm
     return status;
 }
 
-/* Where the file has the numbers as they are used, and the device's memory is the host's, they are read from there. */
+/* If the stored dtype and layout fit and the device shares the host's memory, it reads from the file mapping. */
 static bool map_from_file(tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored, tfm_dtype dtype) {
     const size_t columns = p->rank == 2 ? (size_t)p->dims[1] : 1;
     uint64_t first;
@@ -112,7 +110,7 @@ static bool map_from_file(tfm__loader *l, const tfm__parameter *p, const tfm__st
                             first + (uint64_t)p->first * columns * tfm_dtype_size(dtype), dtype, p->rank, p->dims);
 }
 
-/* A row of a parameter, which each model has for itself. */
+/* Uploads a row; each model has its own copy. */
 static tfm_status upload_row(tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored) {
     tfm_context *ctx = l->model->ctx;
     tfm_tensor row = {0};
@@ -122,8 +120,8 @@ static tfm_status upload_row(tfm__loader *l, const tfm__parameter *p, const tfm_
     return upload(ctx, row, stored->dtype, stored->data);
 }
 
-/* Where a model on the same device has the parameter already, it is shared: nobody writes parameters but a trainer,
- * which makes copies of its own. */
+/* Shares the parameter of a model on the same device if there is one: parameters are read-only, and a trainer makes its
+ * own copies. */
 tfm_status tfm__load_upload(tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored) {
     tfm_context *ctx = l->model->ctx;
     const size_t columns = p->rank == 2 ? (size_t)p->dims[1] : 1;

@@ -1,4 +1,4 @@
-/* The state of a search between its steps. */
+/* State of a search between steps. */
 #include <math.h>
 #include <string.h>
 #include "model/decode/beam.h"
@@ -10,7 +10,7 @@ static tfm_tensor ints_filled(tfm_context *ctx, int64_t count, int32_t value) {
     return x;
 }
 
-/* Of which the first are given. */
+/* An int tensor; the first `given` values are copied from the host. */
 static tfm_tensor ints_first(tfm_context *ctx, int64_t count, const int32_t *host, int64_t given) {
     tfm_tensor x = tfm__beam_ints(ctx, count), front = {0};
     tfm_tensor_rows(ctx, &front, x, 0, given);
@@ -18,22 +18,22 @@ static tfm_tensor ints_first(tfm_context *ctx, int64_t count, const int32_t *hos
     return x;
 }
 
-/* Whether more than the probability of tokens counts. */
+/* Whether the sampling parameters change scores. */
 static bool changes_scores(const tfm__sampling_params *sampling) {
     return sampling && (sampling->repetition_penalty != 0 || sampling->encoder_repetition_penalty != 0 ||
                         sampling->length_decay != 0);
 }
 
-/* Whether what the rules forbid keeps its probability until the others are chosen. Where what is left adds up to 1
- * again that makes no difference, but to a penalty on log p, which is of what the model gives. */
+/* Whether suppressed tokens keep their probability mass until the candidates are chosen. With renormalisation this
+ * makes no difference, except to a penalty on log p, which uses the model's distribution. */
 static bool restores_mass(const tfm__beam_setup *setup) {
     const bool penalized = changes_scores(setup->sampling);
     return setup->certain && (!setup->rules->renormalize_logits || penalized);
 }
 
-/* What a row must be able to become, or it is given up: one of so many best hypotheses. 0 where that cannot be told of
- * a row: sum log p may grow, or the search ends by transformers' rules, or at its only hypothesis. With a negative
- * alpha the rule ends a search that could still find better ones, by the last of all that finished: so all count. */
+/* Pruning: a row is dropped if it cannot become one of this many best hypotheses. 0, no pruning: sum log p may grow, or
+ * the search ends by transformers' rules, or with one hypothesis. With a negative length penalty the paper's rule may
+ * stop before better hypotheses finish, and depends on all finished ones: all count. */
 static int prune_rank(const tfm__beam_setup *setup) {
     const bool grows = setup->rules->sequence_bias_count > 0 || changes_scores(setup->sampling);
     if (setup->hf_search || grows || setup->width == 1)
@@ -42,7 +42,7 @@ static int prune_rank(const tfm__beam_setup *setup) {
     return setup->n_best && !early ? setup->n_best : setup->width;
 }
 
-/* What there is to know of a search before its first step. */
+/* Fields known before the first step. */
 static tfm__beam beam_of(tfm_context *ctx, const tfm__beam_setup *setup) {
     const int64_t first = setup->first ? setup->first : setup->sentences;
     const int64_t most = first * setup->width, past = setup->past ? setup->past->slots : 0;
@@ -72,10 +72,9 @@ static tfm__beam beam_of(tfm_context *ctx, const tfm__beam_setup *setup) {
                        .slots = past + most * 16};
 }
 
-/* How many of a sentence's candidates are looked at: the best one (greedy), or twice the beam, since half may be
- * eos_ids; more where there are several ends. */
+/* Candidates per row: 1 (greedy), or twice the beam, since half may be EOS; more if there are several EOS ids. */
 static int candidate_limit(const tfm__beam *beam) {
-    const int64_t most = 64; /* tfm_topk's */
+    const int64_t most = 64; /* limit of tfm_topk */
     const int64_t wanted = beam->width * (beam->hf_search && beam->eos_count > 1 ? 1 + beam->eos_count : 2);
     return beam->width == 1 ? 1 : (int)(wanted < most ? wanted : most);
 }
@@ -111,7 +110,7 @@ tfm_status tfm__beam_begin(tfm_context *ctx, tfm__beam *beam, const tfm__beam_se
     return tfm__beam_init_rows(beam, setup->past);
 }
 
-/* The live continuations: (n K) each; and where rows are ragged, how many they are of each sentence, (n). */
+/* Live continuations, (n K) each; for ragged rows also their number per sentence, (n). */
 typedef struct continuations {
     tfm_tensor token, parent, score, live;
 } continuations;
@@ -122,7 +121,7 @@ typedef struct next_rows {
     int64_t m, rows, next_slot;
 } next_rows;
 
-/* Their block_table has `columns`. */
+/* `columns`: of their block_table. */
 static next_rows make_rows(tfm__beam *beam, int64_t m, int64_t rows, int64_t columns) {
     tfm_context *ctx = beam->ctx;
     const int64_t next_slot = beam->slot + beam->rows;
@@ -143,8 +142,8 @@ static next_rows make_rows(tfm__beam *beam, int64_t m, int64_t rows, int64_t col
     return to;
 }
 
-/* What rows are made of: sixteen tensors and four numbers that beam_step and beam_extend share; and what beam_step has
- * in their place where rows are ragged. */
+/* Number of kernel arguments for the rows: shared by beam_step and beam_extend, and those of ragged rows in
+ * beam_step. */
 enum { EXTEND_ARGS = 20, RAGGED_ARGS = 10 };
 
 static void ragged_args(tfm__arg *args, const tfm__beam *beam, const continuations *next) {
@@ -186,8 +185,8 @@ static void extend_args(tfm__arg *args, const tfm__beam *beam, const continuatio
     memcpy(args, all, sizeof(all));
 }
 
-/* Chooses among the continuations of all rows, and makes the next rows where no sentence leaves the batch. `to` is NULL
- * where rows are ragged. */
+/* Chooses among the continuations of all rows, and makes the next rows if no sentence leaves the batch. `to` is NULL
+ * for ragged rows. */
 static void choose_rows(tfm__beam *beam, const continuations *next, const next_rows *to, tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
     const int candidates = beam->candidates < beam->vocabulary ? beam->candidates : (int)beam->vocabulary;
@@ -209,7 +208,7 @@ static void choose_rows(tfm__beam *beam, const continuations *next, const next_r
                             TFM__T_AS("finished_length", beam->finished_length),
                             TFM__T_AS("finished_count", beam->finished_count),
                             TFM__T_AS("remaining", beam->remaining),
-                            TFM__I_AS("vocabulary", logits.rank == 1 ? 0 : beam->vocabulary), /* one row is of all */
+                            TFM__I_AS("vocabulary", logits.rank == 1 ? 0 : beam->vocabulary), /* one for all rows */
                             TFM__I_AS("prefix_width", beam->prefix_width),
                             TFM__I_AS("step", beam->step),
                             TFM__T_AS("eos_ids", beam->eos_ids),
@@ -221,7 +220,7 @@ static void choose_rows(tfm__beam *beam, const continuations *next, const next_r
                             TFM__I_AS("certain_last", beam->certain),
                             TFM__I_AS("extends", to && to->m == beam->live),
                             TFM__I_AS("needed", beam->needed),
-                            TFM__I(parts)}; /* the last one counts only where it merges */
+                            TFM__I(parts)}; /* used only when merging */
     const size_t count = TFM__COUNT(own) - !merges;
     tfm__arg all[TFM__COUNT(own) + EXTEND_ARGS];
     memcpy(all, own, sizeof(own));
@@ -233,7 +232,7 @@ static void choose_rows(tfm__beam *beam, const continuations *next, const next_r
                 count + (size_t)(to ? EXTEND_ARGS : RAGGED_ARGS), all);
 }
 
-/* The next rows where sentences that are over leave the batch. */
+/* Makes the next rows if finished sentences leave the batch. */
 static void extend_rows(tfm__beam *beam, const continuations *next, next_rows *to) {
     tfm_context *ctx = beam->ctx;
     tfm__arg args[EXTEND_ARGS];
@@ -250,7 +249,7 @@ static void replace(tfm_context *ctx, tfm_tensor *old, tfm_tensor fresh) {
     *old = fresh;
 }
 
-/* The rows that were made are those of the next step. */
+/* Replaces the rows by the next step's. */
 static tfm_status commit_rows(tfm__beam *beam, const next_rows *to) {
     tfm_context *ctx = beam->ctx;
     replace(ctx, &beam->tokens, to->tokens);
@@ -272,7 +271,7 @@ static tfm_status commit_rows(tfm__beam *beam, const next_rows *to) {
                                             &beam->slot_score});
 }
 
-/* Tells the caller which sentences are live from now on. */
+/* Reports the live sentences to the caller. */
 static void keep_present(const tfm__beam *beam, tfm_tensor keep, int64_t live) {
     int32_t *host = beam->present && live > 0 ? tfm__alloc((size_t)beam->live, sizeof(*host)) : NULL;
     if (host && tfm_tensor_read(beam->ctx, host, keep) == TFM_OK)
@@ -284,7 +283,7 @@ static void keep_present(const tfm__beam *beam, tfm_tensor keep, int64_t live) {
     free(host);
 }
 
-/* A step of ragged rows. How many there are next is known only after it, so the host waits for it. */
+/* A step of ragged rows. The host waits, since the number of next rows is known only afterwards. */
 static tfm_status advance_ragged(tfm__beam *beam, tfm_tensor logits) {
     enum { SENTENCES, ROWS, OLDEST, TOTALS };
     tfm_context *ctx = beam->ctx;

@@ -1,4 +1,4 @@
-/* What the rows of a search may go on with: the likeliest tokens, or one that is sampled, of those that are allowed. */
+/* Candidates of the rows: the likeliest tokens, or a sampled one, after logits processors. */
 #include <math.h>
 #include <string.h>
 #include "model/decode/beam.h"
@@ -6,9 +6,9 @@
 #include "ops/reduce/topk.h"
 #include "ops/ops.h"
 
-/* ---- Words that are forbidden -------------------------------------------------------------------------- */
+/* ---- Suppressed tokens --------------------------------------------------------------------------------- */
 
-/* The words as put_words makes them. */
+/* Words in put_words' format. */
 typedef struct word_list {
     int32_t *starts, *ids;
     int words, used;
@@ -20,8 +20,8 @@ static void add_word(word_list *to, const int *ids, int count) {
         to->ids[to->used++] = ids[i];
 }
 
-/* A single id is a word where it keeps its probability; otherwise the bias of the search has taken it out of the
- * distribution. The ends are words of one id, which only the first steps look for. */
+/* A single id is a word only if it keeps its probability mass; otherwise the search bias has removed it. EOS ids are
+ * words of one id, for the first steps only. */
 static void list_words(word_list *to, tfm__beam *beam, const int *eos_ids) {
     const tfm__generation_rules *rules = beam->rules;
     for (int i = 0; i < rules->begin_suppress_count; i++)
@@ -30,7 +30,7 @@ static void list_words(word_list *to, tfm__beam *beam, const int *eos_ids) {
     for (int i = 0; beam->restore_mass && i < rules->suppress_id_count; i++) {
         const int place = beam->shortlist ? tfm__shortlist_projection_index(beam->shortlist, rules->suppress_ids[i])
                                           : rules->suppress_ids[i];
-        if (!tfm__generation_is_pad(rules, rules->suppress_ids[i]) && place >= 0) /* which no distribution holds */
+        if (!tfm__generation_is_pad(rules, rules->suppress_ids[i]) && place >= 0) /* it is in no distribution */
             add_word(to, &place, 1);
     }
     for (int i = 0; i < rules->bad_word_count; i++)
@@ -41,7 +41,7 @@ static void list_words(word_list *to, tfm__beam *beam, const int *eos_ids) {
     to->starts[to->words] = to->used;
 }
 
-/* What ends a text: the end, and where there are more, all of them. Returns how many. */
+/* The EOS ids; returns their number. */
 static int list_ends(int *out, const tfm__generation_rules *rules) {
     int count = 0;
     if (rules->eos_id >= 0)
@@ -70,7 +70,7 @@ tfm_status tfm__beam_upload_bad_words(tfm__beam *beam) {
             beam->word_starts = tfm__beam_ints_of(beam->ctx, list.starts, list.words + 1);
             beam->word_ids = tfm__beam_ints_of(beam->ctx, list.ids, list.used);
         }
-        list.ids[0] = 0; /* a tensor has an element, also where nothing ends a text */
+        list.ids[0] = 0; /* a tensor has at least one element */
         for (int i = 0; i < beam->eos_count; i++)
             list.ids[i] = eos_ids[i];
         beam->eos_ids = tfm__beam_ints_of(beam->ctx, list.ids, beam->eos_count ? beam->eos_count : 1);
@@ -90,7 +90,7 @@ tfm_status tfm__beam_upload_bad_words(tfm__beam *beam) {
     return tfm_context_status(beam->ctx);
 }
 
-/* Those words of the list that count in this step. */
+/* The words of the list active in this step. */
 static int64_t active_words(const tfm__beam *beam, int64_t *first) {
     const int64_t free_step = beam->rules->forced_bos_id >= 0;
     *first = beam->step == free_step ? 0 : beam->first_words;
@@ -98,15 +98,15 @@ static int64_t active_words(const tfm__beam *beam, int64_t *first) {
            (beam->step < beam->sampling.min_new_tokens && !beam->sampling.min_tokens ? beam->eos_count : 0);
 }
 
-/* Whether the rules may suppress any word in this step. */
+/* Whether tokens may be suppressed in this step. */
 static bool suppresses(const tfm__beam *beam) {
     int64_t first;
     const int64_t repeat = beam->rules->no_repeat_ngram, columns = beam->block_table.dims[1];
     return active_words(beam, &first) > 0 || (repeat > 0 && columns >= repeat) || tfm__beam_suppresses(beam);
 }
 
-/* Makes -inf of the logits that the rules suppress after each row's past, and *removed (R) what they weighed. Returns
- * whether any may be forbidden in this step. */
+/* Sets suppressed logits to -inf after each row's past; *removed (R) is their probability mass. Returns whether any may
+ * be suppressed in this step. */
 static bool suppress(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->rows, columns = beam->block_table.dims[1];
@@ -144,8 +144,8 @@ static bool suppress(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logi
     return true;
 }
 
-/* Whether the rules may have forbidden all words in this step: by far they do not in a vocabulary of usual size, and
- * then nothing is launched for it. */
+/* Whether all tokens may be suppressed in this step. With a vocabulary of usual size they cannot, and no kernel is
+ * launched. */
 static bool may_exhaust(const tfm__beam *beam) {
     int64_t first;
     int64_t most = active_words(beam, &first) + beam->eos_count;
@@ -153,10 +153,10 @@ static bool may_exhaust(const tfm__beam *beam) {
         most += beam->block_table.dims[1];
     if (beam->sampling.encoder_no_repeat_ngram > 0)
         most += beam->source_ids.dims[1];
-    return 2 * most >= beam->vocabulary; /* the model's own bias may suppress some more */
+    return 2 * most >= beam->vocabulary; /* the model's bias may suppress more */
 }
 
-/* Finishes rows for which the rules have left no token; `values` are those of tfm__beam_candidates. */
+/* Finishes rows without any allowed token; `values` from tfm__beam_candidates. */
 static void finish_exhausted(const tfm__beam *beam, tfm_tensor values, tfm_tensor removed) {
     tfm_context *ctx = beam->ctx;
     if (!may_exhaust(beam))
@@ -175,10 +175,10 @@ static void finish_exhausted(const tfm__beam *beam, tfm_tensor values, tfm_tenso
                   TFM__I_AS("step", beam->step), TFM__I_AS("forced_eos_id", beam->rules->forced_eos_id), TFM__I(each)));
 }
 
-/* ---- The candidates ------------------------------------------------------------------------------------ */
+/* ---- Candidates ---------------------------------------------------------------------------------------- */
 
-/* *out = logits, but for the tokens of each row's past, which the penalty makes less likely ("CTRL", Keskar et al.
- * 2019). transformers applies it to log p in a beam search, and to logits otherwise. */
+/* *out = logits with the repetition penalty on tokens of each row's past ("CTRL", Keskar et al. 2019). As in
+ * transformers, it applies to log p in beam search, else to logits. */
 static void apply_repetition_penalty(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits, tfm_tensor lse) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->rows;
@@ -193,7 +193,7 @@ static void apply_repetition_penalty(const tfm__beam *beam, tfm_tensor *out, tfm
                           TFM__F_AS("penalty", beam->sampling.repetition_penalty)));
 }
 
-/* *out = logits, but for the tokens that complete a word whose score is changed. */
+/* *out = logits plus sequence_bias. */
 static void apply_sequence_bias(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->rows;
@@ -208,7 +208,7 @@ static void apply_sequence_bias(const tfm__beam *beam, tfm_tensor *out, tfm_tens
                           TFM__I_AS("count", beam->rules->sequence_bias_count)));
 }
 
-/* One token for each row out of its logits. */
+/* Samples one token per row. */
 static void sample_tokens(const tfm__beam *beam, tfm_tensor *tokens, tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
     tfm_tensor streams = {0}, sampled = {0};
@@ -219,7 +219,7 @@ static void sample_tokens(const tfm__beam *beam, tfm_tensor *tokens, tfm_tensor 
     tfm_tensor_reshape(ctx, tokens, sampled, 2, (int64_t[]){beam->live, 1});
 }
 
-/* The same, with what the model gives the token and its normaliser, in one launch. */
+/* The same, with the model's logit of the token and the log-sum-exp, in one launch. */
 static void sample_fused(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *lse,
                          tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
@@ -230,8 +230,7 @@ static void sample_fused(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *
     tfm_tensor_reshape(ctx, tokens, sampled, 2, (int64_t[]){beam->live, 1});
 }
 
-/* What is chosen by more than its probability has that of the model all the same, but in a beam search with a
- * penalty. */
+/* Applies logits processors. The reported score stays the model's, except in beam search with a penalty. */
 static void process_logits(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *lse,
                            tfm_tensor logits, int k) {
     tfm_context *ctx = beam->ctx;
@@ -281,7 +280,7 @@ static void process_logits(const tfm__beam *beam, tfm_tensor *values, tfm_tensor
         finish_exhausted(beam, *values, removed);
 }
 
-/* The ids of tokens that are places among those that logits are of. */
+/* Maps shortlist indices to token ids. */
 static void map_shortlist_ids(const tfm__beam *beam, tfm_tensor *tokens) {
     tfm_context *ctx = beam->ctx;
     tfm_tensor places = {0}, ids = {0};
@@ -290,8 +289,8 @@ static void map_shortlist_ids(const tfm__beam *beam, tfm_tensor *tokens) {
     tfm_tensor_reshape(ctx, tokens, ids, tokens->rank, tokens->dims);
 }
 
-/* The k best of each row; in parts of the vocabulary, where the device cuts it, if the step's kernel can merge them:
- * its list of all continuations of a sentence lies in local memory. Returns how many parts. */
+/* Top k of each row; split over the vocabulary if the device does so and the step's kernel can merge the parts in local
+ * memory. Returns the number of parts. */
 static int64_t topk_maybe_split(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *lse,
                                 tfm_tensor logits, int k) {
     enum { MAX_MERGED = 1024 };
@@ -304,8 +303,8 @@ static int64_t topk_maybe_split(const tfm__beam *beam, tfm_tensor *values, tfm_t
     return 1;
 }
 
-/* The best of each row, by the screen; the logit is taken for the normaliser, too, since nobody asks for log p. *logits
- * becomes what forced tokens have: what bytes make of them, or the bias of all rows, which is -inf or some number. */
+/* Argmax of each row by int8 screening. The logit doubles as log-sum-exp, since no log p is needed. *logits is for
+ * forced tokens: the int8 estimates, or the bias of all rows. */
 static void topk_int8(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *lse,
                       tfm_tensor *logits) {
     tfm_context *ctx = beam->ctx;
@@ -325,7 +324,7 @@ static void topk_int8(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tok
     *lse = *values;
 }
 
-/* The same, by logits that are there. */
+/* The same from fp32 logits. */
 static int64_t topk_fp32(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *lse,
                          tfm_tensor logits, int k) {
     tfm_context *ctx = beam->ctx;

@@ -1,14 +1,14 @@
-/* The rows that a search begins with. */
+/* First rows of a search. */
 #include <math.h>
 #include "model/decode/beam.h"
 
-/* The rows that a search begins with, on the host. */
+/* First rows on the host. */
 typedef struct first {
     int32_t *tokens, *block_table, *sentences, *sources, *starts;
     float *scores;
 } first;
 
-/* The first rows of every sentence: the start token, or the last one of its prompt; one live beam each. */
+/* First row of every sentence: the start token, or the last token of its prompt; one live beam each. */
 static void fill_first(first *f, const tfm__beam *beam, const tfm__beam_past *past) {
     const int64_t each = beam->rows / beam->live;
     for (int64_t i = 0; i < beam->live; i++)
@@ -27,7 +27,7 @@ static void fill_first(first *f, const tfm__beam *beam, const tfm__beam_past *pa
     }
 }
 
-/* What the log of slots has in front: the prompts, and then the first rows. */
+/* First slots: the prompts, then the first rows. */
 static void upload_prompts(tfm__beam *beam, const tfm__beam_past *past, int64_t rows) {
     tfm_tensor prompts = {0}, first_inputs = {0};
     if (past->slots > 0) {

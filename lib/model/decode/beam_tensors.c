@@ -1,4 +1,4 @@
-/* Tensors, grids and kernels of a beam search, for the files that share its state. */
+/* Tensors, grids and kernels, shared by the files of beam search. */
 #include "model/decode/beam.h"
 
 tfm__grid tfm__beam_items(const tfm_context *ctx, int64_t count) {
@@ -24,7 +24,7 @@ tfm_tensor tfm__beam_ints_of(tfm_context *ctx, const int32_t *host, int64_t coun
     return x;
 }
 
-/* After a failure the log is as it was. */
+/* The arrays stay unchanged after a failure. */
 tfm_status tfm__beam_grow(tfm__beam *beam, int64_t needed) {
     enum { ARRAYS = 3 };
     tfm_context *ctx = beam->ctx;

@@ -1,21 +1,20 @@
-/* Going on with one batch of prompts: they are read into the log of keys and values, then a step for each token. All
- * stays on the device; the host reads tokens where somebody watches, and otherwise now and then a counter of what
- * remains, each while the device already has its next step. */
+/* Text generation for one batch of prompts: prefill into the KV cache, then one decoding step per token. The host only
+ * reads tokens for streaming, else occasionally the number of unfinished texts, while the device runs the next step. */
 #include <math.h>
 #include <string.h>
 #include "model/decode/decode_loop.h"
 #include "ops/ops.h"
 
-/* What the host knows of texts that somebody watches. */
+/* Streaming state on the host. */
 typedef struct streamed_texts {
-    const tfm__streamer *streamer; /* NULL: nobody */
-    int32_t *order;                /* [rows]: which text each row is that the last step chose for */
+    const tfm__streamer *streamer; /* NULL: no streaming */
+    int32_t *order;                /* [rows]: text of each row of the last step */
     int64_t rows;
-    int32_t *stops;                    /* [texts]: ended by who watches */
-    int64_t *seen;                     /* [texts]: tokens told of */
+    int32_t *stops;                    /* [texts]: ended by the callback */
+    int64_t *seen;                     /* [texts]: tokens reported */
     bool *over;                        /* [texts] */
-    size_t open;                       /* texts that are not over */
-    tfm__async_read *tokens, *sources; /* under way; sources only where rows have left */
+    size_t open;                       /* unfinished texts */
+    tfm__async_read *tokens, *sources; /* pending; sources only if rows have left the batch */
 } streamed_texts;
 
 typedef struct run {
@@ -25,18 +24,19 @@ typedef struct run {
     tfm__prompts prompts;
     int64_t texts;                    /* prompts * copies */
     int32_t *limits;                  /* [texts] */
-    int64_t longest;                  /* of the limits */
+    int64_t longest;                  /* largest limit */
     float *penalty;                   /* [longest + 1] */
     int32_t *zeros;                   /* [texts] */
     int32_t *streams;                 /* [texts] */
-    int32_t *min_tokens;              /* [texts]: tokens before any end; NULL: all have the same */
-    int32_t *sources, *source_counts; /* [texts * longest prompt], [texts]: prompts, where a rule looks at them */
+    int32_t *min_tokens;              /* [texts]: tokens before any EOS; NULL: the same for all */
+    int32_t *sources, *source_counts; /* [texts * longest prompt], [texts]: prompts, if a logits processor uses them */
     int32_t *block_table, *last;
     tfm__beam beam;
     tfm_kv_cache cache;
-    tfm_tensor position_bias, pads; /* pads (texts): columns before each prompt; empty where all are as long */
+    tfm_tensor position_bias,
+        pads; /* pads (texts): padding columns before each prompt; empty if all lengths are equal */
     streamed_texts streaming;
-    size_t first; /* the first text's number for who watches */
+    size_t first; /* number of the first text in callbacks */
 } run;
 
 static void run_free(run *r) {
@@ -61,15 +61,15 @@ static tfm_status streaming_begin(streamed_texts *streaming, const tfm__streamer
     return streaming->order && streaming->stops && streaming->seen && streaming->over ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
-/* What rules look at besides: how many tokens a text is short of the fewest of it and its prompt, and the prompts. */
+/* Inputs of logits processors: minimum numbers of new tokens from minimum total lengths, and the prompts. */
 static tfm_status prepare_source_rules(run *r, const tfm__generate_input *input) {
     const size_t copies = (size_t)r->rules->copies, texts = (size_t)r->texts, width = (size_t)r->prompts.longest;
     const int64_t least = r->rules->min_length;
-    const bool looks = tfm__sampling_uses_source(&r->rules->sampling);
+    const bool uses_source = tfm__sampling_uses_source(&r->rules->sampling);
     r->min_tokens = least > 0 ? tfm__alloc(texts, sizeof(*r->min_tokens)) : NULL;
-    r->sources = looks ? tfm__alloc(texts * width, sizeof(*r->sources)) : NULL;
-    r->source_counts = looks ? tfm__alloc(texts, sizeof(*r->source_counts)) : NULL;
-    if ((least > 0 && !r->min_tokens) || (looks && (!r->sources || !r->source_counts)))
+    r->sources = uses_source ? tfm__alloc(texts * width, sizeof(*r->sources)) : NULL;
+    r->source_counts = uses_source ? tfm__alloc(texts, sizeof(*r->source_counts)) : NULL;
+    if ((least > 0 && !r->min_tokens) || (uses_source && (!r->sources || !r->source_counts)))
         return TFM_ERROR_MEMORY;
     for (size_t i = 0; i < texts; i++) {
         const size_t count = input->counts[i / copies];
@@ -83,7 +83,7 @@ static tfm_status prepare_source_rules(run *r, const tfm__generate_input *input)
     return TFM_OK;
 }
 
-/* The host's part of a batch. */
+/* Host arrays of a batch. */
 static tfm_status prepare(run *r, const tfm__generate_input *input) {
     const size_t copies = (size_t)r->rules->copies, texts = input->count * copies;
     r->texts = (int64_t)texts;
@@ -114,7 +114,7 @@ static tfm_tensor bias_of(const run *r) {
     return r->beam.restore_mass ? r->model->logits_bias : r->model->search_bias;
 }
 
-/* Logits (R, V) of the next token of each row, or where the beam has a screen, what they would be made of. */
+/* Logits (R, V) of each row's next token, or with the int8 argmax the input of the output projection. */
 static tfm_status step(run *r, tfm_tensor *logits) {
     tfm_context *ctx = r->model->ctx;
     tfm__beam *beam = &r->beam;
@@ -142,17 +142,17 @@ static tfm_status step(run *r, tfm_tensor *logits) {
     tfm_kv_cache_reserve(ctx, &r->cache, rows);
     tfm__model_step(r->model, logits, beam->tokens, &at, bias_of(r));
     r->cache.slots += rows;
-    return tfm_scope_close(ctx, 2, (tfm_tensor *[]){logits, at.projection_input}); /* NULL is none */
+    return tfm_scope_close(ctx, 2, (tfm_tensor *[]){logits, at.projection_input}); /* NULL entries are skipped */
 }
 
-/* Starts to read the tokens that the newest step chose. */
+/* Starts reading the tokens of the newest step. */
 static void start_token_read(run *r, bool moved) {
     tfm__async_read_start(r->model->ctx, &r->streaming.tokens, r->beam.chosen_tokens);
     if (moved)
         tfm__async_read_start(r->model->ctx, &r->streaming.sources, r->beam.sources);
 }
 
-/* Tells who watches of the tokens that were read. */
+/* Calls back with the tokens that were read. */
 static tfm_status stream_tokens(run *r) {
     tfm_context *ctx = r->model->ctx;
     streamed_texts *streaming = &r->streaming;
@@ -163,7 +163,7 @@ static tfm_status stream_tokens(run *r) {
         const int32_t text = streaming->order[i];
         if (streaming->over[text])
             continue;
-        if (tokens[i] < 0) { /* the rules left none: the text is over with those that it has */
+        if (tokens[i] < 0) { /* all tokens were suppressed: the text is finished */
             streaming->over[text] = true;
             streaming->open--;
             continue;
@@ -195,7 +195,7 @@ static tfm_status check_cancelled(const run *r) {
                : tfm__fail(TFM_ERROR_CANCELLED, "generate: stopped after %lld tokens", (long long)r->beam.step);
 }
 
-/* Steps until all texts are over. Rows of those that are over are dropped as soon as the host learns of them. */
+/* Runs steps until all texts are finished. Rows of finished texts are dropped once the host knows. */
 static tfm_status decode(run *r) {
     tfm_context *ctx = r->model->ctx;
     tfm__beam *beam = &r->beam;
@@ -206,7 +206,7 @@ static tfm_status decode(run *r) {
     while (beam->step < r->longest && tfm_context_status(ctx) == TFM_OK && (status = check_cancelled(r)) == TFM_OK) {
         tfm_tensor logits = {0};
         step(r, &logits);
-        /* The device has this step to do while the host waits for what the one before wrote. */
+        /* the device runs this step while the host waits for the previous one's tokens */
         if (streaming->streamer && (stream_tokens(r) != TFM_OK || streaming->open == 0))
             break;
         const bool counts = beam->step % interval == 0;
@@ -238,7 +238,7 @@ static tfm_status decode(run *r) {
 
 /* ---- One batch ----------------------------------------------------------------------------------------- */
 
-/* A text that was ended by who streamed_texts has no token after the last one that was told of. */
+/* A text ended by the callback has no tokens after the last one reported. */
 static void truncate_text(tfm_hypothesis *h, int64_t tokens, const tfm__generation_rules *rules, const float *penalty) {
     if (h->tokens <= tokens)
         return;
@@ -257,7 +257,7 @@ static void finish_texts(run *r, tfm_hypotheses *out, tfm_finish_reason *ended) 
         const bool stopped = r->streaming.streamer && r->streaming.stops[i / each];
         if (stopped)
             truncate_text(h, r->streaming.seen[i / each], &r->model->rules, r->penalty);
-        /* One that is shorter than its limit and has no end is one that the rules left no further token for. */
+        /* shorter than its limit and without EOS: all further tokens were suppressed */
         const bool ends = h->count < (size_t)h->tokens || (h->ids && h->tokens < r->limits[i / each]);
         if (ended)
             ended[i] = stopped ? TFM_FINISH_STOP : ends ? TFM_FINISH_EOS : TFM_FINISH_LENGTH;
@@ -266,7 +266,7 @@ static void finish_texts(run *r, tfm_hypotheses *out, tfm_finish_reason *ended) 
     }
 }
 
-/* Tells the seconds since *from and makes it now, after what the device has to do, where somebody counts. */
+/* Seconds since *from, which becomes now; waits for the device, if timing is requested. */
 static double lap(const run *r, double *from) {
     if (!r->how->stats || tfm_context_finish(r->model->ctx) != TFM_OK)
         return 0;
@@ -321,7 +321,7 @@ static void begin_search(run *r) {
     tfm__greedy_int8_begin(&r->beam, r->model, bias_of(r));
 }
 
-/* Writes for the prompts of one search, the first of which is number `first` of the batch: out and ended are theirs. */
+/* Generates for the prompts of one search, from prompt number `first` of the batch; out and ended are theirs. */
 static tfm_status search(tfm_model *model, tfm_hypotheses *out, tfm_finish_reason *ended,
                          const tfm__generate_input *input, size_t first, const tfm__generate_params *rules,
                          const tfm__generate_run *how) {

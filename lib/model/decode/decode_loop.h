@@ -1,44 +1,44 @@
-/* Going on with prompts, as ids. */
+/* Text generation from token ids. */
 #ifndef TFM_LIB_DECODE_LOOP_H
 #define TFM_LIB_DECODE_LOOP_H
 
 #include "model/decode/prefill.h"
 
-/* The rules that texts are written by: what the caller asks for, or else the directory, or else the header says. */
+/* Generation parameters: the caller's, else the directory's, else the defaults. */
 typedef struct tfm__generate_params {
     int beam_size;
-    int n_best; /* hypotheses of each prompt */
-    int copies; /* searches for each prompt: n_best where tokens are drawn, else 1 */
+    int n_best; /* hypotheses per prompt */
+    int copies; /* searches per prompt: n_best if sampling, else 1 */
     int64_t max_new_tokens;
-    int64_t max_length; /* of prompt and text, where the directory alone says how long; else 0 */
-    int64_t min_length; /* the same of the fewest tokens */
+    int64_t max_length; /* of prompt and text, if only the directory limits the length; else 0 */
+    int64_t min_length; /* the same for the minimum */
     double length_penalty;
     bool skip_scores;
     tfm__sampling_params sampling;
 } tfm__generate_params;
-/* Checks the options, at the door of a call, whose model must be one that goes on with texts, on a context that has not
- * failed. */
+/* Checks the options of a call. The model must generate text, and its context must not have failed. */
 tfm_status tfm__generate_params_of(const tfm_model *model, tfm__generate_params *out,
                                    const tfm_generate_options *options);
 
-/* Says why a prompt of so many tokens cannot be gone on with, with `what` before it, or that it can. */
+/* Checks whether a prompt of this length can be continued; the message begins with `what`. */
 tfm_status tfm__prompt_check(const tfm_model *model, const char *what, const int32_t *ids, size_t count);
 
-/* The most tokens that may follow a prompt of so many. */
+/* Maximum number of new tokens after a prompt of this length. */
 int64_t tfm__generate_limit(const tfm__generate_params *rules, const tfm_model *model, size_t prompt_tokens);
 
-/* Whether prompts of different lengths cannot share a batch, since the model turns by other rates in longer texts. */
+/* Whether prompts of different lengths cannot share a batch, because RoPE frequencies depend on the length. */
 bool tfm__generate_unbatched(const tfm_model *model);
 
-/* Is told of each token of text `text`, which is prompt * copies + k, as soon as the host knows it; false ends it. */
+/* Receives each token of text number `text` = prompt * copies + k, as soon as the host has it; returns false to end the
+ * text. */
 typedef struct tfm__streamer {
     bool (*on_token)(void *user, size_t text, int32_t id);
     void *user;
 } tfm__streamer;
 
-/* What is asked before each step, and counted. All may be NULL. */
+/* Cancellation, streaming and statistics. Members may be NULL. */
 typedef struct tfm__generate_run {
-    const tfm__streamer *streamer; /* needs a beam of 1 */
+    const tfm__streamer *streamer; /* requires a beam of 1 */
     bool (*should_continue)(void *user);
     void *should_continue_user;
     tfm_generate_stats *stats;
@@ -46,16 +46,16 @@ typedef struct tfm__generate_run {
 
 void tfm__generate_stats_add(tfm_generate_stats *to, const tfm_generate_stats *more);
 
-/* The prompts of one batch, all of which have been checked. */
+/* Checked prompts of one batch. */
 typedef struct tfm__generate_input {
     const int32_t *const *ids; /* [count] */
     const size_t *counts;      /* [count] */
-    const uint64_t *numbers;   /* [count]: whose random numbers they have */
+    const uint64_t *numbers;   /* [count]: random number streams */
     size_t count;
 } tfm__generate_input;
 
-/* Writes for one batch: n_best hypotheses for each prompt into out->items, which the caller has made. `ended`
- * [count * n_best] gets why each of them ended; it may be NULL. */
+/* Generates n_best hypotheses per prompt into out->items, allocated by the caller. `ended` [count * n_best] receives
+ * the finish reasons; it may be NULL. */
 tfm_status tfm__generate_batch(tfm_model *model, tfm_hypotheses *out, tfm_finish_reason *ended,
                                const tfm__generate_input *input, const tfm__generate_params *rules,
                                const tfm__generate_run *run);

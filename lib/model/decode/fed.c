@@ -1,30 +1,30 @@
-/* Searches that are fed: sentences begin between the steps, in the places of those that are over. */
+/* Continuous batching for translation: sentences are admitted between steps, into the places of finished ones. */
 #include <string.h>
 #include "model/decode/search.h"
 #include "ops/ops.h"
 
-/* A search that is fed: who is at which place of its batch. */
+/* State of a search with admission. */
 struct tfm__fed {
     tfm_model *model;
     const tfm__feed *feed;
     const tfm__search_params *rules;
     const tfm__generation_rules *forced;
-    int64_t most;              /* places */
-    tfm__fed_sentence *at;     /* [most]: who is at each; the owner of those that are free counts for nothing */
+    int64_t most;              /* batch places */
+    tfm__fed_sentence *at;     /* [most]: sentence at each place; undefined for free places */
     bool *taken;               /* [most] */
-    int32_t *present, *before; /* [most]: those that are live, and that were live before the step */
-    int64_t live;              /* how many were */
-    int32_t *lengths;          /* [most]: of the sources */
-    tfm__fed_sentence *come;   /* [most]: those that begin */
-    int32_t *places;           /* [most]: of those that are over, or that begin */
-    tfm_hypothesis *items;     /* [most * n_best]: what was found for those that are over */
-    int32_t *ids;              /* of those that the search begins with */
+    int32_t *present, *before; /* [most]: live sentences, and those live before the step */
+    int64_t live;              /* their number */
+    int32_t *lengths;          /* [most]: source lengths */
+    tfm__fed_sentence *come;   /* [most]: new sentences */
+    int32_t *places;           /* [most]: places of finished or new sentences */
+    tfm_hypothesis *items;     /* [most * n_best]: hypotheses of finished sentences */
+    int32_t *ids;              /* of the initial batch */
     size_t *counts, sentences;
-    int64_t stayed;         /* slots that were left when the log was last tidied */
-    int64_t joined, tidied; /* sentences that have, and how often the log was */
+    int64_t stayed;         /* slots in use after the last compaction */
+    int64_t joined, tidied; /* sentences admitted, and compactions */
 };
 
-/* ---- Its life ---------------------------------------------------------------------------------------------------- */
+/* ---- Creation ---------------------------------------------------------------------------------------------------- */
 
 static void clear_items(tfm__fed *f) {
     for (int64_t i = 0; f->items && i < f->most * f->rules->n_best; i++)
@@ -106,13 +106,13 @@ tfm_status tfm__fed_all(tfm__fed *f, const tfm_hypotheses *found) {
     return status;
 }
 
-/* ---- Those that are over ----------------------------------------------------------------------------------------- */
+/* ---- Finished sentences ------------------------------------------------------------------------------------------ */
 
 static tfm_status hand_out(tfm__fed *f, tfm__beam *beam, const float *penalty) {
     const int n_best = f->rules->n_best;
     int64_t over = 0;
     for (int64_t i = 0; i < beam->live; i++)
-        f->taken[f->present[i]] = false; /* for a moment: what is taken still, is over */
+        f->taken[f->present[i]] = false; /* temporarily: sentences still marked are finished */
     for (int64_t i = 0; i < f->live; i++)
         if (f->taken[f->before[i]])
             f->places[over++] = f->before[i];
@@ -129,9 +129,9 @@ static tfm_status hand_out(tfm__fed *f, tfm__beam *beam, const float *penalty) {
     return status;
 }
 
-/* ---- Those that come --------------------------------------------------------------------------------------------- */
+/* ---- New sentences ----------------------------------------------------------------------------------------------- */
 
-/* to (N, S, e) has x (m, s, e) at `places` (m) from now on, or at the first m where that is empty. */
+/* Copies x (m, s, e) into to (N, S, e) at `places` (m), or at the first m if that is empty. */
 static void place(tfm_context *ctx, tfm_tensor to, tfm_tensor x, tfm_tensor places) {
     tfm__launch(ctx, tfm__kernel_get(ctx, "fed", "fed_place", ""), tfm__row_grid(ctx, x.dims[0] * x.dims[1]),
                 TFM__ARGS(TFM__T(to), TFM__T(x), TFM__T(places), TFM__I_AS("rows", x.dims[0] * x.dims[1]),
@@ -139,7 +139,7 @@ static void place(tfm_context *ctx, tfm_tensor to, tfm_tensor x, tfm_tensor plac
                           TFM__I_AS("width", x.dims[2])));
 }
 
-/* Room for `count` sequences of `length` in keys or values, which there may be already. */
+/* Grows keys or values to `count` sequences of `length`. */
 static void make_room(tfm_context *ctx, tfm_tensor *x, int64_t count, int64_t length) {
     tfm_tensor larger = {0};
     const int64_t dims[] = {count > x->dims[0] ? count : x->dims[0], length > x->dims[1] ? length : x->dims[1],
@@ -152,7 +152,7 @@ static void make_room(tfm_context *ctx, tfm_tensor *x, int64_t count, int64_t le
     *x = larger;
 }
 
-/* Sentences of unlike length are encoded apart, where padding would be more than this part of them. */
+/* Sentences of different lengths are encoded separately if padding would exceed this part of them. */
 enum { PADDING_PART = 4 };
 
 static int longer_first(const void *a, const void *b) {
@@ -160,7 +160,7 @@ static int longer_first(const void *a, const void *b) {
     return x->count < y->count ? 1 : x->count > y->count ? -1 : 0;
 }
 
-/* How many from `first` on, longest first, are encoded together. */
+/* Number of sentences from `first` on, longest first, to encode together. */
 static int64_t group_of(const tfm__fed *f, int64_t first, int64_t count) {
     const size_t longest = f->come[first].count;
     size_t tokens = 0;
@@ -173,7 +173,7 @@ static int64_t group_of(const tfm__fed *f, int64_t first, int64_t count) {
     return count - first;
 }
 
-/* Encodes `count` of those that come, from `first` on, and lays what the decoder reads of them to their places. */
+/* Encodes `count` new sentences from `first` on, and stores their cross-attention inputs at their places. */
 static tfm_status encode_group(tfm__fed *f, tfm__search_source *from, int64_t first, int64_t count) {
     tfm_model *model = f->model;
     tfm_context *ctx = model->ctx;
@@ -208,7 +208,7 @@ static tfm_status encode_group(tfm__fed *f, tfm__search_source *from, int64_t fi
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-/* Has all that come encoded, at places for which there is room. */
+/* Encodes all new sentences. */
 static tfm_status encode(tfm__fed *f, tfm__search_source *from, int64_t count) {
     tfm_context *ctx = f->model->ctx;
     const int layers = f->model->arch.decoder.layers;
@@ -231,7 +231,7 @@ static tfm_status encode(tfm__fed *f, tfm__search_source *from, int64_t count) {
     return status;
 }
 
-/* Their rows; limits may be longer than any so far. */
+/* Makes their rows; limits may exceed all earlier ones. */
 static tfm_status begin_rows(tfm__fed *f, tfm__beam *beam, tfm__search_batch *batch, int64_t count) {
     const int64_t width = beam->prefix_width;
     const int32_t first = f->forced->forced_bos_id;
@@ -288,12 +288,12 @@ static tfm_status let_in(tfm__fed *f, tfm__beam *beam, tfm__search_source *from,
     return status == TFM_OK ? begin_rows(f, beam, batch, count) : status;
 }
 
-/* ---- A turn ------------------------------------------------------------------------------------------------------ */
+/* ---- Between steps ----------------------------------------------------------------------------------------------- */
 
-/* The steps whose rows are kept in any case: most of them are still somebody's past. */
+/* Steps whose rows are always kept: most are still in use. */
 enum { STEPS_KEPT = 16 };
 
-/* Before the log grows it forgets what nobody needs; but not if that was little the last time. */
+/* Compacts the KV cache before it grows, unless the last compaction freed little. */
 static tfm_status tidy(tfm__fed *f, tfm__beam *beam, tfm_kv_cache *cache) {
     const bool full = beam->slot + beam->rows * (1 + (int64_t)beam->width) > cache->capacity;
     if (!full || beam->slot < 2 * f->stayed || beam->slot < STEPS_KEPT * beam->rows)
@@ -314,7 +314,7 @@ tfm_status tfm__fed_turn(tfm__fed *f, tfm__beam *beam, tfm_kv_cache *cache, tfm_
     if (status == TFM_OK && beam->live > 0)
         status = let_in(f, beam, from, batch);
     if (beam->live == 0)
-        tfm__log(TFM_LOG_DEBUG, "search: %lld sentences joined; its log of %lld places was tidied %lld times",
+        tfm__log(TFM_LOG_DEBUG, "search: %lld sentences admitted; its %lld cache slots were compacted %lld times",
                  (long long)f->joined, (long long)cache->capacity, (long long)f->tidied);
     f->live = beam->live;
     memcpy(f->before, f->present, (size_t)f->live * sizeof(*f->before));

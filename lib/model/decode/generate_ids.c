@@ -1,20 +1,20 @@
-/* The door of going on with one batch of prompts. */
+/* Entry point of text generation for one batch of prompts. */
 #include <stdio.h>
 #include "model/decode/decode_loop.h"
 
-/* What is told of texts. A batch that is begun anew tells again only what was not told before. */
+/* Forwards tokens to the callback. A restarted batch reports only new tokens. */
 typedef struct token_forwarder {
     const tfm_generate_options *options;
     size_t copies;
-    size_t *at, *told; /* [texts]: tokens in this run, and told of in all */
-    bool *ended;       /* [texts]: the last one that was told of ended the text */
+    size_t *at, *reported; /* [texts]: tokens in this run, and reported in total */
+    bool *ended;           /* [texts]: the last token reported ended the text */
 } token_forwarder;
 
 static bool stream_token(void *user, size_t text, int32_t id) {
     token_forwarder *t = user;
-    if (++t->at[text] <= t->told[text])
-        return t->at[text] < t->told[text] || !t->ended[text];
-    t->told[text] = t->at[text];
+    if (++t->at[text] <= t->reported[text])
+        return t->at[text] < t->reported[text] || !t->ended[text];
+    t->reported[text] = t->at[text];
     t->ended[text] = !t->options->on_token(t->options->on_token_user, text / t->copies, (int)(text % t->copies), id);
     return !t->ended[text];
 }
@@ -23,33 +23,33 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__generate
                       const tfm__generate_params *rules, const tfm_generate_options *options) {
     const size_t texts = input->count * (size_t)rules->copies;
     const int depth = tfm__scope_depth(model->ctx);
-    token_forwarder told = {.options = options, .copies = (size_t)rules->copies};
-    const tfm__streamer streamer = {stream_token, &told};
-    tfm_generate_stats done = {0}; /* of one run: what is begun anew is counted once */
+    token_forwarder forwarder = {.options = options, .copies = (size_t)rules->copies};
+    const tfm__streamer streamer = {stream_token, &forwarder};
+    tfm_generate_stats done = {0}; /* of one run: a restarted batch counts once */
     const tfm__generate_run how = {.streamer = options->on_token ? &streamer : NULL,
                                    .should_continue = options->should_continue,
                                    .should_continue_user = options->should_continue_user,
                                    .stats = options->stats ? &done : NULL};
-    told.at = tfm__alloc(texts, sizeof(*told.at));
-    told.told = tfm__alloc(texts, sizeof(*told.told));
-    told.ended = tfm__alloc(texts, sizeof(*told.ended));
-    tfm_status status = told.at && told.told && told.ended ? TFM_OK : TFM_ERROR_MEMORY;
+    forwarder.at = tfm__alloc(texts, sizeof(*forwarder.at));
+    forwarder.reported = tfm__alloc(texts, sizeof(*forwarder.reported));
+    forwarder.ended = tfm__alloc(texts, sizeof(*forwarder.ended));
+    tfm_status status = forwarder.at && forwarder.reported && forwarder.ended ? TFM_OK : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
         do {
             for (size_t i = 0; i < texts; i++)
-                told.at[i] = 0;
+                forwarder.at[i] = 0;
             done = (tfm_generate_stats){0};
             status = tfm__generate_batch(model, out, NULL, input, rules, &how);
         } while (tfm__context_retry(model->ctx, depth, status));
     if (status == TFM_OK && options->stats)
         tfm__generate_stats_add(options->stats, &done);
-    free(told.at);
-    free(told.told);
-    free(told.ended);
+    free(forwarder.at);
+    free(forwarder.reported);
+    free(forwarder.ended);
     return status;
 }
 
-/* Checks the prompts, and says where each begins. */
+/* Checks the prompts and finds their beginnings. */
 static tfm_status find_prompts(const tfm_model *model, const int32_t **at, uint64_t *numbers, const int32_t *ids,
                                const size_t *counts, size_t prompts, uint64_t first) {
     char what[64];

@@ -1,10 +1,10 @@
-/* How texts are written: what the caller asks for, checked, and what the directory says otherwise. */
+/* Generation parameters: the caller's options, checked, with defaults from the directory. */
 #include <math.h>
 #include "model/decode/decode_loop.h"
 
 enum { DEFAULT_MAX_NEW_TOKENS = 256 };
 
-/* The option where it is given, or else what the directory says; 0: neither. */
+/* The option if given, else the directory's value; 0: neither. */
 static double either(double option, double stored) {
     return option != 0 ? option : stored;
 }
@@ -27,7 +27,7 @@ static tfm_status check_sampling(const tfm_generate_options *o, const tfm__sampl
                              numbers[i].low, numbers[i].high);
     if (!o->sample && (o->temperature != 0 || o->top_k != 0 || o->top_p != 0 || o->min_p != 0))
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "generate: temperature, top_k, top_p and min_p are for texts that are drawn: set `sample`");
+                         "generate: temperature, top_k, top_p and min_p apply to sampling only: set `sample`");
     return TFM_OK;
 }
 
@@ -38,16 +38,16 @@ static tfm_status check_beam(const tfm_generate_options *o, const tfm__generate_
     if (r->n_best < 1)
         return tfm__fail(TFM_ERROR_ARGUMENT, "generate: n-best is %d: give at least 1", r->n_best);
     if (o->sample && r->beam_size > 1)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "generate: a beam of %d and drawing do not go together", r->beam_size);
+        return tfm__fail(TFM_ERROR_ARGUMENT, "generate: a beam of %d cannot be combined with `sample`", r->beam_size);
     if (!o->sample && r->n_best > r->beam_size)
-        return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "generate: n-best is %d, more than the beam of %d: give a smaller n-best, a larger beam, or "
-                         "draw",
-                         r->n_best, r->beam_size);
+        return tfm__fail(
+            TFM_ERROR_ARGUMENT,
+            "generate: n-best is %d, more than the beam of %d: give a smaller n-best, a larger beam, or set `sample`",
+            r->n_best, r->beam_size);
     if (r->beam_size > 1 && (o->on_token || o->on_text || o->stop_string_count > 0))
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "generate: with a beam of %d, texts are known only at the end: stop strings and callbacks for "
-                         "tokens and pieces take a beam of 1",
+                         "generate: with a beam of %d, texts are complete only at the end: stop strings and callbacks "
+                         "for tokens and pieces require a beam of 1",
                          r->beam_size);
     if (!(fabs(r->length_penalty) <= 10)) /* lp(n) must fit a float; NaN fails too */
         return tfm__fail(TFM_ERROR_ARGUMENT, "generate: length_penalty is %g%s: give -10 to 10", r->length_penalty,
@@ -61,8 +61,8 @@ static tfm_status params_of(tfm__generate_params *out, const tfm_model *model, c
     const tfm_generate_options *o = options;
     if (o->max_new_tokens < 0 || o->batch_tokens < 0 || (o->stop_string_count > 0 && !o->stop_strings))
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "generate: max_new_tokens is %d, batch_tokens %d, and stop_strings %p of %zu: they must "
-                         "not be below 0, and stop strings must be there",
+                         "generate: max_new_tokens is %d, batch_tokens %d, and stop_strings %p of %zu: they must be >= "
+                         "0, and stop_strings must not be NULL",
                          o->max_new_tokens, o->batch_tokens, (const void *)o->stop_strings, o->stop_string_count);
     tfm__sampling_params sampling = tfm__sampling_params_of(rules);
     sampling.do_sample = o->sample;
@@ -100,15 +100,15 @@ tfm_status tfm__generate_params_of(const tfm_model *model, tfm__generate_params 
         status = tfm__model_needs(model, "generate", TFM__NEEDS_DECODER);
     if (status == TFM_OK && model->arch.encoder.layers)
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "generate: the model, of the family %s, writes about a source text: it translates, and does "
-                         "not go on with prompts",
+                         "generate: the model, of the family %s, is an encoder-decoder: translate with it, or use a "
+                         "decoder-only model",
                          model->family->name);
     if (status == TFM_OK)
         status = tfm__model_needs(model, "generate", TFM__NEEDS_OUTPUT);
     return status == TFM_OK ? params_of(out, model, options) : status;
 }
 
-/* Texts longer than this turn by other rates; 0: none do. */
+/* Longer texts use other RoPE frequencies; 0: no limit. */
 static int64_t rope_switch_length(const tfm_model *model) {
     const tfm__stack_arch *arch = &model->arch.decoder;
     return arch->rotary.switch_length ? arch->rotary.switch_length : arch->local_rotary.switch_length;
@@ -120,7 +120,7 @@ bool tfm__generate_unbatched(const tfm_model *model) {
 
 int64_t tfm__generate_limit(const tfm__generate_params *rules, const tfm_model *model, size_t prompt_tokens) {
     const int64_t tokens = (int64_t)prompt_tokens;
-    const int64_t room = model->arch.decoder.max_positions - tokens + 1; /* the last token is not read */
+    const int64_t room = model->arch.decoder.max_positions - tokens + 1; /* the last token is not fed back */
     int64_t limit = rules->max_new_tokens < room ? rules->max_new_tokens : room;
     if (rules->max_length > 0 && rules->max_length - tokens < limit)
         limit = rules->max_length - tokens;
@@ -130,7 +130,7 @@ int64_t tfm__generate_limit(const tfm__generate_params *rules, const tfm_model *
 tfm_status tfm__prompt_check(const tfm_model *model, const char *what, const int32_t *ids, size_t count) {
     const tfm__stack_arch *arch = &model->arch.decoder;
     if (count == 0)
-        return tfm__fail(TFM_ERROR_INPUT, "%shas no tokens, and the model has none that a text begins with", what);
+        return tfm__fail(TFM_ERROR_INPUT, "%shas no tokens, and the model has no BOS token", what);
     if (count > (size_t)arch->max_positions)
         return tfm__fail(TFM_ERROR_INPUT, "%shas %zu tokens, and the model has %d positions: shorten it", what, count,
                          arch->max_positions);

@@ -8,7 +8,7 @@ bool tfm__generation_is_eos(const tfm__generation_rules *rules, int32_t id) {
 }
 
 bool tfm__generation_is_pad(const tfm__generation_rules *rules, int32_t id) {
-    const bool apart = id == rules->pad_id && id != rules->eos_id; /* some pad with what ends a sentence */
+    const bool apart = id == rules->pad_id && id != rules->eos_id; /* some models pad with EOS */
     return apart && !rules->decoder_only && !rules->hf_search;
 }
 
@@ -19,7 +19,7 @@ bool tfm__generation_is_banned(const tfm__generation_rules *rules, int32_t id) {
     return banned;
 }
 
-/* What stands `back` tokens before the last of these ids; -1: nothing. */
+/* The token `back` places before the last of `ids`; -1: none. */
 static int32_t before(const tfm__generation_rules *rules, const int32_t *ids, size_t count, size_t back) {
     if (back < count)
         return ids[count - 1 - back];

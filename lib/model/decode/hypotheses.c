@@ -1,8 +1,8 @@
-/* What a search has found, on the host. */
+/* Reads the results of a search to the host. */
 #include <math.h>
 #include "model/decode/beam.h"
 
-/* Host copies of what the search left on the device. */
+/* Host copies of the search state. */
 typedef struct results {
     float *total, *slot_score;
     int32_t *token, *slot, *step, *count, *slot_token, *slot_parent;
@@ -23,19 +23,19 @@ static void results_free(results *r) {
         free(all[i]);
 }
 
-/* The tokens of the hypothesis in `entry`, from its last slot back to the start. What a token adds to the sum of log p
- * is its own. */
+/* The tokens of the hypothesis in `entry`, from its last slot back to the start. A token's log p is its difference in
+ * the sum. */
 static tfm_status backtrack(tfm_hypothesis *out, const results *r, int64_t entry, const tfm__generation_rules *rules) {
     const size_t length = (size_t)r->step[entry];
     out->tokens = (int)length;
     out->count = length > 0 && tfm__generation_is_eos(rules, r->token[entry]) ? length - 1 : length;
-    free(out->ids); /* of a search that has been begun anew */
+    free(out->ids); /* of a restarted search */
     free(out->log_probs);
     out->ids = tfm__alloc(length + 1, sizeof(*out->ids));
     out->log_probs = tfm__alloc(length + 1, sizeof(*out->log_probs));
     if (!out->ids || !out->log_probs)
-        return TFM_ERROR_MEMORY; /* said by tfm__alloc */
-    if (length == 0)             /* the rules left not even a first token */
+        return TFM_ERROR_MEMORY; /* tfm__alloc set the message */
+    if (length == 0)             /* even the first token was suppressed */
         return TFM_OK;
     int32_t slot = r->slot[entry];
     out->ids[length - 1] = r->token[entry];
@@ -49,7 +49,7 @@ static tfm_status backtrack(tfm_hypothesis *out, const results *r, int64_t entry
     return TFM_OK;
 }
 
-/* What a step's normaliser left of them means nothing. */
+/* Without a valid log-sum-exp the scores are meaningless. */
 static void clear_scores(tfm_hypothesis *h) {
     h->score = h->log_prob = 0;
     for (int i = 0; i < h->tokens; i++)
@@ -66,7 +66,7 @@ static tfm_status sentence_hypotheses(const tfm__beam *beam, tfm_hypothesis *out
         for (int b = 0; b < beam->width; b++) {
             int64_t entry = sentence * beam->width + b;
             double score = r->total[entry] / penalty[r->step[entry]];
-            /* Those cut by the limit come after all that finished. */
+            /* hypotheses cut by the limit rank after all finished ones */
             bool eligible = !used[b] && (b < finished || (r->step[entry] > 0 && rank >= finished));
             if (eligible && (best < 0 || score > best_score)) {
                 best = b;
@@ -76,9 +76,8 @@ static tfm_status sentence_hypotheses(const tfm__beam *beam, tfm_hypothesis *out
         out[rank].score = best_score;
         out[rank].log_prob = -INFINITY;
         if (best < 0 && rank == 0)
-            return tfm__fail(TFM_ERROR_FORMAT,
-                             "the model gives no token a finite probability: its weights are damaged, or "
-                             "a forced beginning holds an id that is never generated");
+            return tfm__fail(TFM_ERROR_FORMAT, "the model gives no token a finite probability: its weights are "
+                                               "damaged, or a forced prefix contains an id that is never generated");
         if (best < 0)
             continue;
         used[best] = true;
@@ -91,11 +90,11 @@ static tfm_status sentence_hypotheses(const tfm__beam *beam, tfm_hypothesis *out
     return TFM_OK;
 }
 
-/* Reads what there is. results_free frees it, also after a failure. */
+/* Reads the state. results_free frees it, also after a failure. */
 static tfm_status read_results(results *r, tfm__beam *beam) {
     tfm_context *ctx = beam->ctx;
     tfm_tensor tokens = {0}, parents = {0}, scores = {0};
-    /* All that is asked for lies before `slot`. A view has a row at least, also before the first step. */
+    /* All requested data is before `slot`. A view has at least one row, also before the first step. */
     const int64_t used = beam->slot < beam->slots ? beam->slot + 1 : beam->slots;
     tfm_tensor_rows(ctx, &tokens, beam->slot_token, 0, used);
     tfm_tensor_rows(ctx, &parents, beam->slot_parent, 0, used);

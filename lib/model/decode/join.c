@@ -1,18 +1,19 @@
-/* Sentences that join others in the middle of a search: their rows lie after those that are there. The host knows how
- * many these are, for where rows are ragged it waits for each step. */
+/* Admits sentences during a search: their rows follow the existing ones. The host knows the number of rows, since it
+ * waits for each step of ragged rows. */
 #include <string.h>
 #include "model/decode/beam.h"
 #include "ops/ops.h"
 
 bool tfm__beam_joins(const tfm__beam_setup *setup) {
-    const bool draws = setup->sampling && setup->sampling->do_sample,
-               waits = setup->sampling && (setup->sampling->min_new_tokens > 0 || setup->sampling->length_decay != 0);
-    const bool looks = setup->sampling && tfm__sampling_uses_source(setup->sampling);
-    return setup->ragged && !setup->hf_search && !setup->shortlist && !setup->past && !draws && !waits && !looks &&
-           setup->rules->begin_suppress_count == 0;
+    const bool samples = setup->sampling && setup->sampling->do_sample,
+               counts_steps =
+                   setup->sampling && (setup->sampling->min_new_tokens > 0 || setup->sampling->length_decay != 0);
+    const bool uses_source = setup->sampling && tfm__sampling_uses_source(setup->sampling);
+    return setup->ragged && !setup->hf_search && !setup->shortlist && !setup->past && !samples && !counts_steps &&
+           !uses_source && setup->rules->begin_suppress_count == 0;
 }
 
-/* The numbers of those that come, as the kernel reads them. */
+/* Uploads the numbers of the new sentences, in the kernel's layout. */
 static tfm_tensor put_arrivals(const tfm__beam *beam, const tfm__beam_arrivals *a) {
     const size_t count = (size_t)a->count, wide = count * (size_t)beam->prefix_width, all = 3 * count + wide;
     tfm_tensor out = {0};
@@ -30,7 +31,7 @@ static tfm_tensor put_arrivals(const tfm__beam *beam, const tfm__beam_arrivals *
     return out;
 }
 
-/* What sentences that join at different steps need besides. */
+/* Allocates the state of sentences admitted at different steps. */
 static void make_room(tfm__beam *beam, const tfm__beam_arrivals *arrivals) {
     tfm_context *ctx = beam->ctx;
     tfm__beam_grow(beam, beam->slot + beam->rows + arrivals->count);
@@ -100,9 +101,9 @@ tfm_status tfm__beam_join(tfm__beam *beam, const tfm__beam_arrivals *arrivals) {
     return tfm_context_status(ctx);
 }
 
-/* ---- The log of slots -------------------------------------------------------------------------------------------- */
+/* ---- Compaction -------------------------------------------------------------------------------------------------- */
 
-/* A copy of x on the host; NULL after a failure. */
+/* A host copy of x; NULL after a failure. */
 static void *copy(tfm_context *ctx, tfm_tensor x) {
     const size_t count = tfm_tensor_count(x);
     void *host = tfm__alloc(count, tfm_dtype_size(x.dtype));
@@ -116,11 +117,11 @@ static void *copy(tfm_context *ctx, tfm_tensor x) {
     return NULL;
 }
 
-/* The log on the host, and what refers to it. */
+/* The slots on the host, and all references to them. */
 typedef struct slots {
     int32_t *token, *parent, *block_table, *lengths, *finished, *counts;
     float *score;
-    int32_t *moved; /* [used]: where each goes, or -1; and then, in front, which of them stay */
+    int32_t *moved; /* [used]: new index of each slot, or -1; then, from the front, the slots kept */
     int64_t used, stay;
 } slots;
 
@@ -150,7 +151,7 @@ static bool slots_read(slots *n, tfm__beam *beam) {
     return tfm_context_status(ctx) == TFM_OK;
 }
 
-/* Marks the pasts of all rows, and the hypotheses of sentences that are live. */
+/* Marks the pasts of all rows, and the hypotheses of live sentences. */
 static void slots_mark(slots *n, const tfm__beam *beam) {
     const int64_t columns = beam->block_table.dims[1];
     for (int64_t row = 0; row < beam->rows; row++)
@@ -164,7 +165,7 @@ static void slots_mark(slots *n, const tfm__beam *beam) {
     }
 }
 
-/* Gives those that are marked their places, in order, and has all that refers to them know. */
+/* Assigns new indices to marked slots, in order, and updates all references. */
 static void slots_move(slots *n, const tfm__beam *beam) {
     const int64_t columns = beam->block_table.dims[1], entries = beam->total * beam->width;
     for (int64_t i = 0; i < n->used; i++)
@@ -195,24 +196,24 @@ static void write_front(tfm_context *ctx, tfm_tensor to, const void *host, int64
     tfm_tensor_write(ctx, front, host);
 }
 
-/* The first `count` of those that stay are in the log of keys and values already. */
-static void compact_kv(tfm_context *ctx, tfm_tensor log, tfm_tensor list) {
+/* The first `count` kept slots are already in the KV cache. */
+static void compact_kv(tfm_context *ctx, tfm_tensor x, tfm_tensor list) {
     tfm_tensor kept = {0}, front = {0};
     tfm_scope_open(ctx);
-    tfm_gather(ctx, &kept, log, list);
-    tfm_tensor_rows(ctx, &front, log, 0, list.dims[0]);
+    tfm_gather(ctx, &kept, x, list);
+    tfm_tensor_rows(ctx, &front, x, 0, list.dims[0]);
     tfm__tensor_copy(ctx, front, kept);
     tfm_scope_close(ctx, 0, NULL);
 }
 
-/* Counts steps from those that the oldest sentence has begun with, so that the numbers stay small. */
-static void count_anew(tfm__beam *beam) {
+/* Counts steps from the oldest live sentence's admission, so that the numbers stay small. */
+static void rebase_steps(tfm__beam *beam) {
     tfm_context *ctx = beam->ctx;
     int32_t *began = beam->began.buffer ? copy(ctx, beam->began) : NULL, oldest = INT32_MAX;
     for (int64_t i = 0; began && i < beam->live; i++)
         oldest = began[beam->present[i]] < oldest ? began[beam->present[i]] : oldest;
     for (int64_t i = 0; began && i < beam->total; i++)
-        began[i] = began[i] < oldest ? 0 : began[i] - oldest; /* of those that are over it does not matter */
+        began[i] = began[i] < oldest ? 0 : began[i] - oldest; /* irrelevant for finished sentences */
     if (began) {
         tfm_tensor_write(ctx, beam->began, began);
         beam->step -= oldest;
@@ -227,7 +228,7 @@ tfm_status tfm__beam_tidy(tfm__beam *beam, tfm_kv_cache *cache) {
     if (slots_read(&n, beam)) {
         slots_mark(&n, beam);
         slots_move(&n, beam);
-        const int64_t past = n.stay - beam->rows; /* each row's own is marked, and not written yet */
+        const int64_t past = n.stay - beam->rows; /* each row's own slot is marked, but not written yet */
         write_front(ctx, beam->slot_token, n.token, n.stay);
         write_front(ctx, beam->slot_parent, n.parent, n.stay);
         write_front(ctx, beam->slot_score, n.score, n.stay);
@@ -240,7 +241,7 @@ tfm_status tfm__beam_tidy(tfm__beam *beam, tfm_kv_cache *cache) {
         }
         beam->slot = past;
         cache->slots = past;
-        count_anew(beam);
+        rebase_steps(beam);
     }
     slots_free(&n);
     return tfm_scope_close(ctx, 0, NULL);

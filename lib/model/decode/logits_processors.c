@@ -1,5 +1,5 @@
-/* Rules of a search that look at its source, or at how long a row's text is (cl/decode/logits_processors.cl). They are
- * transformers': their order and what they count. */
+/* Logits processors of the source and of lengths (cl/decode/logits_processors.cl), in transformers' order and with its
+ * counts. */
 #include <math.h>
 #include "model/decode/beam.h"
 #include "ops/ops.h"
@@ -23,7 +23,7 @@ bool tfm__sampling_uses_source(const tfm__sampling_params *sampling) {
 void tfm__beam_upload_source(tfm__beam *beam, const tfm__beam_setup *setup) {
     tfm_context *ctx = beam->ctx;
     beam->translates = !setup->past;
-    if (beam->sampling.length_decay != 0) /* its first step may be one that no sample for a pack comes to */
+    if (beam->sampling.length_decay != 0) /* its first step may be one that no sample run of a kernel pack reaches */
         tfm__kernel_get(ctx, "logits_processors", "apply_length_decay", "");
     if (beam->sampling.min_tokens)
         beam->min_tokens = tfm__beam_ints_of(ctx, beam->sampling.min_tokens, beam->total);

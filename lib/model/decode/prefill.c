@@ -1,23 +1,23 @@
-/* Prompts into the log of keys and values: chunks of several tokens, and of several prompts where they are short. */
+/* Prefill: prompts into the KV cache, in chunks of several tokens, and of several prompts if they are short. */
 #include "model/decode/prefill.h"
 #include "ops/ops.h"
 
-/* Tokens of a prompt that are run together, and of all prompts that are. */
+/* Tokens of one prompt per chunk, and of all prompts. */
 enum { CHUNK_TOKENS = 512, BATCH_TOKENS = 2048 };
 
-/* A chunk of some prompts: `rows` of them, from column `first` on. A row that ends within it is filled up. */
+/* A chunk of `rows` prompts from column `first` on. Rows that end within it are padded. */
 typedef struct chunk {
-    const size_t *rows; /* [count]: which prompts */
+    const size_t *rows; /* [count]: prompt indices */
     int64_t count, first, tokens, slot;
 } chunk;
 
-/* Tokens of prompt i that are read before the search. */
+/* Tokens of prompt i that are prefilled. */
 static int64_t prefill_tokens(const tfm__prompts *p, size_t i) {
     return (int64_t)p->counts[i] - 1;
 }
 
-/* Calls `run`, if there is one, for the chunks of all prompts in order, and returns the places that they take. The
- * first place is no token's where there are shorter prompts: what is before them lies there. */
+/* Calls `run`, unless NULL, for all chunks in order, and returns the slots they use. If prompts have different lengths,
+ * slot 0 holds no token: it is the padding before shorter ones. */
 static int64_t for_each_chunk(const tfm__prompts *p, size_t *rows, tfm_status (*run)(void *user, const chunk *chunk),
                               void *user) {
     int64_t slot = p->ragged;
@@ -45,7 +45,7 @@ static int64_t for_each_chunk(const tfm__prompts *p, size_t *rows, tfm_status (*
     return slot;
 }
 
-/* Notes where the tokens of a chunk lie. */
+/* Records the slots of a chunk's tokens. */
 static tfm_status assign_slots(void *user, const chunk *part) {
     tfm__prompts *p = user;
     for (int64_t r = 0; r < part->count; r++) {
@@ -87,7 +87,7 @@ void tfm__prompts_free(tfm__prompts *prompts) {
     *prompts = (tfm__prompts){0};
 }
 
-/* What the chunks are run with. */
+/* Inputs of the chunks. */
 typedef struct prefill_state {
     tfm_model *model;
     tfm_kv_cache *cache;
@@ -95,7 +95,7 @@ typedef struct prefill_state {
     tfm_tensor position_bias;
 } prefill_state;
 
-/* ids (rows, tokens) of a chunk, and block_table (rows, first + tokens), where what they attend to lies. */
+/* ids (rows, tokens) of a chunk, and its block_table (rows, first + tokens). */
 static void fill(const tfm__prompts *p, const chunk *part, int32_t *ids, int32_t *block_table) {
     const int64_t width = part->first + part->tokens;
     for (int64_t r = 0; r < part->count; r++) {
@@ -140,7 +140,7 @@ static tfm_status run_chunk(void *user, const chunk *part) {
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-/* The place of no token: it is hidden wherever it stands, but shall be a number. */
+/* The padding slot: always masked, but must not be NaN. */
 static void zero_padding_slot(tfm_context *ctx, const tfm_kv_cache *cache) {
     const float zero = 0;
     for (int i = 0; i < cache->layers; i++) {
@@ -168,7 +168,7 @@ tfm_status tfm__prompts_prefill(tfm_model *model, tfm_kv_cache *cache, const tfm
     return tfm_context_status(model->ctx);
 }
 
-/* Row i of the log becomes row index[i] of the other one. */
+/* Row i of the cache becomes row index[i] of the other one. */
 static void replace_rows(tfm_context *ctx, tfm_kv_cache *cache, const tfm_kv_cache *by, const int32_t *index) {
     const int64_t rows = cache->slots;
     tfm_tensor places = {0};
@@ -180,7 +180,7 @@ static void replace_rows(tfm_context *ctx, tfm_kv_cache *cache, const tfm_kv_cac
         tfm_tensor wide = {0}, gathered = {0}, head = {0};
         tfm_scope_open(ctx);
         const tfm_tensor past = i % 2 ? from->values : from->keys;
-        if (tfm__is_half(past)) /* rows of 32 bits are gathered */
+        if (tfm__is_half(past)) /* the gather kernel copies 32-bit rows */
             tfm_cast(ctx, &wide, past, TFM_F32);
         tfm_gather(ctx, &gathered, tfm__is_half(past) ? wide : past, places);
         tfm_tensor_rows(ctx, &head, i % 2 ? to->values : to->keys, 0, rows);
@@ -189,15 +189,15 @@ static void replace_rows(tfm_context *ctx, tfm_kv_cache *cache, const tfm_kv_cac
     }
 }
 
-/* What the rows' texts are, on the host. */
+/* The rows' texts on the host. */
 typedef struct texts {
     int64_t rows, width;
-    int32_t *block_table; /* [rows][width]: places in the log */
-    int32_t *tokens;      /* [places] */
+    int32_t *block_table; /* [rows][width]: cache slots */
+    int32_t *tokens;      /* [slots] */
     int32_t *ids;         /* [rows][width] */
     const int32_t **at;
     size_t *counts;
-    int32_t *index; /* [rows of the log] */
+    int32_t *index; /* [cache rows] */
 } texts;
 
 static tfm_status texts_read(texts *t, tfm_context *ctx, const tfm__beam *beam, int64_t cache_slots) {

@@ -1,19 +1,19 @@
-/* Search over one batch: encode, then step by step until every sentence is over. Everything stays on the device. The
- * host only looks at a counter of what remains, at a value that was sent while the device already had its next step;
- * or, where rows are ragged (beam.h), waits for how many the next step has. */
+/* Beam search of one batch: encode, then step until every sentence is finished. State stays on the device. The host
+ * only reads the number of unfinished sentences, while the device runs the next step; for ragged rows (beam.h) it waits
+ * for the number of rows. */
 #include "model/decode/search.h"
 
 typedef tfm__search_batch batch;
 typedef tfm__search_source source;
 
-/* One batch while it is searched. */
+/* State of one batch. */
 typedef struct search {
     tfm_model *model;
     const tfm__search_params *rules;
     const tfm__generation_rules *forced;
     const tfm_search_options *options;
-    tfm__fed *fed; /* hands out hypotheses to others than the caller; or NULL */
-    bool joins;    /* its sentences join those that are under way */
+    tfm__fed *fed; /* receives hypotheses instead of the caller; or NULL */
+    bool joins;    /* sentences are admitted during the search */
     batch batch;
     source from;
     tfm__beam beam;
@@ -21,13 +21,13 @@ typedef struct search {
     int32_t *min_tokens; /* of the beam's sampling */
 } search;
 
-/* The bias of the logits of all tokens. */
+/* Logit bias of the whole vocabulary. */
 static tfm_tensor bias_of(const tfm_model *model, const tfm__beam *beam) {
     return beam->restore_mass ? model->score_bias : model->search_bias;
 }
 
-/* Whether the words of any sentence are those of a shortlist: logits that are not computed cannot be forced. Beside
- * such a one, sentences with a beginning of their own may have all words. */
+/* Whether a shortlist is used: logits that are not computed cannot be forced. Next to sentences with a shortlist,
+ * sentences with a prefix use the whole vocabulary. */
 static bool uses_shortlist(const tfm_model *model, const batch *b) {
     const tfm__generation_rules *r = &model->rules;
     bool some = false;
@@ -38,23 +38,21 @@ static bool uses_shortlist(const tfm_model *model, const batch *b) {
            r->sampling.length_decay == 0;
 }
 
-/* Whether a batch of so many rows has only those that there is hope for. Where others may join them, they soon are
- * more. */
+/* Whether rows are pruned at this batch size. With admission the batch soon grows. */
 static bool ragged(tfm_model *model, int64_t rows, bool joins) {
     const int64_t least = tfm__context_tuning(model->ctx)->search_ragged_rows;
     return least > 0 && rows >= (joins ? least / 4 : least);
 }
 
-/* Whether others may join sentences of this model while they are under way: what the decoder reads of a row's past must
- * be said of each row by itself. */
+/* Whether sentences can be admitted: the decoder's inputs must not depend on the other rows' steps. */
 static bool may_join(const tfm_model *model, const source *from) {
     const tfm__stack_arch *arch = &model->arch.decoder;
     return !arch->recurrent && !arch->rotary.width && !from->position_bias.buffer && !from->shortlist.ids &&
            model->kv_dtype == TFM_F32;
 }
 
-/* How many tokens each sentence has before any end, [b->count], where an end that is forced at its limit comes sooner
- * than the least number of tokens allows; NULL where that is the same of all, or without memory. */
+/* Tokens before any EOS, [b->count], if a forced EOS at the limit comes before the minimum length; NULL: the same for
+ * all, or out of memory. */
 static int32_t *min_tokens_of(const tfm__generation_rules *forced, const batch *b, int least) {
     bool sooner = false;
     for (int64_t i = 0; forced->forced_eos_id >= 0 && i < b->count; i++)
@@ -65,9 +63,9 @@ static int32_t *min_tokens_of(const tfm__generation_rules *forced, const batch *
     return min_tokens;
 }
 
-/* ---- The beginning ---- */
+/* ---- Start ---- */
 
-/* Encodes the batch, and projects it to the keys and values of cross-attention. */
+/* Encodes the batch, and computes the cross-attention keys and values. */
 static tfm_status encode_batch(search *s) {
     tfm_model *model = s->model;
     tfm_context *ctx = model->ctx;
@@ -121,7 +119,7 @@ static void begin_beam(search *s) {
     tfm__beam_begin(model->ctx, &s->beam, &setup);
 }
 
-/* All that lives until search_end, which must be called after a failure too. */
+/* Allocates the state; search_end must be called, also after a failure. */
 static tfm_status search_begin(search *s) {
     tfm_model *model = s->model;
     batch *b = &s->batch;
@@ -130,7 +128,7 @@ static tfm_status search_begin(search *s) {
     tfm_status status = encode_batch(s);
     if (!s->from.cross)
         return status;
-    status = TFM_OK; /* the context keeps what else has failed */
+    status = TFM_OK; /* the context keeps other errors */
     if (uses_shortlist(model, b))
         status = tfm__shortlist_projection_make(
             &s->from.shortlist, model, b->ids, b->lengths, b->prefix_counts, b->count, b->width,
@@ -143,7 +141,7 @@ static tfm_status search_begin(search *s) {
 
 /* ---- Steps ---- */
 
-/* What the decoder reads in the next step of the live rows. */
+/* Decoder inputs of the next step of the live rows. */
 static tfm__decode_step next_step(search *s) {
     tfm__beam *beam = &s->beam;
     const source *from = &s->from;
@@ -172,8 +170,8 @@ static tfm_status check_cancelled(const tfm_search_options *options, int64_t ste
                : tfm__fail(TFM_ERROR_CANCELLED, "search: stopped after step %lld", (long long)step);
 }
 
-/* Steps until all sentences are over. Rows of those that are over are dropped as soon as the host learns of them. Where
- * the beam has a screen, `logits` stay empty: it has what they would be made of. */
+/* Runs steps until all sentences are finished. Rows of finished sentences are dropped once the host knows. With the
+ * int8 argmax, `logits` stay empty: the step returns the projection's input. */
 static tfm_status decode(search *s) {
     tfm_model *model = s->model;
     tfm_context *ctx = model->ctx;
@@ -190,8 +188,8 @@ static tfm_status decode(search *s) {
         const tfm__decode_step at = next_step(s);
         tfm__model_step(model, &logits, beam->tokens, &at, bias);
         s->cache.slots += rows;
-        /* The device has this step to do while the host waits for what the step of the last look wrote. Of ragged rows
-         * all is known that the last step wrote. */
+        /* The device runs this step while the host waits for the counter of an earlier one. Ragged rows are up to
+         * date. */
         const bool look = !beam->ragged && beam->step % interval == 0;
         const int32_t *remaining = look && counter ? tfm__async_read_wait(ctx, counter) : NULL;
         if (remaining && *remaining == 0)
@@ -213,9 +211,9 @@ static tfm_status decode(search *s) {
     return status == TFM_OK ? tfm_context_status(ctx) : status;
 }
 
-/* ---- The end ---- */
+/* ---- End ---- */
 
-/* Frees what search_begin has made, and if all went well, gives what was found to `out`, or to who feeds. */
+/* Frees the state, and on success passes the hypotheses to `out` or to the feed. */
 static tfm_status search_end(search *s, tfm_hypotheses *out, tfm_status status) {
     tfm_context *ctx = s->model->ctx;
     if (status == TFM_OK && !s->joins)
@@ -277,7 +275,7 @@ tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids,
     return status;
 }
 
-/* One search, and what joins it. *more says whether there was anything to do. */
+/* One search with its admissions. *more: whether there was any work. */
 static tfm_status fed_once(tfm_model *model, const tfm__feed *feed, const tfm__search_params *rules,
                            const tfm__generation_rules *forced, const tfm_search_options *options, bool *more) {
     const size_t *counts;

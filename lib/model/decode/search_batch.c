@@ -1,4 +1,4 @@
-/* The host arrays of one batch of translations: padded ids, forced beginnings, limits. */
+/* Host arrays of one translation batch: padded ids, prefixes, limits. */
 #include "model/decode/search.h"
 
 void tfm__search_batch_free(tfm__search_batch *b) {
@@ -31,7 +31,7 @@ static size_t sum(const size_t *counts, size_t n) {
     return total;
 }
 
-/* Forced beginnings: the first token that the directory asks for, if it does, then the caller's. */
+/* Prefixes: forced_bos_token_id if set, then the caller's. */
 static tfm_status make_prefixes(tfm__search_batch *b, const tfm__generation_rules *rules, const int32_t *prefixes,
                                 const size_t *counts) {
     const int64_t first = rules->forced_bos_id >= 0 ? 1 : 0;

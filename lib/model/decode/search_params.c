@@ -1,4 +1,4 @@
-/* What a search goes by: the options, and what the directory says where they do not. */
+/* Search parameters: options, with defaults from the directory. */
 #include <math.h>
 #include "model/decode/search.h"
 
@@ -46,7 +46,7 @@ float *tfm__search_penalty(const tfm__search_params *rules, int64_t longest) {
     return penalty;
 }
 
-/* The most tokens of a translation by the directory, as transformers reads it: max_length counts the start token. */
+/* The directory's length limit of a translation; max_length counts the start token, as in transformers. */
 static int64_t stored_limit(const tfm_model *model) {
     const tfm__sampling_defaults *stored = &model->rules.sampling;
     if (!model->rules.hf_search || (stored->max_new_tokens == 0 && stored->max_length == 0))
@@ -64,7 +64,7 @@ int64_t tfm__search_limit(const tfm__search_params *rules, const tfm_model *mode
 
 tfm_status tfm__search_check_prefix(const tfm__generation_rules *rules, const int32_t *ids, size_t count,
                                     int64_t limit) {
-    limit -= rules->forced_bos_id >= 0; /* which comes before it */
+    limit -= rules->forced_bos_id >= 0; /* it comes first */
     if (count > 0 && (int64_t)count >= limit)
         return tfm__fail(TFM_ERROR_INPUT,
                          "it has %zu tokens and its translation may have %lld: give a larger maximum length, where the "
@@ -72,12 +72,13 @@ tfm_status tfm__search_check_prefix(const tfm__generation_rules *rules, const in
                          count, (long long)limit);
     for (size_t i = 0; i < count; i++)
         if (tfm__generation_is_banned(rules, ids[i]))
-            return tfm__fail(TFM_ERROR_INPUT,
-                             "it holds token %d, which this model never writes: it is padding, or among bad_words_ids",
-                             (int)ids[i]);
+            return tfm__fail(
+                TFM_ERROR_INPUT,
+                "it contains token %d, which this model never generates: it is padding, or among bad_words_ids",
+                (int)ids[i]);
         else if (tfm__generation_completes_bad_word(rules, ids, i + 1))
             return tfm__fail(TFM_ERROR_INPUT,
-                             "its token %d completes a word of bad_words_ids, which this model never writes",
+                             "its token %d completes a word of bad_words_ids, which this model never generates",
                              (int)ids[i]);
     return TFM_OK;
 }
@@ -90,7 +91,7 @@ tfm_status tfm__search_check_ids(const char *what, const int32_t *ids, size_t co
     return TFM_OK;
 }
 
-/* The directory's rules, in *own with what the options have in the place of some of them. */
+/* The directory's rules; *own is a copy with overrides from the options. */
 tfm_status tfm__search_override_rules(const tfm__generation_rules **forced, tfm__generation_rules **own,
                                       const tfm_model *model, const tfm_search_options *options) {
     const bool first = options && options->has_forced_bos_id, start = options && options->has_decoder_start_id;

@@ -4,11 +4,11 @@
 #include "ops/gemm/quantize.h"
 #include "ops/ops.h"
 
-/* The lists of all sentences, while they are put together. */
+/* Shortlists of all sentences, during merging. */
 typedef struct lists {
     int32_t **ids; /* [sentences] */
     size_t *counts;
-    int32_t *place; /* [vocabulary]: among all words; -1: none */
+    int32_t *place; /* [vocabulary]: index in the union; -1: not in it */
     unsigned char *allowed;
 } lists;
 
@@ -42,7 +42,7 @@ static tfm_status find_lists(lists *l, const tfm_model *model, const int32_t *id
     return status;
 }
 
-/* All words, each with its place; and which of them each sentence has. */
+/* The union of all shortlists, and which of its tokens each sentence may use. */
 static tfm_status join(tfm__shortlist_projection *out, lists *l, int64_t sentences, int vocabulary) {
     for (int64_t i = 0; i < sentences; i++)
         for (size_t k = 0; k < l->counts[i]; k++)

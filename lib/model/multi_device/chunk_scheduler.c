@@ -1,21 +1,21 @@
-/* Guided self-scheduling: chunk_scheduler.h says by what rules. */
+/* Guided self-scheduling; chunk_scheduler.h has the rules. */
 #include "model/multi_device/chunk_scheduler.h"
 
-/* A device of which nothing is known begins with so much of a batch, and no chunk is smaller unless little is left. */
+/* The first chunk of an unmeasured device, as part of a batch; also the minimum chunk size, unless little is left. */
 #define INITIAL_PART (1.0 / 64)
-/* Pieces grow at most so much from one to the next. */
+/* Maximum growth from one chunk to the next. */
 #define MAX_GROWTH 4.0
-/* How much of its share of what is left a device gets at a time. */
+/* Part of its share of the remaining work that a device gets at a time. */
 #define SHARE_PART 0.5
-/* What is remembered of a throughput when a chunk is added to it. */
+/* Weight of older chunks in the measured throughput. */
 #define DECAY 0.5
-/* A device that is so much slower than the fastest gets the short lines. */
+/* A device this much slower than the fastest gets the short lines. */
 #define SLOW_RATIO 4.0
-/* A chunk takes a slower device at most so many times as long as a full batch takes the fastest: results wait for all
- * lines before their own. */
+/* Maximum time of a chunk on a slower device, relative to a full batch on the fastest: results are delivered in
+ * order. */
 #define MAX_LATENCY_RATIO 2.0
-/* A device that is slower than another takes what it would be done with in so much of the time that the others need for
- * all that is left. */
+/* A slower device only takes work that it finishes within this part of the time the others need for all remaining
+ * work. */
 #define MARGIN 0.8
 
 tfm_status tfm__chunk_scheduler_begin(tfm__chunk_scheduler *d, tfm__line **order, size_t count, tfm__batch_limit limit,
@@ -42,7 +42,7 @@ void tfm__chunk_scheduler_free(tfm__chunk_scheduler *d) {
     *d = (tfm__chunk_scheduler){0};
 }
 
-/* ---- How fast devices are -------------------------------------------------------------------------------------- */
+/* ---- Throughput ------------------------------------------------------------------------------------------------ */
 
 static bool is_measured(const tfm__chunk_scheduler *d, size_t member) {
     return d->throughputs[member].seconds > 0;
@@ -52,21 +52,21 @@ static double speed(const tfm__chunk_scheduler *d, size_t member) {
     return d->throughputs[member].work / d->throughputs[member].seconds;
 }
 
-/* Tokens of the chunk at hand that are not done yet, as far as the throughput tells. */
+/* Unfinished tokens of the current chunk, estimated from the throughput. */
 static double remaining(const tfm__chunk_scheduler *d, size_t member, double now) {
     const tfm__work_chunk *chunk = &d->chunks[member];
     const double rest = chunk->busy ? chunk->work - speed(d, member) * (now - chunk->since) : 0;
     return rest > 0 ? rest : 0;
 }
 
-/* What is known of the other devices. */
+/* Estimates for the other devices. */
 typedef struct other_members {
-    size_t count; /* that are not out */
-    bool first;   /* none of them stands before the device */
-    double speed; /* of those that are known together, and of the fastest */
+    size_t count; /* not excluded */
+    bool first;   /* the device is the first one left */
+    double speed; /* sum over the measured ones, and the fastest */
     double fastest;
-    double busy;    /* tokens that they have yet to do of their chunks */
-    double soonest; /* the time until one of them would be done with the next line */
+    double busy;    /* remaining tokens of their chunks */
+    double soonest; /* earliest time at which one of them would finish the next line */
 } other_members;
 
 static other_members survey_others(const tfm__chunk_scheduler *d, size_t member, double least, double now) {
@@ -87,7 +87,7 @@ static other_members survey_others(const tfm__chunk_scheduler *d, size_t member,
     return o;
 }
 
-/* The tokens that `member` is to get now, of which the next line has `least`. 0: none. */
+/* Number of tokens for `member` now; `least`: tokens of the next line. 0: none. */
 static double share_of(const tfm__chunk_scheduler *d, size_t member, const other_members *o, double least) {
     const double full = (double)d->limit.tokens;
     if (o->count == 0)
@@ -102,7 +102,7 @@ static double share_of(const tfm__chunk_scheduler *d, size_t member, const other
     if (o->speed > 0) {
         const double together = (d->left + o->busy) / o->speed, until = together > o->soonest ? together : o->soonest;
         const double mine_until = mine * until * (mine < o->fastest ? MARGIN : 1);
-        if (least > mine_until * (1 + 1e-9)) /* the fastest always goes on, whatever is rounded */
+        if (least > mine_until * (1 + 1e-9)) /* the fastest always continues, despite rounding */
             return 0;
         most = most < mine_until ? most : mine_until;
         most =
@@ -115,8 +115,7 @@ static double share_of(const tfm__chunk_scheduler *d, size_t member, const other
 
 /* ---- Lines ----------------------------------------------------------------------------------------------------- */
 
-/* The lines to take from: what came back from a device that failed, else the window, and when that is empty the next
- * one. */
+/* The lines to take from: those returned by a failed device, else the window, else the next window. */
 static tfm__line_range *next_range(tfm__chunk_scheduler *d) {
     while (d->range_count > 1 && d->ranges[d->range_count - 1].first == d->ranges[d->range_count - 1].end)
         d->range_count--;
@@ -130,7 +129,7 @@ static tfm__line_range *next_range(tfm__chunk_scheduler *d) {
     return window->first < window->end ? window : NULL;
 }
 
-/* How many lines before `end` make one batch, of lines that get shorter towards it. */
+/* Number of lines before `end` that form a batch; lines get shorter towards `end`. */
 static size_t count_from_end(const tfm__chunk_scheduler *d, tfm__line_range range, tfm__batch_limit limit) {
     size_t n = 1;
     while (n < limit.lines && range.end - n > range.first &&

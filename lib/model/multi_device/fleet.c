@@ -1,5 +1,5 @@
-/* Opens fleets, and models on all devices of one. It is above the tasks: how a call uses the devices is worker_pool.c.
- */
+/* Opens fleets, and models on all devices of a fleet. It is above the tasks; worker_pool.c runs a call on the
+ * devices. */
 #include "model/multi_device/fleet.h"
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #define MAX_WORKERS 16
 
-/* ---- A fleet's life -------------------------------------------------------------------------------------------- */
+/* ---- Fleets ---------------------------------------------------------------------------------------------------- */
 
 static tfm_status fleet_make(tfm_fleet **out, size_t count) {
     tfm_fleet *fleet = *out = tfm__alloc(1, sizeof(*fleet));
@@ -35,7 +35,7 @@ void tfm_fleet_free(tfm_fleet **pointer) {
         if (m->reason[0])
             free((char *)(uintptr_t)m->reason);
         if (fleet->on_build && m->context)
-            tfm__context_clear_on_build(m->context); /* a model's may live on */
+            tfm__context_clear_on_build(m->context); /* a model may keep the context */
         tfm_context_free(&m->context);
     }
     pthread_mutex_destroy(&fleet->building);
@@ -59,8 +59,8 @@ static void build(void *user, int count, double seconds) {
     pthread_mutex_unlock(&fleet->building);
 }
 
-/* Opens the contexts: of these `count` devices, or where there are none of the one that is named, and again from the
- * first on until all members have one. */
+/* Opens a context per member: on these `count` devices, or without any on the named one, cycling if there are more
+ * members. */
 static tfm_status open_all(tfm_fleet *fleet, const tfm__device *devices, size_t count, const char *name) {
     tfm_status status = TFM_OK;
     char saved_message[TFM__MESSAGE_MAX];
@@ -122,7 +122,8 @@ tfm_status tfm_fleet_new(tfm_fleet **out, tfm_context *const *contexts, size_t c
         for (size_t k = 0; k < i; k++)
             if (contexts[k] == contexts[i])
                 return tfm__fail(TFM_ERROR_ARGUMENT,
-                                 "fleet_new: contexts[%zu] and contexts[%zu] are one: open a context for each", k, i);
+                                 "fleet_new: contexts[%zu] and contexts[%zu] are the same: open a context for each", k,
+                                 i);
     }
     const tfm_status status = fleet_make(out, count);
     for (size_t i = 0; i < count && status == TFM_OK; i++)
@@ -140,7 +141,7 @@ const tfm_fleet_member *tfm_fleet_get_member(const tfm_fleet *fleet, size_t inde
     return index < tfm_fleet_count(fleet) ? &fleet->members[index] : NULL;
 }
 
-/* ---- Models on it ---------------------------------------------------------------------------------------------- */
+/* ---- Models ---------------------------------------------------------------------------------------------------- */
 
 static void free_replicas(struct tfm__replicas **pointer) {
     struct tfm__replicas *replicas = *pointer;
@@ -176,7 +177,7 @@ static tfm_status replicas_new(struct tfm__replicas **out, tfm_fleet *fleet) {
     return TFM_ERROR_MEMORY;
 }
 
-/* Opens the model, or the embedder, of device `member`. The first one has the tokenizer for all. */
+/* Opens the model or embedder of device `member`. The first one opens the tokenizer, shared by all. */
 static tfm_status open_on(tfm__open_options *o, tfm_model **out, tfm_context *ctx, size_t member) {
     if (o->shape)
         return tfm_model_new(out, ctx, o->shape);
@@ -187,7 +188,7 @@ static tfm_status open_on(tfm__open_options *o, tfm_model **out, tfm_context *ct
     return status;
 }
 
-/* Opens models on all devices that have not failed. *lead is the first. */
+/* Opens models on all available devices. *lead is the first. */
 static tfm_status open_models(struct tfm__replicas *replicas, tfm_model **lead, size_t *member) {
     tfm_fleet *fleet = replicas->fleet;
     tfm__open_options *o = &replicas->how;
@@ -213,7 +214,7 @@ static tfm_status open_models(struct tfm__replicas *replicas, tfm_model **lead, 
     return status;
 }
 
-/* Opens the second worker of a device, where a fleet may choose how many it has and the model is small. */
+/* Opens the second worker of a device, if the fleet may choose the number of workers and the model is small. */
 static void open_spare(const tfm_model *model) {
     struct tfm__replicas *replicas = model->replicas;
     if (replicas->closed || model->changed || !replicas->fleet->spare || replicas->models[1] ||
@@ -233,16 +234,16 @@ static void open_spare(const tfm_model *model) {
         status = open_on(&replicas->how, &replicas->models[1], spare->context, 1);
     if (status == TFM_OK && replicas->models[1]->identity != model->identity)
         status = tfm__fail(TFM_ERROR_IO, "%s has other weights than when the model was opened", replicas->how.dir);
-    if (status == TFM_OK) { /* what tfm_model_set_target_language may have changed */
+    if (status == TFM_OK) { /* tfm_model_set_target_language may have changed it */
         replicas->models[1]->rules.start_id = model->rules.start_id;
         replicas->models[1]->rules.forced_bos_id = model->rules.forced_bos_id;
     }
-    if (status != TFM_OK) { /* the first does it alone, as it would have */
+    if (status != TFM_OK) { /* the first worker continues alone */
         tfm__log(TFM_LOG_INFO, "a second worker cannot be opened: %s", tfm_error_message());
         tfm_model_free(&replicas->models[1]);
         if (replicas->how.embedders)
             tfm_embedder_free(&replicas->how.embedders[1]);
-        if (fleet->members[0].dropped) /* it is the last one, of other models too */
+        if (fleet->members[0].dropped) /* it is the last one, also for other models */
             replicas->closed = true;
         else
             tfm__fleet_drop(fleet, 1, tfm_error_message());
@@ -250,7 +251,7 @@ static void open_spare(const tfm_model *model) {
     }
 }
 
-/* Opens a directory, or makes a new model, on all devices, and joins the models: *lead owns its replicas. */
+/* Opens a directory or makes a new model on all devices, and joins the models: *lead owns the replicas. */
 static tfm_status open_replicas(tfm_model **lead, size_t *member, tfm_fleet *fleet, const tfm__open_options *how) {
     struct tfm__replicas *replicas;
     *lead = NULL;
@@ -263,7 +264,7 @@ static tfm_status open_replicas(tfm_model **lead, size_t *member, tfm_fleet *fle
     status = replicas->how.dir || how->shape ? open_models(replicas, lead, member) : TFM_ERROR_MEMORY;
     replicas->closed = how->shape != NULL;
     replicas->how.shape = NULL; /* the caller's */
-    if (status == TFM_OK) {     /* replicas or none: the contexts call on_build by the fleet */
+    if (status == TFM_OK) {     /* with or without replicas: the contexts call on_build through the fleet */
         replicas->lead = *member;
         replicas->joined = true;
         replicas->open_spare = open_spare;
@@ -315,7 +316,7 @@ tfm_status tfm_fleet_open_embedder(tfm_embedder **out, tfm_fleet *fleet, const c
         o.embedders[member] = NULL;
         (*out)->replicas = o.embedders;
         (*out)->replica_count = fleet->count;
-        tfm_model_free(&lead); /* the embedder is an owner too */
+        tfm_model_free(&lead); /* the embedder holds a reference too */
         return TFM_OK;
     }
     for (size_t i = 0; i < fleet->count; i++)

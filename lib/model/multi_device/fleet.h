@@ -9,62 +9,62 @@
 #include "tfm/fleet.h"
 
 struct tfm_fleet {
-    atomic_int refcount; /* Who opened it, and the models on it. */
+    atomic_int refcount; /* owners: the caller that opened it, and its models */
     size_t count;
     tfm_fleet_member *members;
-    pthread_mutex_t building; /* Held while on_build is called. */
+    pthread_mutex_t building; /* held while on_build is called */
     tfm_build_fn on_build;
     void *on_build_user;
-    bool spare;                    /* The second of the members is opened when it is needed. */
+    bool spare;                    /* the second member is opened on demand */
     struct tfm__backoff *backoffs; /* [count] */
 };
 
-/* How long a device rests that had no room. */
+/* Backoff of a device that was out of memory. */
 struct tfm__backoff {
-    unsigned calls; /* After so many more calls it is tried again; 0: it does not rest. */
-    unsigned last;  /* How long it has rested the last time, if it has done nothing since. */
+    unsigned calls; /* skipped for this many more calls; 0: in use */
+    unsigned last;  /* length of the last backoff, if it has done no work since */
 };
 
-/* How the models, or the embedders, of a directory are opened on the devices of a fleet. */
+/* How models or embedders are opened on the devices of a fleet. */
 typedef struct tfm__open_options {
     char *dir;
-    const tfm_model_shape *shape; /* of a new model, in the place of a directory */
+    const tfm_model_shape *shape; /* of a new model, instead of a directory */
     tfm_model_options model_options;
     tfm_embedder_options embedder_options;
-    tfm_embedder **embedders; /* [fleet->count]; NULL for models alone */
+    tfm_embedder **embedders; /* [fleet->count]; NULL for models */
 } tfm__open_options;
 
-/* The models of one directory on the devices of a fleet. One of them is the caller's and owns this. */
+/* Replicas of a model on the devices of a fleet. One of them is the caller's and owns this. */
 struct tfm__replicas {
     tfm_fleet *fleet;
     tfm__open_options how;
-    tfm_model **models;                             /* [fleet->count]; NULL where a device was left out before. */
+    tfm_model **models;                             /* [fleet->count]; NULL: the device was not available */
     tfm__throughput *throughputs[TFM__BATCH_KINDS]; /* [fleet->count] each */
-    size_t lead;                                    /* Which of the models is the caller's, */
-    bool joined;                                    /* once it owns this. */
-    bool closed;                                    /* No other is to be opened. */
-    /* Opens a second worker if the fleet may choose how many it has, the model is small and the device a CPU. */
+    size_t lead;                                    /* index of the caller's model, */
+    bool joined;                                    /* once it owns this */
+    bool closed;                                    /* no further replica is opened */
+    /* Opens a second worker if the fleet may choose the number, the model is small and the device is a CPU. */
     void (*open_spare)(const tfm_model *model);
 };
 
-/* How many of the models lie on devices that have not failed. */
+/* Number of models on available devices. */
 size_t tfm__replicas_count(const struct tfm__replicas *replicas);
 bool tfm__replicas_has(const struct tfm__replicas *replicas, size_t member);
 
-/* Blocks signals for the threads of devices that are started now: they are the matter of the caller's own threads, but
- * for those of a thread's own faults. *before is what pthread_sigmask is to set again. */
+/* Blocks signals for device threads started next, except synchronous faults: signals are handled by the caller's
+ * threads. *before: for pthread_sigmask to restore. */
 void tfm__signals_block(sigset_t *before);
 
-/* Whether a failure may be the device's own, so that another one may do better. */
+/* Whether another device may succeed after this failure. */
 bool tfm__fleet_may_drop(tfm_status status);
-/* Leaves a device out from now on, for the reason that `sentence` gives; and says so in the log. After a call that it
- * had no room for it is left out for some calls alone, more each time. */
+/* Excludes a device because of the error in `sentence`, and logs it. After out of memory it is excluded for some calls
+ * only, more each time. */
 void tfm__fleet_drop(tfm_fleet *fleet, size_t member, const char *sentence);
 void tfm__fleet_drop_from_call(tfm_fleet *fleet, size_t member, tfm_status status);
 void tfm__fleet_log_dropped(const tfm_fleet *fleet, size_t member);
-/* Begins a call: devices that have rested are there again. */
+/* Start of a call: devices whose backoff has ended are available again. */
 void tfm__fleet_count_down_backoffs(tfm_fleet *fleet);
-/* The device has done some work. */
+/* The device has done work: ends its backoff. */
 void tfm__fleet_reset_backoff(tfm_fleet *fleet, size_t member);
 
 #endif

@@ -1,11 +1,10 @@
-/* The replicas of a model on the devices of a fleet: which of them are in use, and which devices are left out after a
- * failure, for good or for some calls. */
+/* Replicas of a model: the ones in use, and exclusion of failed devices, for good or for some calls. */
 #include <stdio.h>
 #include "model/multi_device/fleet.h"
 
-/* A model of no more parameters gets a second worker by itself. */
+/* Models up to this number of parameters get a second worker by default. */
 #define SMALL_MODEL 32000000
-/* A device that had no room rests for one call, then for twice as many each time, and never for more. */
+/* Maximum backoff in calls. It starts at 1 and doubles. */
 #define MAX_BACKOFF 64
 
 bool tfm__replicas_has(const struct tfm__replicas *replicas, size_t member) {
@@ -29,16 +28,15 @@ void tfm__fleet_drop(tfm_fleet *fleet, size_t member, const char *sentence) {
     char *reason = sentence[0] ? tfm__strdup(sentence) : NULL;
     m->dropped = true;
     m->reason = reason ? reason : "";
-    tfm_context_clear_error(m->context); /* so that models are freed, and calls for the host alone go on */
+    tfm_context_clear_error(m->context); /* so that models can be freed, and host-only calls continue */
 }
 
-/* Others may have taken the room, and give it back. */
+/* Others may hold the memory temporarily. */
 void tfm__fleet_drop_from_call(tfm_fleet *fleet, size_t member, tfm_status status) {
     struct tfm__backoff *backoff = &fleet->backoffs[member];
     if (status == TFM_ERROR_MEMORY) {
         backoff->last = backoff->last == 0 ? 1 : backoff->last < MAX_BACKOFF ? 2 * backoff->last : MAX_BACKOFF;
-        backoff->calls =
-            backoff->last + 1; /* calls count it down as they begin, and the one that comes to 0 has it again */
+        backoff->calls = backoff->last + 1; /* each call decrements it at its start; at 0 the device is used again */
     }
     tfm__fleet_drop(fleet, member, tfm_error_message());
 }
@@ -48,7 +46,7 @@ void tfm__fleet_log_dropped(const tfm_fleet *fleet, size_t member) {
     char until[64] = "from now on";
     if (fleet->backoffs[member].calls > 0)
         snprintf(until, sizeof(until), "of this call and %u more", fleet->backoffs[member].last);
-    tfm__log(TFM_LOG_WARNING, "device %zu of the fleet, %s, is left out %s, and others do its work: %s", member + 1,
+    tfm__log(TFM_LOG_WARNING, "device %zu of the fleet, %s, is excluded %s, and the others do its work: %s", member + 1,
              m->context ? tfm_context_device(m->context)->name : "which cannot be opened", until, m->reason);
 }
 
@@ -69,8 +67,8 @@ void tfm__fleet_reset_backoff(tfm_fleet *fleet, size_t member) {
     fleet->backoffs[member].last = 0;
 }
 
-/* Small models leave a CPU idle for much of the time: each launch is short, and what the host does between two of them
- * weighs more. Of a large one a second worker would take memory for nothing. */
+/* Small models leave a CPU partly idle: launches are short, so host work between them weighs more. For a large model a
+ * second worker only costs memory. */
 int tfm_model_workers(const tfm_model *model) {
     const tfm_device_info *device = model ? tfm_context_device(model->ctx) : NULL;
     return device && device->type == TFM_DEVICE_CPU && device->compute_units > 1 && device->index >= 0 &&

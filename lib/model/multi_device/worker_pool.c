@@ -1,6 +1,6 @@
-/* One call on all devices of a fleet: a thread for each device, which takes lines (chunk_scheduler.c) and works on
- * them, and the thread that made the call, which alone calls back. Everything that two of them see is under one lock,
- * but for the results: each line's lie in a place of their own, which the thread that works on it has for itself. */
+/* Runs a call on all devices of a fleet: one thread per device takes lines (chunk_scheduler.c) and processes them; only
+ * the calling thread calls back. One lock protects all shared state except results: each line's result is written by
+ * one thread only. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "dev/pocl/cpu_partition.h"
 #include "model/multi_device/fleet.h"
 
-/* How often the caller is asked whether to go on, in seconds. */
+/* Interval of should_continue calls in seconds. */
 #define POLL_INTERVAL 0.01
 
-/* Lines whose results are there. */
+/* Lines with results. */
 typedef struct ready {
     tfm__line *const *batch;
     size_t n;
@@ -23,12 +23,12 @@ typedef struct worker_pool {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     tfm__chunk_scheduler scheduler;
-    ready *ready; /* [lines]: in the order in which they came to be */
+    ready *ready; /* [lines]: in the order of completion */
     size_t ready_count, delivered;
-    bool ended;        /* nothing more is to be begun */
-    bool muted;        /* the caller is to hear of nothing more */
-    double poll_at;    /* when the caller is asked next */
-    tfm_status status; /* why */
+    bool ended;        /* no new work */
+    bool muted;        /* no further callbacks */
+    double poll_at;    /* time of the next should_continue call */
+    tfm_status status; /* reason */
     char message[TFM__MESSAGE_MAX];
 } worker_pool;
 
@@ -36,11 +36,11 @@ typedef struct worker {
     worker_pool *pool;
     size_t member;
     pthread_t thread;
-    bool started; /* there is a thread */
-    ready first;  /* the chunk that it begins with; n is 0 for none */
+    bool started; /* a thread was started */
+    ready first;  /* its first chunk; n is 0 for none */
 } worker;
 
-/* ---- On the threads of the devices ----------------------------------------------------------------------------- */
+/* ---- Device threads -------------------------------------------------------------------------------------------- */
 
 static void end(worker_pool *c, tfm_status status, const char *message) {
     if (!c->ended) {
@@ -50,8 +50,7 @@ static void end(worker_pool *c, tfm_status status, const char *message) {
     c->ended = true;
 }
 
-/* Waits for lines, while others that share a CPU with it may have its cores. False: there will be none for this
- * device. */
+/* Waits for lines; meanwhile others may use its CPU cores. False: no more lines for this device. */
 static bool next(worker_pool *c, size_t member, tfm__line *const **batch, size_t *n) {
     while (!c->ended && !c->scheduler.excluded[member] && !tfm__chunk_scheduler_finished(&c->scheduler)) {
         if (tfm__chunk_scheduler_next(&c->scheduler, member, tfm__seconds(), batch, n))
@@ -71,8 +70,8 @@ static void succeed(worker_pool *c, size_t member, tfm__line *const *batch, size
     c->ready[c->ready_count++] = (ready){batch, n};
 }
 
-/* The device is left out, and what it worked on goes to the others; or it is the last, and the call fails. True: it is
- * to be said, once there is no lock, as who hears it may take his time. */
+/* Excludes the device, and returns its lines to the others; if it is the last one, the call fails. True: log it after
+ * unlocking, since a log callback may be slow. */
 static bool fail(worker_pool *c, size_t member, tfm_status status) {
     bool last = true;
     for (size_t i = 0; i < c->scheduler.members; i++)
@@ -119,7 +118,7 @@ static void *worker_main(void *user) {
     return NULL;
 }
 
-/* ---- On the caller's thread ------------------------------------------------------------------------------------ */
+/* ---- Calling thread -------------------------------------------------------------------------------------------- */
 
 void tfm__signals_block(sigset_t *before) {
     static const int FAULTS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
@@ -130,8 +129,8 @@ void tfm__signals_block(sigset_t *before) {
     pthread_sigmask(SIG_SETMASK, &most, before);
 }
 
-/* Starts a thread for each device that has not failed, whose first chunks are dealt before any begins: they wait for
- * the lock. */
+/* Starts a thread per available device. The first chunks are assigned before any thread runs: they wait for the
+ * lock. */
 static tfm_status start(worker_pool *c, worker *workers) {
     sigset_t before;
     size_t started = 0;
@@ -160,7 +159,7 @@ static tfm_status start(worker_pool *c, worker *workers) {
                        : tfm__fail(TFM_ERROR_MEMORY, "no thread can be started for a device: %s", strerror(error));
 }
 
-/* Calls back for what is ready, without the lock. */
+/* Calls back with finished lines, without the lock. */
 static void deliver_ready(worker_pool *c, const tfm_text_options *options, uint64_t *done, uint64_t total) {
     tfm_status status = TFM_OK;
     while (status == TFM_OK && !c->muted && c->delivered < c->ready_count) {
@@ -179,7 +178,7 @@ static void deliver_ready(worker_pool *c, const tfm_text_options *options, uint6
     }
 }
 
-/* Asks the caller whether to go on. */
+/* Calls should_continue. */
 static void poll_caller(worker_pool *c) {
     const tfm__cancellation *cancellation = c->work->cancellation;
     pthread_mutex_unlock(&c->lock);
@@ -192,7 +191,7 @@ static void poll_caller(worker_pool *c) {
     }
 }
 
-/* Waits until something has changed, or it is this time. */
+/* Waits for a change, or until `at`. */
 static void wait_until(worker_pool *c, double at) {
     const double seconds = at - tfm__seconds();
     struct timespec until;
@@ -217,7 +216,7 @@ static void wait_for_change(worker_pool *c) {
     c->poll_at = now + POLL_INTERVAL;
 }
 
-/* Until all is done, or the call has failed. */
+/* Runs until all lines are finished, or the call has failed. */
 static void run_callbacks(worker_pool *c, const tfm_text_options *options, uint64_t *done, uint64_t total) {
     pthread_mutex_lock(&c->lock);
     while (!c->ended) {
@@ -248,7 +247,7 @@ static tfm_status run(worker_pool *c, worker *workers, tfm__line **order, size_t
         if (workers[i].started)
             pthread_join(workers[i].thread, NULL);
     pthread_mutex_lock(&c->lock);
-    deliver_ready(c, options, &done, total); /* what others were at when the last device failed */
+    deliver_ready(c, options, &done, total); /* results of the others at the time the last device failed */
     pthread_mutex_unlock(&c->lock);
     for (size_t i = 0; i < c->scheduler.members; i++)
         tfm__log(TFM_LOG_INFO, "device %zu of the fleet has done %llu lines so far, in %.3f s", i + 1,
@@ -258,7 +257,7 @@ static tfm_status run(worker_pool *c, worker *workers, tfm__line **order, size_t
     return c->status;
 }
 
-/* Whether all contexts that are left are on one device, and run the same kernels there. */
+/* Whether all available contexts are on one device and run the same kernels. */
 static bool on_same_device(const struct tfm__replicas *replicas) {
     const tfm_context *first = NULL;
     for (size_t i = 0; i < replicas->fleet->count; i++) {
@@ -267,7 +266,8 @@ static bool on_same_device(const struct tfm__replicas *replicas) {
         const tfm_context *ctx = replicas->fleet->members[i].context;
         const int index = tfm_context_device(ctx)->index;
         first = first ? first : ctx;
-        if (index < 0 || index != tfm_context_device(first)->index || /* a device of the caller's may be anything */
+        if (index < 0 ||
+            index != tfm_context_device(first)->index || /* contexts of a caller's own device are not comparable */
             strcmp(tfm_context_variant(ctx), tfm_context_variant(first)) != 0)
             return false;
     }
@@ -284,7 +284,7 @@ tfm_status tfm__worker_pool_run(tfm_model *model, tfm__line **order, size_t coun
     if (status == TFM_OK) {
         c->replicas = replicas;
         c->work = work;
-        pthread_condattr_t steady; /* a clock that nobody sets */
+        pthread_condattr_t steady; /* monotonic clock */
         pthread_condattr_init(&steady);
         pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
         pthread_mutex_init(&c->lock, NULL);

@@ -1,5 +1,5 @@
-/* Alignments: which source positions the cross-attention looked at while each token was written. The search's fused
- * attention never holds its weights, so source and translation go through the model once more. */
+/* Alignments: cross-attention weights of each generated token over the source. The search's fused attention does not
+ * store weights, so source and translation pass through the model again. */
 #include <stdio.h>
 #include "model/tasks/batch.h"
 
@@ -18,18 +18,18 @@ const char **tfm__token_names(const tfm_model *model, tfm_side side, const int32
     return pieces;
 }
 
-/* Some of the pairs, padded. */
+/* A padded batch of pairs. */
 typedef struct job {
     tfm_model *model;
     const tfm__aligned *pairs;
     size_t count;
     int64_t source_width, written_width;
-    int32_t start;                /* what the decoder reads first */
-    int layer, first_head, heads; /* from 0; which heads are averaged */
+    int32_t start;                /* decoder start token */
+    int layer, first_head, heads; /* from 0; heads to average */
     tfm_status status;
 } job;
 
-/* The mean over the heads that were asked for, pair by pair, without the padding. */
+/* Averages the requested heads, pair by pair, without the padding. */
 static void average(const job *j, const float *weights, size_t all_heads) {
     const size_t width = (size_t)j->source_width, head = width * (size_t)j->written_width;
     for (size_t p = 0; p < j->count; p++) {
@@ -48,7 +48,7 @@ static bool wants(void *user, tfm_attention_kind kind, int layer) {
     return kind == TFM_DECODER_CROSS && layer == ((const job *)user)->layer;
 }
 
-/* Takes the weights, and stops the pass: what follows is of no use. */
+/* Copies the weights and stops the pass, since later layers are not needed. */
 static bool take(void *user, tfm_attention_kind kind, int layer, const tfm_tensor *weights) {
     (void)kind, (void)layer;
     job *j = user;
@@ -67,7 +67,7 @@ static tfm_tensor upload(tfm_context *ctx, const int32_t *ids, int rank, const i
     return x;
 }
 
-/* What the encoder and the decoder read: the latter the start and all tokens but the last. */
+/* Inputs of encoder and decoder; the latter is the start token and all tokens except the last. */
 static void pad(const job *j, int32_t *source, int32_t *read, int32_t *lengths) {
     const int32_t padding = j->model->rules.pad_id;
     for (size_t p = 0; p < j->count; p++) {
@@ -106,8 +106,8 @@ static tfm_status align_batch(job *j) {
     return status;
 }
 
-/* Pairs from the first on, padded: at most 64 MiB of weights, the one layer's that are made, and at most as many tokens
- * of a side as a batch of the search has; at least one pair. */
+/* Chooses the next pairs: at most 64 MiB of weights of the layer, and a search batch's tokens per side; at least one
+ * pair. */
 static void choose(job *j, const tfm__aligned *pairs, size_t count, int64_t heads, size_t tokens) {
     const int64_t most = (64 << 20) / (int64_t)sizeof(float);
     j->pairs = pairs;

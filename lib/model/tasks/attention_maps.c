@@ -1,4 +1,4 @@
-/* What the attention of a model looks at: the weights of every layer, shown one after the other. */
+/* Attention maps: the weights of every layer, one after the other. */
 #include <stdio.h>
 #include <string.h>
 #include "model/tasks/batch.h"
@@ -16,13 +16,12 @@ tfm_status tfm_model_attention_maps(tfm_model *model, tfm_tensor source_ids, tfm
     if (!observer.stopped)
         tfm__model_decode_hidden(model, &hidden, target_ids, encoded, lengths, &observer);
     tfm_status status = tfm_scope_close(model->ctx, 0, NULL);
-    return observer.stopped && status == TFM_OK ? tfm__fail(TFM_ERROR_CANCELLED, "the view of attention was stopped")
-                                                : status;
+    return observer.stopped && status == TFM_OK ? tfm__fail(TFM_ERROR_CANCELLED, "attention was stopped") : status;
 }
 
 /* ---- Text ---------------------------------------------------------------------------------------------- */
 
-/* One side of the maps, and what it borrows from. */
+/* One side of the maps, and the memory it borrows. */
 typedef struct axis {
     tfm_token_list view;
     int32_t *ids;
@@ -32,15 +31,15 @@ typedef struct axis {
 typedef struct job {
     tfm_model *model;
     axis source, target;
-    float *weights;            /* room for the largest map */
-    int passed, emitted;       /* maps of this attempt so far, and of all attempts */
+    float *weights;            /* sized for the largest map */
+    int passed, emitted;       /* maps of this attempt, and of all attempts */
     tfm_search_options search; /* the caller's, with the languages */
     tfm_attention_map_fn emit;
     void *user;
     tfm__language_choice languages;
 } job;
 
-/* Takes the ids over. */
+/* Takes ownership of the ids. */
 static tfm_status name_tokens(const tfm_model *model, axis *out, tfm_side side, int32_t *ids, size_t count) {
     out->ids = ids;
     out->tokens = tfm__token_names(model, side, ids, count);
@@ -55,7 +54,7 @@ static void free_axis(axis *side) {
     free(side->tokens);
 }
 
-/* The sentence of a text that is refused names it. */
+/* The error message names the text. */
 static tfm_status encode_text(const job *j, tfm__line *line, tfm_side side, const char *text, bool truncate) {
     tfm_status status = tfm__line_encode(j->model, line, text, strlen(text), side, &j->languages, truncate);
     if (status != TFM_ERROR_INPUT)
@@ -69,7 +68,7 @@ static tfm_status encode_text(const job *j, tfm__line *line, tfm_side side, cons
     return status;
 }
 
-/* Some tokenizers put more around a text than EOS, such as its language; without words nothing else is there. */
+/* Some tokenizers add more tokens than EOS, such as the language; a text with only these has no words. */
 static tfm_status encode_source(job *j, const char *text, bool truncate) {
     tfm__line line = {0}, empty = {0};
     tfm_status status = encode_text(j, &line, TFM_SOURCE, text, truncate);
@@ -83,7 +82,7 @@ static tfm_status encode_source(job *j, const char *text, bool truncate) {
     return status == TFM_OK ? name_tokens(j->model, &j->source, TFM_SOURCE, line.ids, line.count) : status;
 }
 
-/* What the decoder reads to write the `count` tokens in `written`, at least one: the last it need not read. */
+/* Decoder input that generates the `count` >= 1 tokens in `written`, so without the last one. */
 static tfm_status shift_target(job *j, const int32_t *written, size_t count) {
     int32_t *ids = tfm__alloc(count, sizeof(*ids));
     if (!ids)

@@ -1,4 +1,4 @@
-/* Lines of text to checked ids. */
+/* Encodes lines of text to checked ids. */
 #include <stdio.h>
 #include <string.h>
 #include "model/tasks/batch.h"
@@ -20,7 +20,7 @@ tfm_status tfm__line_reject(tfm__line *line, const char *what, const tfm_text_op
     return TFM_OK;
 }
 
-/* Tokens of the text alone, and the end. */
+/* Tokens of the text, and EOS. */
 static tfm_status encode_plain(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side) {
     int32_t *ids = NULL;
     size_t count;
@@ -38,7 +38,7 @@ static tfm_status encode_plain(const tfm_model *model, tfm__line *line, const ch
     return line->ids ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
-/* A source text with what stands before it. */
+/* A source text after its prefix. */
 static tfm_status encode_after_prefix(const tfm_model *model, tfm__line *line, const char *before, const char *text,
                                       size_t bytes, const tfm_encode_options *options) {
     const size_t first = strlen(before);
@@ -53,8 +53,8 @@ static tfm_status encode_after_prefix(const tfm_model *model, tfm__line *line, c
     return status;
 }
 
-/* The bytes of a character that is no part of the word it stands in: the soft hyphen, the zero width space, the word
- * joiner and the byte order mark. Models have not seen them in words. U+200C and U+200D are part of words. */
+/* The size of an invisible character that does not separate words: soft hyphen, zero width space, word joiner, byte
+ * order mark. Models have not seen them in words. U+200C and U+200D are part of words. */
 static size_t invisible_bytes(const char *text, size_t bytes) {
     static const char *const UNSEEN[] = {"\xC2\xAD", "\xE2\x80\x8B", "\xE2\x81\xA0", "\xEF\xBB\xBF"};
     for (size_t i = 0; i < sizeof(UNSEEN) / sizeof(*UNSEEN) && (unsigned char)*text >= 0xc2; i++)
@@ -63,8 +63,8 @@ static size_t invisible_bytes(const char *text, size_t bytes) {
     return 0;
 }
 
-/* A source text without such characters, where it has some; *owned is freed by the caller. What is no UTF-8 stays,
- * since the tokenizer says where it is not. */
+/* Removes such characters from a source text; the caller frees *owned. Invalid UTF-8 is kept: the tokenizer reports
+ * it. */
 static tfm_status strip_invisible(char **owned, const char **text, size_t *bytes) {
     size_t at = 0, kept;
     *owned = NULL;
@@ -104,7 +104,7 @@ static tfm_status encode(const tfm_model *model, tfm__line *line, const char *te
     return status;
 }
 
-/* How many ids at the end stand after any text, such as EOS, or with mBART EOS and the language. */
+/* The number of special tokens after any text, such as EOS, or with mBART EOS and the language. */
 static tfm_status count_suffix(size_t *count, const tfm_model *model, const tfm__line *line, tfm_side side,
                                const tfm__language_choice *languages) {
     tfm__line empty = {0};
@@ -124,11 +124,10 @@ tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char 
     if (status != TFM_OK || line->count <= most)
         return status;
     if (!truncate)
-        return tfm__fail(
-            TFM_ERROR_INPUT,
-            "the line has %zu tokens, and the model takes at most %zu: have it cut into sentences (split) or at the "
-            "end (truncate)",
-            line->count, most);
+        return tfm__fail(TFM_ERROR_INPUT,
+                         "the line has %zu tokens, and the model takes at most %zu: split it into sentences (split) or "
+                         "truncate it (truncate)",
+                         line->count, most);
     status = count_suffix(&behind, model, line, side, languages);
     behind = behind < most ? behind : most;
     memmove(line->ids + most - behind, line->ids + line->count - behind, behind * sizeof(*line->ids));
@@ -136,7 +135,7 @@ tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char 
     return status;
 }
 
-/* Whatever the tokenizer would make of it. */
+/* Independent of the tokenizer. */
 static bool is_blank(const char *text, size_t bytes) {
     static const char BLANKS[] = {' ', '\t', '\v', '\f', '\r'};
     size_t i = 0;
@@ -169,7 +168,7 @@ tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const tfm__text_
         status = tfm__line_encode(model, line, texts->text[i], bytes, side, languages, options && options->truncate);
         if (status == TFM_ERROR_INPUT)
             status = tfm__line_reject(line, what, options, status, saved_message);
-        if (line->count <= empty.count) { /* other blanks leave nothing but what stands around a text, such as EOS */
+        if (line->count <= empty.count) { /* other blanks leave only special tokens, such as EOS */
             tfm_ids_free(&line->ids);
             line->count = 0;
         }

@@ -1,75 +1,72 @@
-/* Batches of text: lines to ids, sorted by length, cut by tokens. */
+/* Batches of text: lines encoded to ids, sorted by length, split by tokens. */
 #ifndef TFM_LIB_BATCH_H
 #define TFM_LIB_BATCH_H
 
 #include "model/tasks/languages.h"
 
-/* Source tokens, padding included, of a batch when the caller does not say. */
+/* Default source tokens of a batch, padding included. */
 enum { TFM__BATCH_TOKENS = 4096 };
 
-/* Lines of so many full batches are sorted together. More would hold results back for longer; fewer would put lines of
- * unlike length into one batch. */
+/* Size of a sorting window in full batches. Larger delays results; smaller puts lines of different lengths into a
+ * batch. */
 enum { TFM__BATCHES_AHEAD = 16, TFM__BATCHES_FIRST = 4 };
 
-/* One line as ids, checked. */
+/* A checked line of ids. */
 typedef struct tfm__line {
-    size_t index; /* Its place in the array of all. */
-    size_t line;  /* The caller's line, which may have several of these. */
-    int32_t *ids; /* NULL if there is nothing to do, since it is empty or was rejected. */
-    size_t count; /* How many ids it has, with EOS. */
-    size_t first; /* Of two texts: how many ids are of the first one. 0: there is one text. */
-    size_t cost;  /* How wide its batch must be: count, or the tokens of its translation if they are more. */
+    size_t index; /* index in the array of all */
+    size_t line;  /* the caller's line, which may be split into several */
+    int32_t *ids; /* NULL if empty or rejected */
+    size_t count; /* number of ids, including EOS */
+    size_t first; /* of text pairs: ids of the first text. 0: a single text */
+    size_t cost;  /* width in a batch: count, or the tokens of its translation if larger */
     bool rejected;
-    bool done; /* its results are there; nobody but the thread that made the call looks */
+    bool done; /* has results; used only by the calling thread */
 } tfm__line;
 
-/* Encodes one line in a language and sets its ids and count. A line of more tokens than the model has positions is cut,
- * but keeps its last, or is refused. */
+/* Encodes a line and sets its ids and count. A line longer than the model's positions is truncated, keeping its special
+ * tokens at the end, or refused. */
 tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
                             const tfm__language_choice *languages, bool truncate);
 
-/* Deals with a bad line, of which the library's last sentence says what is wrong: the caller is told, with `what`
- * before the reason, or if there is nobody to tell, the call ends with `status`. Where the caller was told, the
- * sentence is `saved_message` again, from before the line was tried. */
+/* Handles a bad line after an error message: reports it to the caller, with `what` before the reason, and restores
+ * `saved_message`; or, without a callback, fails the call with `status`. */
 tfm_status tfm__line_reject(tfm__line *line, const char *what, const tfm_text_options *options, tfm_status status,
                             const char *saved_message);
 
-/* Texts of one side that are to be encoded: of text i bytes[i] bytes (NULL: strlen), which stand in line line_of[i] of
- * the caller (NULL: i). */
+/* Texts of one side to encode: text i has bytes[i] bytes (NULL: strlen) and is part of the caller's line line_of[i]
+ * (NULL: i). */
 typedef struct tfm__text_batch {
     const char *const *text;
     const size_t *bytes, *line_of;
     size_t count;
 } tfm__text_batch;
 
-/* Encodes texts. Those that are empty or blank get ids NULL, bad ones are rejected through the options, once for a
- * caller's line, with `what` before the reason, or fail the call. The array and its ids are freed with
- * tfm__lines_free. */
+/* Encodes texts. Empty or blank ones get ids NULL; bad ones are rejected through the options, once per caller's line,
+ * with `what` before the reason, or fail the call. Free the array by tfm__lines_free. */
 tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const tfm__text_batch *texts, tfm_side side,
                              const char *what, const tfm__language_choice *languages, const tfm_text_options *options);
 void tfm__lines_free(tfm__line **lines, size_t count);
 
-/* How large a batch may be, tokens with padding and lines, and how many batches' lines are sorted together. */
+/* Batch size in tokens (with padding) and lines, and the sorting window in batches. */
 typedef struct tfm__batch_limit {
     size_t tokens, lines, ahead;
 } tfm__batch_limit;
 
 void tfm__stats_add(tfm_search_stats *to, const tfm_search_stats *more);
 
-/* Refuses a negative size of batches, which no caller means. */
+/* Fails for a negative batch size. */
 tfm_status tfm__batch_check(const char *call, int batch_tokens);
 
-/* Sets the limits by what the caller asks for, where 0 is the default, and by the memory that the logits of `beam` rows
- * a line may take on the device. */
+/* Limits by the caller's batch size (0: default) and the device memory for logits of `beam` rows per line. */
 tfm__batch_limit tfm__batch_limits(const tfm_model *model, int batch_tokens, int beam);
 
-/* Returns how many lines from `first` on make one batch; at least one. */
+/* Number of lines from `first` on that form a batch; >= 1. */
 size_t tfm__batch_next(tfm__line *const *order, size_t first, size_t count, tfm__batch_limit limit);
 
-/* Sorts the lines from `first` on that are sorted together, longest first, and returns how many they are. */
+/* Sorts the window of lines from `first` on, longest first, and returns its size. */
 size_t tfm__batch_window(tfm__line **order, size_t first, size_t count, tfm__batch_limit limit);
 
-/* What is done with lines. How fast a device is at one says nothing of another. */
+/* Kinds of work, with separate throughput measurements. */
 typedef enum tfm__batch_kind {
     TFM__BATCH_TRANSLATE,
     TFM__BATCH_SCORE,
@@ -78,65 +75,62 @@ typedef enum tfm__batch_kind {
     TFM__BATCH_KINDS
 } tfm__batch_kind;
 
-/* Whether the caller wants a call to go on, where several devices work on it: the thread that made the call asks
- * `should_continue`, every hundredth of a second, and theirs ask tfm__not_cancelled. */
+/* Cancellation of a call on several devices: the calling thread calls `should_continue` every 10 ms, device threads
+ * call tfm__not_cancelled. */
 typedef struct tfm__cancellation {
     bool (*should_continue)(void *user);
     void *user;
     atomic_bool cancelled;
 } tfm__cancellation;
 bool tfm__not_cancelled(void *cancellation);
-/* Opens a second worker where a fleet has one to spare and these lines are much work. */
+/* Opens a second worker if the fleet has a spare one and these lines are enough work. */
 void tfm__batches_open_spare(const tfm_model *model, const tfm__line *lines, size_t count, tfm__batch_limit limit);
-/* Whether several devices, or workers, work on calls of this model. */
+/* Whether calls of this model run on several devices or workers. */
 bool tfm__batches_are_parallel(const tfm_model *model);
 
-/* Work on batches. `run` does it on the device of the model `on`, perhaps in a thread of its own: it leaves results in
- * places of its lines alone, is called again for a batch that failed, whole or in parts, on the same device or another
- * one, and calls back nothing of the caller's unless `serial`. `done`, which may be NULL, comes once for each batch
- * when its results are there, on the thread that made the call. */
+/* Work on batches. `run` processes a batch on the device of the model `on`, possibly on another thread: it only writes
+ * the results of its lines, may be repeated after a failure, in parts or on another device, and makes no callbacks
+ * unless `serial`. `done` (may be NULL) is called once per batch on the calling thread, when its results are
+ * complete. */
 typedef struct tfm__batch_work {
     tfm__batch_kind kind;
     tfm_status (*run)(void *user, tfm_model *on, tfm__line *const *batch, size_t n);
     tfm_status (*done)(void *user, tfm__line *const *batch, size_t n);
     void *user;
-    tfm__cancellation *cancellation; /* NULL: nobody asks */
-    bool serial;                     /* One device at a time works, on the thread that made the call. */
+    tfm__cancellation *cancellation; /* NULL: not cancellable */
+    bool serial;                     /* one device at a time, on the calling thread */
 } tfm__batch_work;
 
-/* Does the work on all lines that have ids, on the model's device or on all on which it lies. Those that are sorted
- * together go longest first: the batch that needs most memory comes first, and what it took serves all others. A batch
- * that the device has no room for is run as two. The options are asked whether to go on (batches.c). */
+/* Processes all lines with ids, on the model's device or on all its replicas. Each window runs longest first, so the
+ * first batch needs the most memory and later ones reuse it. A batch without enough device memory is split in two.
+ * Calls should_continue (batches.c). */
 tfm_status tfm__batches_run(tfm_model *model, tfm__line *lines, size_t count, tfm__batch_limit limit,
                             const tfm_text_options *options, const tfm__batch_work *work);
 
-/* Does the work on one batch on one device, in two or in smaller work-groups if need be. */
+/* Processes a batch on one device, split in two or with smaller work-groups if required. */
 tfm_status tfm__batch_run_split(tfm_model *on, tfm__line *const *batch, size_t n, const tfm__batch_work *work);
-/* The same by all devices on which the model lies, for `count` lines in the order in which they are to be done
- * (worker_pool.c).
- */
+/* The same on all devices of the model, for `count` lines in processing order (worker_pool.c). */
 tfm_status tfm__worker_pool_run(tfm_model *model, tfm__line **order, size_t count, tfm__batch_limit limit,
                                 const tfm_text_options *options, const tfm__batch_work *work);
 
-/* Tells the caller of the progress. TFM_ERROR_CANCELLED if it wants no more. */
+/* Reports progress. TFM_ERROR_CANCELLED if the caller stops. */
 tfm_status tfm__batches_report(const tfm_text_options *options, uint64_t done, uint64_t total);
-/* The source tokens of lines. */
+/* Number of source tokens. */
 uint64_t tfm__batch_tokens(tfm__line *const *lines, size_t count);
 
-/* One sentence and what was written for it, with EOS; the alignment of the two goes to `weights`, [written][source]. */
+/* A sentence and its translation, including EOS; the alignment is written to `weights`, [target][source]. */
 typedef struct tfm__aligned {
     const int32_t *source, *written;
     size_t source_count, written_count;
     float *weights;
 } tfm__aligned;
 
-/* Fills the weights of `count` pairs, by the options' layer and head. Decoding began with the token `start`
- * (alignment.c). */
+/* Fills the weights of `count` pairs, for the options' layer and head. `start`: decoder start token (alignment.c). */
 tfm_status tfm__align(tfm_model *model, const tfm__aligned *pairs, size_t count, int32_t start,
                       const tfm_text_options *options);
 
-/* Returns the pieces of ids, or "#7" for an id that has none. The pointers and their names are one block, which the
- * caller frees with free(). NULL if there is no memory. */
+/* Pieces of ids, or "#7" for an id without one. One block for pointers and names; the caller frees it with free(). NULL
+ * if out of memory. */
 const char **tfm__token_names(const tfm_model *model, tfm_side side, const int32_t *ids, size_t count);
 
 #endif

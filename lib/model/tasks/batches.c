@@ -1,8 +1,8 @@
-/* Runs the batches of a call, on one device or on several (worker_pool.c). */
+/* Runs the batches of a call on one device, or on several (worker_pool.c). */
 #include "model/multi_device/fleet.h"
 #include "model/tasks/batch.h"
 
-/* A second worker is opened where there is work for so many batches at least. */
+/* Minimum number of batches to open a second worker. */
 #define MIN_BATCHES_FOR_SPARE 3
 
 bool tfm__not_cancelled(void *cancellation) {
@@ -21,8 +21,8 @@ void tfm__batches_open_spare(const tfm_model *model, const tfm__line *lines, siz
         model->replicas->open_spare(model);
 }
 
-/* The model on the first device that has not failed. Where there is none on which it lies, as another model of the
- * fleet has failed there, the caller's own is tried again. */
+/* The model on the first available device. If all are excluded because of another model's failure, the caller's own is
+ * retried. */
 static tfm_model *first_available(tfm_model *model, size_t *member) {
     const struct tfm__replicas *replicas = model->replicas;
     *member = replicas ? replicas->lead : 0;
@@ -35,7 +35,7 @@ static tfm_model *first_available(tfm_model *model, size_t *member) {
     return model;
 }
 
-/* One batch on one device; on the next one, where it fails and there is one. */
+/* Runs a batch on one device; if it fails, on the next. */
 static tfm_status run_one(tfm_model *model, tfm__line *const *batch, size_t n, const tfm__batch_work *work) {
     char saved_message[TFM__MESSAGE_MAX];
     tfm__error_save(saved_message);
@@ -53,7 +53,7 @@ static tfm_status run_one(tfm_model *model, tfm__line *const *batch, size_t n, c
     }
 }
 
-/* The lines that have ids, in their order; NULL without memory. */
+/* Lines with ids, in order; NULL if out of memory. */
 static tfm__line **lines_of(tfm__line *lines, size_t count, size_t *ordered) {
     tfm__line **order = tfm__alloc(count, sizeof(*order));
     *ordered = 0;

@@ -1,9 +1,8 @@
-/* Batches of lines: their limits, lines sorted by length and cut by tokens, and a batch that does not fit split in two.
- */
+/* Batches of lines: limits, sorting by length, splitting by tokens, and splitting a batch that does not fit. */
 #include "model/multi_device/fleet.h"
 #include "model/tasks/batch.h"
 
-/* The largest buffer on any device on which the model lies. */
+/* Minimum over the model's devices of the largest buffer. */
 static uint64_t min_max_alloc(const tfm_model *model) {
     uint64_t least = tfm__context_limits(model->ctx)->max_alloc;
     for (size_t i = 0; model->replicas && i < model->replicas->fleet->count; i++) {
@@ -16,11 +15,10 @@ static uint64_t min_max_alloc(const tfm_model *model) {
 }
 
 tfm_status tfm__batch_check(const char *call, int batch_tokens) {
-    return batch_tokens >= 0 ? TFM_OK
-                             : tfm__fail(TFM_ERROR_ARGUMENT,
-                                         "%s: batch_tokens is %d: give at least 1, or 0 for as many "
-                                         "as are usual",
-                                         call, batch_tokens);
+    return batch_tokens >= 0
+               ? TFM_OK
+               : tfm__fail(TFM_ERROR_ARGUMENT, "%s: batch_tokens is %d: give at least 1, or 0 for the default", call,
+                           batch_tokens);
 }
 
 tfm__batch_limit tfm__batch_limits(const tfm_model *model, int batch_tokens, int beam) {
@@ -51,9 +49,9 @@ static int longer_first(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Those of so many full batches. */
+/* The window of limit.ahead full batches. */
 size_t tfm__batch_window(tfm__line **order, size_t first, size_t count, tfm__batch_limit limit) {
-    /* The first results of a long input are waited for, and are what an interruption leaves. */
+    /* A small first window: the first results come early, and an interrupted call has some. */
     const size_t ahead = first == 0 && limit.ahead == TFM__BATCHES_AHEAD ? TFM__BATCHES_FIRST : limit.ahead;
     size_t n = 0, tokens = 0;
     while (first + n < count && tokens / ahead < limit.tokens && n / ahead < limit.lines)

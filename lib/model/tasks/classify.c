@@ -1,4 +1,4 @@
-/* Classes of texts. */
+/* Sequence classification. */
 #include <math.h>
 #include <string.h>
 #include "model/tasks/encode_lines.h"

@@ -1,5 +1,4 @@
-/* What the config files of a sentence-transformers directory say beside its modules: the most tokens of a text, lower
- * case, prompts. */
+/* Config files of a sentence-transformers directory except modules: maximum tokens, lower case, prompts. */
 #include <stdio.h>
 #include <string.h>
 #include "base/file.h"
@@ -20,8 +19,8 @@ tfm_status tfm__embed_check_word(const json_t *config, const char *path, const c
     const bool good =
         !value || json_is_null(value) || (json_is_string(value) && !strcmp(json_string_value(value), word));
     return good ? TFM_OK
-                : tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which tfm does not run: only \"%s\" is known", path,
-                            key, tfm__json_text((char[TFM__JSON_TEXT]){0}, value), word);
+                : tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which is not supported: only \"%s\" is", path, key,
+                            tfm__json_text((char[TFM__JSON_TEXT]){0}, value), word);
 }
 
 static void lower_to(int *most, const json_t *value) {
@@ -29,8 +28,7 @@ static void lower_to(int *most, const json_t *value) {
         *most = (int)json_number_value(value);
 }
 
-/* What newer versions say of the encoder beside its lengths: which class it is of, what is done with it, and which of
- * its outputs counts. */
+/* Keys of newer versions about the encoder: class, task, and the output used. */
 static tfm_status check_encoder(const json_t *config, const char *dir) {
     static const char *const others[] = {"processing_kwargs", "config_args", "config_kwargs"};
     const json_t *text = json_object_get(json_object_get(config, "modality_config"), "text");
@@ -44,14 +42,14 @@ static tfm_status check_encoder(const json_t *config, const char *dir) {
     for (size_t i = 0; i < TFM__COUNT(others) && status == TFM_OK; i++) {
         const json_t *value = json_object_get(config, others[i]);
         if (json_object_size(value) > 0)
-            status = tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which tfm does not run: take a model without it",
+            status = tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which is not supported: use a model without it",
                                dir, others[i], tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
     }
     return status;
 }
 
-/* sentence_bert_config.json says how many tokens are read; where it does not, the tokenizer's own files do. Directories
- * of old have another family's name in its place. */
+/* sentence_bert_config.json has the maximum number of tokens, else the tokenizer's files. Old directories have a file
+ * named after another family. */
 tfm_status tfm__embed_read_limits(tfm_embedder *e, const char *encoder) {
     static const char *const families[] = {"bert",   "roberta",     "distilbert", "camembert",
                                            "albert", "xlm-roberta", "xlnet"};

@@ -1,4 +1,4 @@
-/* Vectors of lines of text. */
+/* Embeddings of lines of text. */
 #include <math.h>
 #include <string.h>
 #include "model/tasks/embedder.h"
@@ -31,7 +31,7 @@ static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, 
     return status;
 }
 
-/* Bad lines have no numbers, and lines without a token zeros. */
+/* Bad lines get NaN, lines without tokens zeros. */
 static void fill_others(float *vectors, size_t width, const tfm__line *lines, size_t count) {
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < width && !lines[i].ids; k++)

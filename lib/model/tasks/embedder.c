@@ -1,23 +1,24 @@
-/* An embedder, and its vectors of ids. */
+/* Embedders, and embeddings of ids. */
 #include "model/tasks/embedder.h"
 #include "tfm/ops.h"
 
-/* ---- An embedder's life ---- */
+/* ---- Opening ---- */
 
 static tfm_status check_options(const char *what, const tfm_embedder_options *options) {
     if (TFM__RESERVED_SET(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s", what, TFM__RESERVED_SET_MESSAGE);
     if (options && options->has_pooling && (options->pooling < TFM_POOL_CLS || options->pooling >= TFM_POOLINGS))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: there is no pooling number %d", what, (int)options->pooling);
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: unknown pooling %d", what, (int)options->pooling);
     return TFM_OK;
 }
 
-/* What else the directory says, once what is known of its encoder. */
+/* Reads the directory, given its encoder's description. */
 static tfm_status read_modules(tfm_embedder *e, const tfm_model_info *encoder, const char *dir) {
     if (encoder->encoder_layers > 0 && encoder->decoder_layers > 0)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: the model, of the family %s, is no encoder alone: translate with it, or give one that is",
-                         dir, encoder->family);
+        return tfm__fail(
+            TFM_ERROR_UNSUPPORTED,
+            "%s: the model, of the family %s, is not encoder-only: translate with it, or use an encoder-only model",
+            dir, encoder->family);
     e->encoder_positions = encoder->max_positions;
     return tfm__modules_read(e, dir);
 }
@@ -62,7 +63,7 @@ tfm_status tfm_embedder_open(tfm_embedder **out, tfm_context *ctx, const char *d
     return status;
 }
 
-/* The width of what the model of a directory gives: that of a decoder may be another than its own. */
+/* Output width of the model in a directory: a decoder's may differ from its width. */
 static tfm_status read_width(int *out, const tfm_model_info *info, const char *dir) {
     const tfm__family *family;
     tfm__arch arch;
@@ -77,7 +78,7 @@ static tfm_status read_width(int *out, const tfm_model_info *info, const char *d
     return status;
 }
 
-/* The same checks in the same order as tfm_embedder_open makes. */
+/* Makes the checks of tfm_embedder_open in the same order. */
 tfm_status tfm_embedder_read_info(tfm_embedder_info *out, tfm_model_info *encoder, const char *dir,
                                   const tfm_embedder_options *options) {
     if (TFM__NEEDS("embedder_read_info", out, encoder, dir) != TFM_OK)
@@ -155,7 +156,7 @@ const char *tfm_embedder_prompt_name(const tfm_embedder *e, size_t index) {
 
 /* ---- On the device ---- */
 
-/* *out (B, n E): what each pooling gives, one after another. */
+/* *out (B, n E): the poolings' outputs, concatenated. */
 static void pool_all(tfm_embedder *e, tfm_tensor *out, tfm_tensor hidden, tfm_tensor lengths, int64_t skipped) {
     tfm_context *ctx = e->model->ctx;
     tfm_tensor parts[TFM_POOLINGS] = {{0}};
@@ -176,7 +177,7 @@ static void take_step(tfm_context *ctx, tfm_tensor *out, tfm__embed_step *step, 
         tfm_sigmoid(ctx, out, *out);
 }
 
-/* A model whose one stack is a decoder sees a text as that does. */
+/* A decoder-only model runs with its causal mask. */
 static void run_model(tfm_model *model, tfm_tensor *hidden, tfm_tensor ids, tfm_tensor types, tfm_tensor lengths) {
     if (model->arch.encoder.layers > 0)
         tfm__model_encode_typed(model, hidden, ids, types, lengths);

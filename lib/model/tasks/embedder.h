@@ -1,4 +1,4 @@
-/* An embedder: an encoder, and the steps from what it gives to vectors. */
+/* An embedder: an encoder, pooling, and further layers. */
 #ifndef TFM_LIB_EMBEDDER_H
 #define TFM_LIB_EMBEDDER_H
 
@@ -6,57 +6,57 @@
 #include "model/core/model.h"
 #include "tfm/embed.h"
 
-/* What is done with vectors after the pooling. */
+/* Steps after the pooling. */
 typedef enum tfm__embed_step_kind {
     TFM__STEP_DENSE,
-    TFM__STEP_NORM,      /* Layer normalisation. */
-    TFM__STEP_NORMALIZE, /* They are made 1 long. */
+    TFM__STEP_NORM,      /* layer norm */
+    TFM__STEP_NORMALIZE, /* L2 normalisation */
 } tfm__embed_step_kind;
 
 typedef struct tfm__embed_step {
     tfm__embed_step_kind kind;
-    int width; /* Of what it gives. */
+    int width; /* output width */
     tfm_dense dense;
     tfm_activation activation;
-    bool tanh, sigmoid; /* In the place of the activation. */
-    tfm_norm norm;      /* Of TFM__STEP_NORMALIZE too: gamma is 1/sqrt(W) everywhere. */
+    bool tanh, sigmoid; /* instead of the activation */
+    tfm_norm norm;      /* also for TFM__STEP_NORMALIZE: gamma is 1/sqrt(W) */
 } tfm__embed_step;
 
 enum { TFM__MAX_EMBED_STEPS = 16 };
 
 struct tfm_embedder {
     tfm_model *model;
-    tfm_context *ctx; /* the model's; NULL: the directory is read, and nothing put on a device */
+    tfm_context *ctx; /* the model's; NULL: only read the directory */
     int encoder_width, encoder_positions;
     tfm_embedder_options options;
-    tfm_pooling poolings[TFM_POOLINGS]; /* Their vectors stand one after another. */
+    tfm_pooling poolings[TFM_POOLINGS]; /* outputs are concatenated */
     int pooling_count;
     tfm__embed_step steps[TFM__MAX_EMBED_STEPS];
     int step_count;
-    bool skip_prompt; /* The tokens of a prompt are left out of the pooling. */
-    json_t *prompts;  /* Names and texts, or NULL. */
+    bool skip_prompt; /* tokens of a prompt are not pooled */
+    json_t *prompts;  /* names and texts, or NULL */
     char *default_prompt;
     tfm_embedder_info info;
-    tfm_embedder *
-        *replicas; /* [replica_count]: those on the other devices of a fleet, or NULL for one that is not there */
+    tfm_embedder **replicas; /* [replica_count]: on the other devices of a fleet; NULL: not available */
     size_t replica_count;
 };
 
-/* The embedder on whose device the model `on` lies: `embedder`, or one of its replicas. */
+/* The embedder on the device of the model `on`: `embedder` or one of its replicas. */
 tfm_embedder *tfm__embedder_on(tfm_embedder *embedder, const tfm_model *on);
 
-/* Reads what a directory says besides its encoder, of which *out has context and sizes, and obeys its options. `dir` is
- * the whole one. */
+/* Reads the modules after the encoder; *out has context and sizes, and its options apply. `dir`: the whole
+ * directory. */
 tfm_status tfm__modules_read(tfm_embedder *out, const char *dir);
 
-/* The directory of the encoder: `dir` itself, or that of a module within it. New, freed with free(). */
+/* The encoder's directory: `dir`, or a module's folder. New, for free(). */
 tfm_status tfm__modules_encoder_dir(char **out, const char *dir);
 
-/* The config files of such a directory (embed_config.c). A JSON object whose file may be absent: *out stays NULL. */
+/* Config files of the directory (embed_config.c). Loads an optional JSON object: *out stays NULL if the file is
+ * absent. */
 tfm_status tfm__embed_load_optional(json_t **out, const char *dir, const char *name);
-/* A value of config that must be this word or absent; `path` is for the sentence. */
+/* A string of config that must be `word` or absent; `path` is for the message. */
 tfm_status tfm__embed_check_word(const json_t *config, const char *path, const char *key, const char *word);
-/* max_tokens and lower_case, from the files of sentence_bert_config.json's kind or else the tokenizer's. */
+/* max_tokens and lower_case, from sentence_bert_config.json and its variants, else from the tokenizer. */
 tfm_status tfm__embed_read_limits(tfm_embedder *e, const char *encoder);
 tfm_status tfm__embed_read_prompts(tfm_embedder *e, const char *dir);
 

@@ -1,4 +1,4 @@
-/* Lines to ids, for calls that only read. */
+/* Encodes lines for calls that do not generate. */
 #include "model/tasks/encode_lines.h"
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 
 /* ---- Special tokens ---- */
 
-/* Where the ids of a text lie among those with special tokens around it. */
+/* Number of special tokens around a text. */
 static tfm_status count_special_tokens(tfm__line_encoder *r) {
     const tfm_tokenizer *tokenizer = r->model->tokenizer;
     const tfm_encode_options plain = {.no_special_tokens = true}, two = {.text_pair = "a", .text_pair_bytes = 1};
@@ -42,9 +42,9 @@ tfm_status tfm__line_encoder_open(tfm__line_encoder *r, const char *what) {
     return status;
 }
 
-/* ---- Cutting ---- */
+/* ---- Truncation ---- */
 
-/* How many tokens stay of two texts that may have `room` together: of the longer one as long as it is that. */
+/* Truncates two texts to `room` tokens together: the longer one first. */
 static void share_room(size_t *first, size_t *second, size_t room) {
     size_t *shorter = *first > *second ? second : first, *longer = *first > *second ? first : second;
     if (*shorter > room / 2)
@@ -52,7 +52,7 @@ static void share_room(size_t *first, size_t *second, size_t room) {
     *longer = room - *shorter;
 }
 
-/* Cuts ids = before, first, between, second, after. *first is what stays of it. */
+/* Truncates ids = before, first, between, second, after. *first: its remaining length. */
 static void truncate_ids(tfm__line_encoder *r, tfm__line *line, size_t *first, size_t second) {
     const size_t between = line->count - r->before - *first - second - r->after;
     const size_t room = r->max_tokens - r->before - r->after - between;
@@ -71,7 +71,7 @@ static void truncate_ids(tfm__line_encoder *r, tfm__line *line, size_t *first, s
 
 /* ---- One line ---- */
 
-/* The text as the tokenizer is to see it: what is put before it, and small letters. *owned is freed by the caller. */
+/* The text for the tokenizer: with the prompt, and lowercased if requested. The caller frees *owned. */
 static tfm_status prepare(const tfm__line_encoder *r, char **owned, const char **text, size_t *bytes) {
     const size_t before = r->prompt ? strlen(r->prompt) : 0;
     *owned = NULL;
@@ -96,7 +96,7 @@ static tfm_status prepare(const tfm__line_encoder *r, char **owned, const char *
     return status;
 }
 
-/* How many ids a text has without special ones. */
+/* Number of ids of a text without special tokens. */
 static tfm_status count_plain(const tfm__line_encoder *r, size_t *out, const char *text, size_t bytes) {
     int32_t *ids = NULL;
     const tfm_status status = tfm_tokenizer_encode_with(r->model->tokenizer, &ids, out, TFM_SOURCE, text, bytes,
@@ -116,7 +116,7 @@ static tfm_status encode_pair(tfm__line_encoder *r, tfm__line *line, const char 
         status =
             tfm_tokenizer_encode_with(r->model->tokenizer, &line->ids, &line->count, TFM_SOURCE, text, bytes, &pair);
     if (status == TFM_OK && line->count < first_count + second_count + r->before + r->after)
-        return tfm__fail(TFM_ERROR_INPUT, "its two texts together are other tokens than each alone");
+        return tfm__fail(TFM_ERROR_INPUT, "its two texts have other tokens together than separately");
     if (status == TFM_OK && line->count > r->max_tokens)
         truncate_ids(r, line, &first_count, second_count);
     if (status == TFM_OK && r->between == 1)
@@ -213,7 +213,7 @@ tfm_status tfm__line_encoder_run(tfm__line_encoder *r, tfm__line *lines, size_t 
     const int64_t tokens =
         o->batch_tokens > 0 ? o->batch_tokens : tfm__context_tuning(r->model->ctx)->encode_batch_tokens;
     const tfm__batch_limit limit = {
-        .tokens = (size_t)tokens, .lines = SIZE_MAX, .ahead = SIZE_MAX}; /* nothing is given out before the end */
+        .tokens = (size_t)tokens, .lines = SIZE_MAX, .ahead = SIZE_MAX}; /* there are no results before the end */
     const tfm_status status = tfm__batches_run(r->model, lines, count, limit, &text,
                                                &(tfm__batch_work){.kind = TFM__BATCH_ENCODE, .run = run, .user = user});
     for (size_t i = 0; i < count && status == TFM_OK; i++) {

@@ -1,17 +1,17 @@
-/* What masked words may be. */
+/* Fill-mask: predictions for masked tokens. */
 #include <math.h>
 #include <string.h>
 #include "model/tasks/encode_lines.h"
 #include "tfm/ops.h"
 
-/* The most a caller asks for, as tfm_topk has them. */
+/* Maximum number of predictions, the limit of tfm_topk. */
 enum { MAX_PREDICTIONS = 64 };
 
 typedef struct job {
     tfm__line_encoder line_encoder;
     int top;
     int32_t mask;
-    size_t *first;    /* [count + 1]: of a line's masks among all */
+    size_t *first;    /* [count + 1]: index of a line's first mask */
     int32_t *ids;     /* [masks][top] */
     float *log_probs; /* [masks][top] */
     tfm_mask_prediction_fn emit;
@@ -25,7 +25,7 @@ static size_t count_masks(const tfm__line *line, int32_t mask) {
     return found;
 }
 
-/* Lines without a mask are bad ones; the others get their places among all masks. */
+/* Finds the masks; lines without one are rejected. */
 static tfm_status find_masks(job *j, tfm__line *lines, size_t count) {
     const tfm_embed_options *o = j->line_encoder.options;
     const tfm_text_options reject = {.reject = o->reject, .reject_user = o->reject_user};
@@ -39,7 +39,7 @@ static tfm_status find_masks(job *j, tfm__line *lines, size_t count) {
         tfm_status status = TFM_OK;
         j->first[i + 1] = j->first[i] + found;
         if (found == 0 && !lines[i].rejected) {
-            tfm__fail(TFM_ERROR_INPUT, "there is no %s in what the model reads of it",
+            tfm__fail(TFM_ERROR_INPUT, "there is no %s in the model's input",
                       tfm_tokenizer_piece(j->line_encoder.model->tokenizer, TFM_SOURCE, j->mask));
             status = tfm__line_reject(&lines[i], "", &reject, TFM_ERROR_INPUT, saved_message);
         }
@@ -51,7 +51,7 @@ static tfm_status find_masks(job *j, tfm__line *lines, size_t count) {
     return j->ids && j->log_probs ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
-/* The likeliest words at `count` rows of encoded (R, E), to the host. */
+/* Top tokens at `count` rows of encoded (R, E), on the host. */
 static tfm_status predict_rows(job *j, tfm_model *model, int32_t *ids, float *values, float *sums, tfm_tensor encoded,
                                const int32_t *rows, size_t count) {
     tfm_context *ctx = model->ctx;
@@ -69,7 +69,7 @@ static tfm_status predict_rows(job *j, tfm_model *model, int32_t *ids, float *va
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-/* Masks of a batch are looked at some at a time, since each has as many logits as there are words. */
+/* Masks per batch of predictions, since each has logits of the whole vocabulary. */
 enum { MASKS_PER_BATCH = 256 };
 
 static tfm_status predict_masks(job *j, tfm_model *model, tfm_tensor encoded, const int32_t *rows, const size_t *places,
@@ -133,7 +133,7 @@ static tfm_status emit_all(const job *j, size_t count) {
                 const char *piece = tfm_tokenizer_piece(tokenizer, TFM_SOURCE, j->ids[at]);
                 char *text = NULL;
                 status = tfm_tokenizer_decode(tokenizer, &text, &j->ids[at], 1);
-                /* Of a special token, which a text is written without, it is what the token is called. */
+                /* special tokens have no text: use their name */
                 const bool nameless = status == TFM_OK && !*text && piece && strcmp(piece, "\xe2\x96\x81") != 0;
                 const tfm_mask_prediction word = {.line = line,
                                                   .mask = m - j->first[line],
@@ -143,7 +143,7 @@ static tfm_status emit_all(const job *j, size_t count) {
                                                   .text = nameless ? piece : text,
                                                   .probability = exp((double)j->log_probs[at])};
                 if (status == TFM_OK && !j->emit(j->user, &word))
-                    status = tfm__fail(TFM_ERROR_CANCELLED, "guessing was stopped at line %zu", line + 1);
+                    status = tfm__fail(TFM_ERROR_CANCELLED, "fill-mask was stopped at line %zu", line + 1);
                 tfm_text_free(&text);
             }
     return status;

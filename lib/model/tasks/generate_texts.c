@@ -1,19 +1,19 @@
-/* Prompts to texts: prompts are encoded, sorted into batches, gone on with, and emitted in their order. */
+/* Text generation: prompts are encoded, batched, continued, and emitted in order. */
 #include <math.h>
 #include <string.h>
 #include "model/decode/decode_loop.h"
 #include "model/tasks/batch.h"
 #include "model/tasks/incremental_detokenizer.h"
 
-/* Tokens of a batch, those that will be written counted. */
+/* Tokens of a batch, including new ones. */
 enum { BATCH_TOKENS = 16384 };
 
-/* One text on its way. */
+/* State of a text. */
 typedef struct text {
     tfm__incremental_detokenizer detokenizer;
-    size_t at, told; /* tokens of the running batch, and those that were heard in all: a batch may begin anew */
-    bool ended;      /* by a stop string or by a callback, at the last of these */
-    bool refused;    /* by on_piece, which is told of no more */
+    size_t at, reported; /* tokens of the running batch, and tokens handled in total: a batch may restart */
+    bool ended;          /* by a stop string or a callback, at the last token handled */
+    bool refused;        /* on_piece returned false; it is not called again */
     tfm_hypothesis hypothesis;
     tfm_finish_reason end;
 } text;
@@ -26,24 +26,24 @@ typedef struct job {
     tfm__generate_params rules;
     tfm_generation_fn emit;
     void *user;
-    tfm__line *lines; /* [count]: the prompts as ids */
+    tfm__line *lines; /* [count]: prompts */
     text *texts;      /* [count * n_best] */
     size_t emitted;
-    tfm_generate_stats *spent; /* [count]: of a batch, with its first prompt; of the others 0 */
+    tfm_generate_stats *spent; /* [count]: statistics of a batch, at its first prompt; others 0 */
     tfm__cancellation cancellation;
-    bool shared; /* several devices work on the call */
+    bool shared; /* the call runs on several devices */
 } job;
 
-/* A batch that runs. */
+/* A running batch. */
 typedef struct running {
     job *job;
     tfm__line *const *batch;
-    tfm_status status; /* of what its callbacks did */
+    tfm_status status; /* of its callbacks */
 } running;
 
 /* ---- Prompts ------------------------------------------------------------------------------------------- */
 
-/* The prompt's own ids; where it has none, those of an empty text, which may begin with a token of the model's. */
+/* The prompt's ids; without any, those of an empty text, which may begin with BOS. */
 static tfm_status read_prompt(const job *j, tfm__line *line, const tfm_prompt *prompt) {
     tfm_status status = TFM_OK;
     if (prompt->text)
@@ -90,30 +90,30 @@ static tfm_status read_prompts(job *j) {
 
 /* ---- Texts --------------------------------------------------------------------------------------------- */
 
-/* Tells of the text's next piece. */
+/* Calls back with the text's next piece. */
 static void emit_piece(const job *j, text *t, size_t prompt, int best, bool ended) {
     const size_t final = tfm__incremental_detokenizer_final_bytes(&t->detokenizer, ended),
-                 told = t->detokenizer.emitted_bytes;
-    if (!j->options->on_text || t->refused || final <= told)
+                 reported = t->detokenizer.emitted_bytes;
+    if (!j->options->on_text || t->refused || final <= reported)
         return;
     char *const end = t->detokenizer.text + final;
     const char kept = *end;
     *end = 0;
-    t->refused = !j->options->on_text(j->options->on_text_user, prompt, best, t->detokenizer.text + told);
+    t->refused = !j->options->on_text(j->options->on_text_user, prompt, best, t->detokenizer.text + reported);
     *end = kept;
     t->detokenizer.emitted_bytes = final;
 }
 
-/* Hears a token of a running batch. */
+/* Handles a new token of a running batch. */
 static bool stream_token(void *user, size_t number, int32_t id) {
     running *r = user;
     job *j = r->job;
     const size_t copies = (size_t)j->rules.copies, prompt = r->batch[number / copies]->index;
     const int best = (int)(number % copies);
     text *t = &j->texts[prompt * (size_t)j->rules.n_best + (size_t)best];
-    if (++t->at <= t->told)
-        return t->at < t->told || !t->ended;
-    t->told = t->at;
+    if (++t->at <= t->reported)
+        return t->at < t->reported || !t->ended;
+    t->reported = t->at;
     if (j->options->on_token && !j->options->on_token(j->options->on_token_user, prompt, best, id))
         t->ended = true;
     if (j->model->tokenizer && r->status == TFM_OK)
@@ -123,17 +123,17 @@ static bool stream_token(void *user, size_t number, int32_t id) {
     return !t->ended;
 }
 
-/* The text of what a search has found, where nobody heard its tokens. */
+/* Detokenizes a result that was not streamed. */
 static tfm_status detokenize(const job *j, text *t) {
     tfm_status status = TFM_OK;
     if (!j->model->tokenizer)
         return TFM_OK;
-    if (t->refused) { /* it ends with the piece that was told of last */
+    if (t->refused) { /* the text ends with the last piece reported */
         t->detokenizer.bytes = t->detokenizer.emitted_bytes;
         t->detokenizer.text[t->detokenizer.bytes] = 0;
         return TFM_OK;
     }
-    for (int i = 0; t->told == 0 && i < t->hypothesis.tokens && status == TFM_OK; i++)
+    for (int i = 0; t->reported == 0 && i < t->hypothesis.tokens && status == TFM_OK; i++)
         status = tfm__incremental_detokenizer_push(&t->detokenizer, t->hypothesis.ids[i]);
     return status == TFM_OK ? tfm__incremental_detokenizer_finish(&t->detokenizer) : status;
 }
@@ -167,7 +167,7 @@ static void clear(text *t) {
     tfm__hypothesis_clear(&t->hypothesis);
 }
 
-/* Emits the prompts that are done, up to the first one that is not. */
+/* Emits finished prompts, up to the first unfinished one. */
 static tfm_status emit_done(job *j) {
     tfm_status status = TFM_OK;
     for (; j->emitted < j->count && status == TFM_OK; j->emitted++) {
@@ -184,7 +184,7 @@ static tfm_status emit_done(job *j) {
 
 /* ---- Batches ------------------------------------------------------------------------------------------- */
 
-/* Takes over what was found, makes the rest of the texts, and tells of it. */
+/* Stores the results, completes the texts, and calls back. */
 static tfm_status store_results(job *j, tfm__line *const *batch, tfm_hypotheses *found, const tfm_finish_reason *ended,
                                 size_t n) {
     const size_t n_best = (size_t)j->rules.n_best;
@@ -198,7 +198,7 @@ static tfm_status store_results(job *j, tfm__line *const *batch, tfm_hypotheses 
         t->end = ended[i];
         status = detokenize(j, t);
         if (t->detokenizer.stopped)
-            t->end = TFM_FINISH_STOP; /* what was left had it */
+            t->end = TFM_FINISH_STOP; /* the stop string was in the remaining text */
         if (status == TFM_OK)
             emit_piece(j, t, prompt, (int)(i % n_best), true);
     }
@@ -213,11 +213,11 @@ static tfm_status begin_texts(job *j, tfm__line *const *batch, size_t n) {
         j->spent[line->index] = (tfm_generate_stats){0};
         text *t = &j->texts[line->index * n_best + i % n_best];
         t->at = 0;
-        if (!j->options->on_token && !j->options->on_text) { /* nobody was told, so the text begins anew too */
-            t->told = 0;
+        if (!j->options->on_token && !j->options->on_text) { /* nothing was reported, so the text restarts too */
+            t->reported = 0;
             t->ended = false;
         }
-        if (t->told > 0 || !j->model->tokenizer)
+        if (t->reported > 0 || !j->model->tokenizer)
             continue;
         tfm__incremental_detokenizer_free(&t->detokenizer);
         status = tfm__incremental_detokenizer_begin(&t->detokenizer, j->model->tokenizer, j->options->stop_strings,
@@ -265,7 +265,7 @@ static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, 
     return status;
 }
 
-/* Counts a batch, and emits the prompts that are done with it. */
+/* Counts a batch, and emits the prompts that are finished. */
 static tfm_status batch_done(void *user, tfm__line *const *batch, size_t n) {
     job *j = user;
     tfm_generate_stats *stats = j->options->stats;
@@ -299,11 +299,11 @@ static tfm_status run(job *j) {
     if (status == TFM_OK && (!j->spent || !j->texts))
         status = TFM_ERROR_MEMORY;
     if (status == TFM_OK)
-        status = emit_done(j); /* those that are rejected at the beginning */
+        status = emit_done(j); /* rejected prompts at the beginning */
     if (status == TFM_OK)
         status = tfm__batches_run(j->model, j->lines, j->count, limit, &plain, &work);
     if (status == TFM_OK)
-        status = emit_done(j); /* those at the end, where none was gone on with */
+        status = emit_done(j); /* rejected prompts at the end */
     for (size_t i = 0; j->texts && i < j->count * (size_t)j->rules.n_best; i++)
         clear(&j->texts[i]);
     tfm__lines_free(&j->lines, j->count);
@@ -315,8 +315,9 @@ static tfm_status run(job *j) {
 static tfm_status check(const tfm_model *model, const tfm_prompt *prompts, size_t count,
                         const tfm_generate_options *o) {
     if (!model->tokenizer && (o->on_text || o->stop_string_count > 0))
-        return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "generate: the model was opened without its tokenizer, which stop strings and on_piece take");
+        return tfm__fail(
+            TFM_ERROR_ARGUMENT,
+            "generate: the model was opened without its tokenizer, which stop strings and on_piece require");
     for (size_t i = 0; i < o->stop_string_count; i++)
         if (!o->stop_strings[i] || !o->stop_strings[i][0])
             return tfm__fail(TFM_ERROR_ARGUMENT, "generate: stop string %zu is %s", i + 1,

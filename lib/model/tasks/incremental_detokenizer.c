@@ -1,10 +1,9 @@
-/* Tokens, as they come, to text that is final: whole characters, cut before a stop string. */
+/* Incremental detokenization to final text: whole characters, truncated before a stop string. */
 #include "model/tasks/incremental_detokenizer.h"
 #include <string.h>
 #include "text/tokenizer.h"
 
-/* Ids of the prompt that the first new ones are decoded after: some tokenizers drop the blank before a text's first
- * word. */
+/* Ids of the prompt decoded before the new ones, since some tokenizers drop the blank before a text's first word. */
 enum { CONTEXT_TOKENS = 6 };
 
 static tfm_status push(tfm__incremental_detokenizer *s, int32_t id) {
@@ -29,7 +28,7 @@ tfm_status tfm__incremental_detokenizer_begin(tfm__incremental_detokenizer *out,
 }
 
 static bool ends_within_character(const char *text, size_t bytes) {
-    static const char replacement[] = "\xEF\xBF\xBD"; /* what incomplete bytes are decoded as */
+    static const char replacement[] = "\xEF\xBF\xBD"; /* replaces incomplete bytes */
     const size_t size = sizeof(replacement) - 1;
     return bytes >= size && memcmp(text + bytes - size, replacement, size) == 0;
 }
@@ -44,7 +43,7 @@ static tfm_status append(tfm__incremental_detokenizer *s, const char *text, size
     return TFM_OK;
 }
 
-/* Cuts the text at the first stop that begins at `from` or later. */
+/* Truncates the text at the first stop string at `from` or later. */
 static void find_stop_string(tfm__incremental_detokenizer *s, size_t from) {
     const char *first = NULL;
     for (size_t i = 0; i < s->stop_count; i++) {
@@ -65,17 +64,17 @@ static size_t longest_stop(const tfm__incremental_detokenizer *s) {
     return most;
 }
 
-/* What `after` has after the bytes that were told. Where the prompt ends within a run of bytes the two need not begin
- * alike. */
-static size_t whole_character(const char *after, size_t told) {
-    while (((unsigned char)after[told] & 0xc0) == 0x80)
-        told++;
-    return told;
+/* The first character boundary in `after` from `taken_bytes` on. If the prompt ends within a byte sequence, texts
+ * before and after a token may differ in their first bytes. */
+static size_t whole_character(const char *after, size_t taken_bytes) {
+    while (((unsigned char)after[taken_bytes] & 0xc0) == 0x80)
+        taken_bytes++;
+    return taken_bytes;
 }
 
-/* What the ids from `taken` on add to the text, if it is whole characters, or `all` of it. */
+/* Decodes the ids from `taken` on and appends the text, if it is whole characters, or `all` of it. */
 static tfm_status decode_pending(tfm__incremental_detokenizer *s, bool all) {
-    const size_t told = s->bytes, count = s->count - s->from;
+    const size_t taken_bytes = s->bytes, count = s->count - s->from;
     const size_t held = all ? 0 : tfm__tokenizer_incomplete(s->tokenizer, s->ids + s->from, count),
                  end = s->count - held;
     char *before = NULL, *after = NULL;
@@ -92,7 +91,7 @@ static tfm_status decode_pending(tfm__incremental_detokenizer *s, bool all) {
         s->taken = end;
         const size_t reach = longest_stop(s);
         if (status == TFM_OK && reach > 0)
-            find_stop_string(s, told > reach ? told - reach : 0);
+            find_stop_string(s, taken_bytes > reach ? taken_bytes - reach : 0);
     }
     tfm_text_free(&before);
     tfm_text_free(&after);

@@ -6,16 +6,16 @@
 
 enum { CODE_BYTES = 32, MAX_LISTED = 24 };
 
-/* ---- Which there are ---- */
+/* ---- Languages of a tokenizer ---- */
 
-/* What stands around the code in a piece that says a language. The first two kinds stand in the source text; the others
- * are the first token of what is written. */
+/* What surrounds the code in a language token. The first two kinds are in the source text; the others are the first
+ * target token. */
 static const struct {
     const char *before, *behind;
     bool in_source;
 } FORMS[] = {{">>", "<<", true}, {"<2", ">", true}, {"__", "__", false}, {"", "", false}};
 
-/* Two or three small letters, as in "de", "deu_Latn", "zh-Hans" or "pt_BR". */
+/* Two or three lower-case letters, as in "de", "deu_Latn", "zh-Hans" or "pt_BR". */
 static bool is_code(const char *text) {
     size_t letters = 0;
     while (islower((unsigned char)text[letters]))
@@ -25,7 +25,7 @@ static bool is_code(const char *text) {
            (!*rest || ((*rest == '_' || *rest == '-') && isalnum((unsigned char)rest[1])));
 }
 
-/* The code of the language that an id says, or false. */
+/* The language code of an id, or false. */
 static bool code_of(char *code, const tfm_model *model, int32_t id) {
     const char *piece = tfm_tokenizer_piece(model->tokenizer, TFM_SOURCE, id);
     const size_t length = piece ? strlen(piece) : 0;
@@ -40,14 +40,14 @@ static bool code_of(char *code, const tfm_model *model, int32_t id) {
     return false;
 }
 
-/* The id that says a language, or -1: other tokens that were added, such as <s>, are none. */
+/* The id of a language, or -1: other added tokens, such as <s>, are no languages. */
 static int32_t id_of(const tfm_model *model, const char *language) {
     char code[CODE_BYTES];
     const int32_t id = tfm_tokenizer_language_id(model->tokenizer, language);
     return id >= 0 && code_of(code, model, id) && strcmp(code, language) == 0 ? id : -1;
 }
 
-/* How many letters differ in the first ones; a whole beginning is near. */
+/* Number of differing letters; a common prefix counts as close. */
 static size_t edit_distance(const char *a, const char *b) {
     size_t row[CODE_BYTES + 1];
     const size_t n = strlen(b) < CODE_BYTES ? strlen(b) : CODE_BYTES;
@@ -91,9 +91,9 @@ static tfm_status refuse(const tfm_model *model, const char *side, const char *l
                      language, *meant ? meant : ".", known, count > MAX_LISTED ? ", and more" : "");
 }
 
-/* ---- Reading ---- */
+/* ---- Options ---- */
 
-/* The target's language in the source text, as Marian and MADLAD want it: true if that has such a piece. */
+/* Target language token in the source text (Marian, MADLAD); false: the tokenizer has none. */
 static bool set_source_tag(tfm__language_choice *out, const tfm_model *model, const char *language,
                            tfm_status *status) {
     char piece[CODE_BYTES + 8];
@@ -108,7 +108,7 @@ static bool set_source_tag(tfm__language_choice *out, const tfm_model *model, co
     return false;
 }
 
-/* mBART's first models are told by the token that decoding starts with: that is one of a language then. */
+/* mBART's first models: the decoder start token is the language token. */
 static void set_target_token(tfm__language_choice *out, const tfm_model *model, const char *language) {
     char code[CODE_BYTES];
     const int32_t id = id_of(model, language);
@@ -192,8 +192,8 @@ tfm_status tfm_model_set_target_language(tfm_model *model, const char *language)
     tfm_status status = tfm__language_choice_read(&languages, model, &(tfm_text_options){.target_language = language});
     if (status == TFM_OK && languages.before)
         status = tfm__fail(TFM_ERROR_UNSUPPORTED,
-                           "the model is told its target language by \"%.40s\" before each source text: write that "
-                           "there, and name no language",
+                           "the model selects its target language by \"%.40s\" before each source text: write that "
+                           "there, and set no language",
                            languages.before);
     if (status == TFM_OK)
         set_target(model, &languages);

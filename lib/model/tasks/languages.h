@@ -1,23 +1,23 @@
-/* The languages of a call: how source lines say theirs, and how a model is told which one to write. */
+/* Languages of a call: tokens that mark the source language and select the target language. */
 #ifndef TFM_LIB_LANGUAGES_H
 #define TFM_LIB_LANGUAGES_H
 
 #include "model/core/model.h"
 
 typedef struct tfm__language_choice {
-    const char *source, *target; /* tfm_encode_options.language of either side, or NULL */
-    char *before;                /* what stands before each source text, or NULL */
-    int32_t first, start;        /* the first token that is written, and the one before it; -1: as the rules say */
-    bool plain;                  /* target texts take nothing around them but the end */
+    const char *source, *target; /* tfm_encode_options.language of each side, or NULL */
+    char *before;                /* prefix of each source text, or NULL */
+    int32_t first, start;        /* forced first token, and decoder start token; -1: by the rules */
+    bool plain;                  /* target texts have no special tokens except EOS */
 } tfm__language_choice;
 
-/* Reads the options' languages and prefix. TFM_ERROR_ARGUMENT names a language that the model does not have, and those
- * that it has. Free *out with tfm__language_choice_free, also after a failure. */
+/* Reads languages and prefix from the options. TFM_ERROR_ARGUMENT names an unknown language, and the known ones. Free
+ * *out by tfm__language_choice_free, also after a failure. */
 tfm_status tfm__language_choice_read(tfm__language_choice *out, const tfm_model *model,
                                      const tfm_text_options *options);
 void tfm__language_choice_free(tfm__language_choice *languages);
 
-/* *out gets the options of a search that writes the language; `given` may be NULL. */
+/* Sets *out to `given` (may be NULL) with the target language. */
 void tfm__language_choice_apply(tfm_search_options *out, const tfm__language_choice *languages,
                                 const tfm_search_options *given);
 

@@ -1,4 +1,4 @@
-/* Placeholders out of texts, and back into what was found for them. */
+/* Masks placeholders in texts, and restores them in translations. */
 #include "model/tasks/masked.h"
 #include <math.h>
 #include <string.h>
@@ -11,9 +11,9 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\n';
 }
 
-/* ---- Out ------------------------------------------------------------------------------------------------------- */
+/* ---- Masking ----------------------------------------------------------------------------------------------------- */
 
-/* A word of a unit as a token: SentencePiece's mark says that a blank stands before it. */
+/* A word of a unit as a token, with SentencePiece's mark if a blank precedes it. */
 static tfm_status add_piece(tfm__masked *k, size_t *room, const char *word, size_t bytes, bool blank) {
     static const char MARK[] = "\xE2\x96\x81";
     tfm__bytes piece = {0};
@@ -38,7 +38,7 @@ static tfm_status add_pieces(tfm__masked *k, size_t *room, const tfm__masked_uni
     return status;
 }
 
-/* Whether what stands before and after is no one word: a line break, as an escape or a tag. */
+/* Whether the unit separates words: a line break, as an escape or a tag. */
 static bool parts(const char *unit, size_t bytes) {
     return (bytes >= 2 && unit[0] == '\\' && strchr("nrt", unit[1])) ||
            (bytes >= 4 && strncasecmp(unit, "<br", 3) == 0 && strchr(" />", unit[3]));
@@ -49,8 +49,8 @@ static bool opens(const tfm__bytes *bare) {
     return last == '(' || last == '[' || last == '{' || last == '"';
 }
 
-/* What stands between two placeholders, `after` says which blanks stood around the one before it. One blank takes their
- * place, but none is before a stop that followed the placeholder, or behind what opens. */
+/* Adds the text between two placeholders; `after` has the blanks around the previous one. One blank replaces both, but
+ * none before a punctuation mark after the placeholder, or after an opening mark. */
 static void add_between(tfm__bytes *bare, const char *text, size_t begin, size_t end, const tfm__masked_unit *after,
                         bool last) {
     while (after && begin < end && is_blank(text[begin]))
@@ -91,7 +91,7 @@ tfm_status tfm__masked_strip(tfm__masked *k, const char *text, size_t bytes, siz
     }
     k->copied = !tfm__has_alnum(bare.data + (bare.count ? code : 0), bare.count > code ? bare.count - code : 0);
     k->bare_bytes = bare.count;
-    tfm__bytes_add(&bare, "", 1); /* not NULL, even if it is empty */
+    tfm__bytes_add(&bare, "", 1); /* not NULL, even if empty */
     k->bare = status == TFM_OK ? tfm__bytes_take(&bare) : NULL;
     tfm__bytes_free(&bare);
     return status == TFM_OK && !k->bare ? TFM_ERROR_MEMORY : status;
@@ -108,7 +108,7 @@ void tfm__masked_free(tfm__masked *k) {
     *k = (tfm__masked){0};
 }
 
-/* Room for the bare texts; those that have nothing to be taken out are as they were. */
+/* Allocates the bare texts; texts without placeholders are shared. */
 static tfm_status begin_bare(tfm__translations *t) {
     const size_t count = t->texts.count;
     t->masked = tfm__alloc(count, sizeof(*t->masked));
@@ -171,7 +171,7 @@ tfm_status tfm__translations_copy(tfm__translations *t, size_t text) {
     return TFM_OK;
 }
 
-/* ---- Back ------------------------------------------------------------------------------------------------------ */
+/* ---- Restoring --------------------------------------------------------------------------------------------------- */
 
 static tfm_status place(tfm__translations *t, tfm__masked *k, const tfm__masked_side *source,
                         tfm__translation_result *r) {
@@ -189,7 +189,7 @@ static tfm_status place(tfm__translations *t, tfm__masked *k, const tfm__masked_
     return TFM_OK;
 }
 
-/* Without details nobody asks for what the placing needed. */
+/* Frees details that were only needed for placement. */
 static void drop_details(const tfm__translations *t, tfm__translation_result *r) {
     if (!t->detailed || !t->text->alignments) {
         free(r->alignment);

@@ -1,46 +1,46 @@
-/* Placeholders of texts that are translated: taken out before, put back after. */
+/* Placeholders: removed before translation, restored afterwards. */
 #ifndef TFM_LIB_MASKED_H
 #define TFM_LIB_MASKED_H
 
 #include "text/placeholders.h"
 
-/* One of a text. */
+/* A placeholder. */
 typedef struct tfm__masked_unit {
-    const char *text; /* as it stood in the original */
+    const char *text; /* in the original */
     size_t bytes;
-    size_t at;                      /* where it was in the bare text */
-    bool blank_before, blank_after; /* blanks stood around it, or the text began or ended there */
-    bool glue_before, glue_after;   /* letters did */
-    bool tag;                       /* it stands behind the one before it, as an end tag behind its start tag */
-    bool parts;                     /* the text before it and after it is parted */
+    size_t at;                      /* position in the bare text */
+    bool blank_before, blank_after; /* next to a blank, or at the beginning or end of the text */
+    bool glue_before, glue_after;   /* next to a letter */
+    bool tag;                       /* must follow the previous one, as an end tag its start tag */
+    bool parts;                     /* separates the text before and after it */
 } tfm__masked_unit;
 
-/* A word of one among tokens: it stands before token `at`. The piece belongs to the tfm__masked. */
+/* A word of a placeholder among tokens: before token `at`. Its piece belongs to the tfm__masked. */
 typedef struct tfm__masked_word {
     size_t at;
-    size_t word; /* which of the words of all units of the text */
+    size_t word; /* index among the words of all units of the text */
 } tfm__masked_word;
 
-/* The placeholders of one text. */
+/* Placeholders of a text. */
 typedef struct tfm__masked {
-    char *bare; /* the text without them; NULL: it has none */
+    char *bare; /* text without them; NULL: there are none */
     size_t bare_bytes;
     char *original;
     size_t original_bytes;
-    tfm__masked_unit *units; /* [count], of the original */
+    tfm__masked_unit *units; /* [count] */
     size_t count;
-    char **pieces; /* [words]: of all units, as tokens */
+    char **pieces; /* [words]: tokens of all units */
     size_t words;
-    tfm__masked_word *source; /* [words]: among the source tokens; NULL before they are known */
-    bool copied;              /* it has nothing else */
+    tfm__masked_word *source; /* [words]: among the source tokens; NULL until those are known */
+    bool copied;              /* nothing else is in the text */
 } tfm__masked;
 
-/* Takes out what was found. `code` bytes at the beginning are no part of the text. */
+/* Removes placeholders. The first `code` bytes are not part of the text. */
 tfm_status tfm__masked_strip(tfm__masked *kept, const char *text, size_t bytes, size_t code,
                              const tfm__placeholder *found, size_t count);
 void tfm__masked_free(tfm__masked *kept);
 
-/* Tokens, and the text that they are of. */
+/* Tokens of a text. */
 typedef struct tfm__masked_side {
     const char *text;
     size_t bytes;
@@ -48,8 +48,8 @@ typedef struct tfm__masked_side {
     size_t count;
 } tfm__masked_side;
 
-/* Puts the placeholders into a translation: *out is the text with them, *words where their words are among its tokens,
- * in order. `weights` [target tokens][source tokens] are the alignment. Both are the caller's. */
+/* Restores the placeholders: *out is the translation with them, *words the positions of their words among its tokens,
+ * in order. `weights` [target tokens][source tokens]: the alignment. The caller frees both. */
 tfm_status tfm__masked_restore(tfm__masked *kept, char **out, tfm__masked_word **words, const tfm__masked_side *source,
                                const tfm__masked_side *target, const float *weights);
 

@@ -1,11 +1,11 @@
-/* Where placeholders go in a translation: between the words that the model wrote from what stood before them and those
- * that it wrote from what stood after them. */
+/* Positions of placeholders in a translation: between the words aligned with the source before them and the words
+ * aligned with the source after them. */
 #include <math.h>
 #include <string.h>
 #include "model/tasks/masked.h"
 #include "text/bytes.h"
 
-/* How near tokens weigh more than far ones, in tokens; what a like neighbour is worth; what an unlike place costs. */
+/* Distance scale of token weights, in tokens; bonus of an equal neighbour; penalty of another relative position. */
 static const double NEAR = 3, ALIKE = 0.1, PLACE = 0.05;
 
 static bool is_blank(char c) {
@@ -14,7 +14,7 @@ static bool is_blank(char c) {
 
 /* ---- Texts and tokens -------------------------------------------------------------------------------------------- */
 
-/* The bytes of a text up to one that are no blanks. */
+/* The number of bytes before `at` that are not blanks. */
 static size_t solid(const char *text, size_t at) {
     size_t count = 0;
     for (size_t i = 0; i < at; i++)
@@ -22,7 +22,7 @@ static size_t solid(const char *text, size_t at) {
     return count;
 }
 
-/* The bytes that a token has of a text; 0: it is the end, a language or the like. */
+/* The bytes of a token in the text; 0: a special token. */
 static size_t piece_bytes(const char *piece) {
     const size_t bytes = strlen(piece);
     if (bytes > 2 && ((piece[0] == '<' && piece[bytes - 1] == '>') || (piece[0] == '>' && piece[bytes - 1] == '<')))
@@ -49,7 +49,7 @@ static double *starts_of(const tfm__masked_side *side) {
     return starts;
 }
 
-/* How many tokens are before a place of the text: those of which most is. */
+/* Number of tokens before a byte position; a token counts if most of it is before. */
 static size_t tokens_before(const tfm__masked_side *side, const double *starts, size_t at) {
     const size_t all = solid(side->text, side->bytes);
     const double part = all ? (double)solid(side->text, at) / (double)all : 0;
@@ -59,7 +59,7 @@ static size_t tokens_before(const tfm__masked_side *side, const double *starts, 
     return count;
 }
 
-/* A text, its translation, and how the two are aligned. */
+/* A text, its translation, and their alignment. */
 typedef struct pair {
     const tfm__masked_side *source, *target;
     const float *weights;
@@ -67,7 +67,7 @@ typedef struct pair {
     bool *source_words, *target_words;
 } pair;
 
-/* ---- Places ------------------------------------------------------------------------------------------------------ */
+/* ---- Positions --------------------------------------------------------------------------------------------------- */
 
 static bool has_blanks(const tfm__masked_side *side) {
     for (size_t i = 1; i + 1 < side->bytes; i++)
@@ -76,8 +76,8 @@ static bool has_blanks(const tfm__masked_side *side) {
     return false;
 }
 
-/* Whether a placeholder may stand at a byte: at the ends, where a blank begins, and before the stops that end a
- * word; in texts without blanks, between any characters. */
+/* Whether a placeholder may be at a byte: at both ends, before a blank, before punctuation at the end of a word; in
+ * texts without blanks, between any characters. */
 static bool may_stand(const tfm__masked_side *side, size_t at, bool blanks) {
     const char *text = side->text;
     if (at == 0 || at == side->bytes)
@@ -92,7 +92,7 @@ static bool may_stand(const tfm__masked_side *side, size_t at, bool blanks) {
     return !tfm__alnum_after(text, at, side->bytes) && (end == side->bytes || is_blank(text[end]));
 }
 
-/* Which tokens are of words: those of stops, and the end, look at much that is not theirs. */
+/* Tokens of words: attention of punctuation and EOS is spread widely. */
 static bool *words_among(const tfm__masked_side *side) {
     bool *words = tfm__alloc(side->count + 1, sizeof(*words));
     for (size_t i = 0; words && i < side->count; i++)
@@ -100,8 +100,8 @@ static bool *words_among(const tfm__masked_side *side) {
     return words;
 }
 
-/* What it costs to have `rows` of the target's tokens before a placeholder that `columns` of the source's were before:
- * how much those before looked at what is after, and those after at what is before. */
+/* Cost of `rows` target tokens before a placeholder with `columns` source tokens before it: attention that crosses it
+ * in either direction. */
 static double cost(const pair *p, size_t columns, size_t rows) {
     double sum = 0;
     for (size_t r = 0; r < p->target->count; r++)
@@ -113,14 +113,14 @@ static double cost(const pair *p, size_t columns, size_t rows) {
     return sum;
 }
 
-/* What is after a place: a letter, the end, or the first byte of a stop. */
+/* Kind of the next character: a letter, the end, or the first byte of punctuation. */
 static int kind_after(const char *text, size_t at, size_t bytes) {
     while (at < bytes && is_blank(text[at]))
         at++;
     return at == bytes ? 0 : tfm__alnum_after(text, at, bytes) ? 1 : (unsigned char)text[at];
 }
 
-/* How alike the places of a unit are in the two texts. At the end of a text without a stop it stands before the stop
+/* Similarity of a unit's surroundings in both texts. At the end of a text without punctuation it goes before the mark
  * that the model added, unless it is an emoji. */
 static double likeness(const tfm__masked_unit *unit, const pair *p, size_t at) {
     const tfm__masked_side *source = p->source, *target = p->target;
@@ -131,7 +131,7 @@ static double likeness(const tfm__masked_unit *unit, const pair *p, size_t at) {
     return added ? 2 * ALIKE : here == there ? ALIKE : 0;
 }
 
-/* The best place of a unit, from byte `from` on. */
+/* Best position of a unit, from byte `from` on. */
 static size_t best_place(const tfm__masked_unit *unit, const pair *p, size_t columns, size_t from) {
     const tfm__masked_side *source = p->source, *target = p->target;
     const bool blanks = has_blanks(target);
@@ -153,7 +153,7 @@ static size_t best_place(const tfm__masked_unit *unit, const pair *p, size_t col
 /* ---- The text ---------------------------------------------------------------------------------------------------- */
 
 typedef struct placed {
-    size_t at, unit, rows; /* the byte, which one, and the tokens before it */
+    size_t at, unit, rows; /* byte position, unit, and number of tokens before it */
 } placed;
 
 static int by_place(const void *a, const void *b) {
@@ -171,7 +171,7 @@ static void write_unit(tfm__bytes *out, const tfm__masked_unit *unit, const char
         tfm__bytes_add(out, " ", 1);
 }
 
-/* A blank after a placeholder's place goes where a word stood right after it. */
+/* A blank after a placeholder's position moves to where a word followed directly. */
 static char *write_text(const tfm__masked *k, const tfm__masked_side *target, const placed *places) {
     tfm__bytes out = {0};
     size_t at = 0;
@@ -191,7 +191,7 @@ static char *write_text(const tfm__masked *k, const tfm__masked_side *target, co
     return text;
 }
 
-/* ---- All of it --------------------------------------------------------------------------------------------------- */
+/* ---- Restoring --------------------------------------------------------------------------------------------------- */
 
 static size_t words_of(const tfm__masked_unit *unit) {
     size_t count = 0;
@@ -200,7 +200,7 @@ static size_t words_of(const tfm__masked_unit *unit) {
     return count;
 }
 
-/* The words of the units in the order of their places, before which token each. */
+/* The words of the units in the order of their positions, each with the token after it. */
 static tfm__masked_word *place_words(const tfm__masked *k, const placed *places) {
     tfm__masked_word *words = tfm__alloc(k->words, sizeof(*words));
     size_t count = 0;
@@ -220,7 +220,7 @@ static void choose(const tfm__masked *k, placed *target_places, placed *source_p
         const tfm__masked_unit *unit = &k->units[i];
         const size_t columns = tokens_before(p->source, p->source_starts, unit->at);
         const size_t at = best_place(unit, p, columns, unit->tag ? tag : 0);
-        tag = unit->tag ? at : tag; /* a tag does not close before it opens */
+        tag = unit->tag ? at : tag; /* an end tag does not precede its start tag */
         source_places[i] = (placed){unit->at, i, columns};
         target_places[i] = (placed){at, i, tokens_before(p->target, p->target_starts, at)};
     }

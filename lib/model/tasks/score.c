@@ -1,4 +1,4 @@
-/* Computes log p of given translations by teacher forcing, which is one pass of the decoder over whole targets. */
+/* Scores translations: log p by teacher forcing, one decoder pass over whole targets. */
 #include <math.h>
 #include "model/tasks/score.h"
 #include "tfm/ops.h"
@@ -12,8 +12,7 @@ typedef struct job {
     tfm__language_choice languages;
 } job;
 
-/* Pads one side of a batch: `shift` 1 puts the start token in front and leaves the last one out, as the decoder
- * reads. */
+/* Pads one side of a batch: `shift` 1 prepends the start token and drops the last one, as decoder input. */
 static tfm_status upload_ids(const job *j, tfm_model *model, tfm_tensor *out, tfm__line *const *batch,
                              const tfm__line *lines, size_t n, int64_t width, int shift) {
     const int32_t start = j->languages.start >= 0 ? j->languages.start : model->rules.start_id;
@@ -65,14 +64,14 @@ tfm_status tfm__token_log_probs(tfm_model *model, float *out, tfm_tensor hidden,
     return tfm_context_status(ctx);
 }
 
-/* Keeps the sum of one pair's row of log p. */
+/* Stores the sum of a pair's log p. */
 static tfm_status keep_score(job *j, size_t index, const float *picked) {
     double sum = 0;
     for (size_t k = 0; k < j->targets[index].count; k++)
         sum += (double)picked[k];
     if (isnan(sum))
         return tfm__fail(TFM_ERROR_FORMAT,
-                         "line %zu: the model's probabilities are no numbers: its weights are damaged", index + 1);
+                         "line %zu: the model's probabilities are not finite: its weights are damaged", index + 1);
     j->log_prob[index] = sum;
     j->tokens[index] = j->targets[index].count;
     return TFM_OK;
@@ -120,7 +119,7 @@ static tfm_status score_batch(void *user, tfm_model *model, tfm__line *const *ba
     return status;
 }
 
-/* Makes an empty side a sentence of EOS alone, since one may ask for its probability. */
+/* An empty side becomes EOS alone, which has a probability. */
 static tfm_status only_eos(const tfm_model *model, tfm__line *lines, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (lines[i].ids || lines[i].rejected)
@@ -134,7 +133,7 @@ static tfm_status only_eos(const tfm_model *model, tfm__line *lines, size_t coun
     return TFM_OK;
 }
 
-/* Leaves out pairs with a bad side. A batch of the others is as wide as the wider side of its pairs. */
+/* Excludes pairs with a bad side. A batch is as wide as the wider side of its pairs. */
 static void make_pairs(tfm__line *sources, const tfm__line *targets, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (sources[i].rejected || targets[i].rejected)
@@ -186,8 +185,8 @@ tfm_status tfm_score(tfm_model *model, const char *const *sources, const char *c
     if (status == TFM_OK)
         status = encode_pairs(&j, sources, targets, count, options);
     tfm__batch_limit limit = tfm__batch_limits(model, options->batch_tokens, 1);
-    limit.lines = SIZE_MAX; /* logits come in chunks here */
-    limit.ahead = SIZE_MAX; /* nothing is emitted before the end */
+    limit.lines = SIZE_MAX; /* logits are computed in chunks */
+    limit.ahead = SIZE_MAX; /* there are no results before the end */
     if (status == TFM_OK)
         status = tfm__batches_run(
             model, j.sources, count, limit, options,

@@ -1,18 +1,18 @@
-/* Computes log p of texts by a language model: of each token, given those before it. */
+/* Scores texts with a language model: log p of each token given the previous ones. */
 #include <math.h>
 #include <string.h>
 #include "model/tasks/score.h"
 
-/* A text of more tokens than the model has positions is run in windows that overlap by half. The model reads all tokens
- * of a window but the last, and all but the first count, less those that belong to the window before. */
+/* A text longer than the model's positions is scored in windows with an overlap of one half. The model reads all tokens
+ * of a window except the last; all except the first are scored, unless they were scored in the previous window. */
 typedef struct job {
     tfm_model *model;
     int32_t **ids;    /* [count]: of the texts */
     double *log_prob; /* [count] */
     size_t *tokens;   /* [count] */
-    double *sums;     /* [window_count]: log p of what counts of each */
-    tfm__line *lines; /* [window_count]: the windows; their ids lie in those of the texts */
-    size_t *skipped;  /* [window_count]: how many tokens belong to the window before */
+    double *sums;     /* [window_count]: sum of scored log p */
+    tfm__line *lines; /* [window_count]: windows; ids belong to the texts */
+    size_t *skipped;  /* [window_count]: tokens scored in the previous window */
     size_t window_count, window_room, skipped_room;
     tfm_search_stats stats;
 } job;
@@ -32,7 +32,7 @@ static tfm_status add_window(job *j, size_t line, size_t at, size_t count, size_
     return TFM_OK;
 }
 
-/* All windows of a text of so many tokens. */
+/* Adds all windows of a text. */
 static tfm_status add_windows(job *j, size_t line, size_t tokens) {
     const size_t most = (size_t)j->model->arch.decoder.max_positions, targets = tokens - 1;
     tfm_status status = TFM_OK;
@@ -44,8 +44,8 @@ static tfm_status add_windows(job *j, size_t line, size_t tokens) {
     return status;
 }
 
-/* The ids that generation would read: those of the tokenizer, and for an empty text the model's BOS; with `add_bos` it
- * is before every text, and with `ends` EOS is after it. The first id is not scored, since nothing is before it. */
+/* Ids as in generation: the tokenizer's, and for an empty text BOS; `add_bos` prepends BOS, `ends` appends EOS. The
+ * first id has no context and is not scored. */
 static tfm_status encode(job *j, size_t *count, size_t line, const char *text, size_t bytes,
                          const tfm_text_options *o) {
     const tfm__generation_rules *rules = &j->model->rules;
@@ -103,12 +103,12 @@ static tfm_status keep_scores(job *j, const tfm__line *w, const float *picked) {
         sum += (double)picked[k];
     if (isnan(sum))
         return tfm__fail(TFM_ERROR_FORMAT,
-                         "line %zu: the model's probabilities are no numbers: its weights are damaged", w->line + 1);
+                         "line %zu: the model's probabilities are not finite: its weights are damaged", w->line + 1);
     j->sums[w->index] = sum;
     return TFM_OK;
 }
 
-/* Windows to texts. */
+/* Sums the windows of each text. */
 static void add_up(job *j) {
     for (size_t i = 0; i < j->window_count; i++) {
         const tfm__line *w = &j->lines[i];
@@ -145,7 +145,7 @@ static tfm_status score_batch(void *user, tfm_model *on, tfm__line *const *batch
     return status;
 }
 
-/* ---- The door ---- */
+/* ---- Call ---- */
 
 static tfm_status check(const tfm_model *model, const tfm_text_options *options) {
     if (TFM__RESERVED_SET(options))
@@ -197,8 +197,8 @@ tfm_status tfm_score_texts(tfm_model *model, const char *const *texts, size_t co
     if (status == TFM_OK)
         status = encode_all(&j, texts, count, options);
     tfm__batch_limit limit = tfm__batch_limits(model, options->batch_tokens, 1);
-    limit.lines = SIZE_MAX; /* logits come in chunks here */
-    limit.ahead = SIZE_MAX; /* nothing is emitted before the end */
+    limit.lines = SIZE_MAX; /* logits are computed in chunks */
+    limit.ahead = SIZE_MAX; /* there are no results before the end */
     if (status == TFM_OK && !(j.sums = tfm__alloc(j.window_count, sizeof(*j.sums))))
         status = TFM_ERROR_MEMORY;
     if (status == TFM_OK)

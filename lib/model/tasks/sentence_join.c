@@ -1,4 +1,4 @@
-/* What becomes of the search's results: lines put together from their sentences, in the caller's order. */
+/* Joins translated sentences to lines, in the caller's order. */
 #include "model/tasks/sentence_join.h"
 #include <math.h>
 #include <string.h>
@@ -16,7 +16,7 @@ void tfm__translation_result_clear(tfm__translation_result *result) {
 
 /* ---- Lines to sentences ---------------------------------------------------------------------------------------- */
 
-/* Room for `count` texts in each of the arrays, which have *room. */
+/* Grows the arrays to `count` texts; *room is their capacity. */
 static tfm_status grow(tfm__translations *t, size_t *room, size_t count) {
     size_t rooms[] = {*room, *room, *room, *room};
     if (tfm__grow(&t->sentences, &rooms[0], count, sizeof(*t->sentences)) != TFM_OK ||
@@ -28,7 +28,7 @@ static tfm_status grow(tfm__translations *t, size_t *room, size_t count) {
     return TFM_OK;
 }
 
-/* A text of a line, with what is put before it. */
+/* Adds a text of a line, with its prefix. */
 static tfm_status add_text(tfm__translations *t, size_t *room, size_t line, const char *text, size_t bytes,
                            const char *before, size_t before_bytes) {
     const size_t at = t->texts.count;
@@ -59,7 +59,7 @@ static tfm_status split_line(tfm__translations *t, tfm__sentence_splitter *split
     char saved_message[TFM__MESSAGE_MAX];
     tfm__error_save(saved_message);
     tfm_status status = tfm__sentence_splitter_run(splitter, &found, &count, text + code, bytes - code);
-    if (status == TFM_ERROR_INPUT) { /* the encoder says what is wrong */
+    if (status == TFM_ERROR_INPUT) { /* the encoder reports the error */
         tfm__error_restore(saved_message);
         return add_text(t, room, line, text, bytes, NULL, 0);
     }
@@ -90,7 +90,7 @@ tfm_status tfm__translations_split(tfm__translations *t, const char *const *line
 
 /* ---- Sentences to lines ---------------------------------------------------------------------------------------- */
 
-/* The texts of one line, and the hypothesis that is put together from them. */
+/* Texts of a line, and the joined hypothesis. */
 typedef struct joined_line {
     size_t first, count;
     int best;
@@ -112,13 +112,13 @@ static tfm__translation_result *result_of(const tfm__translations *t, const join
     return &t->results[(w->first + part) * (size_t)t->n_best + (size_t)w->best];
 }
 
-/* What stood between a text and the next one of its line. */
+/* The text between a sentence and the next one of its line. */
 static tfm__string_view gap_after(const tfm__translations *t, size_t text) {
     const char *end = t->spans[text].text + t->spans[text].bytes;
     return (tfm__string_view){end, (size_t)(t->spans[text + 1].text - end)};
 }
 
-/* The sentences' translations, with the blank space that was between the sentences. */
+/* Joins the translations, with the original blanks between the sentences. */
 static tfm_status join_text(const tfm__translations *t, joined_line *w) {
     size_t bytes = 1;
     for (size_t p = 0; p < w->count; p++) {
@@ -146,13 +146,13 @@ static tfm_status join_text(const tfm__translations *t, joined_line *w) {
     return TFM_OK;
 }
 
-/* The words of placeholders are tokens among those of the model. */
+/* Words of placeholders count as tokens. */
 static size_t words_in(const tfm__translations *t, size_t text) {
     return t->masked && t->masked[text].source ? t->masked[text].words : 0;
 }
 
-/* Which token of a text stands at each place, once the words of its placeholders are among the `count` tokens of the
- * model: its index, or -1 less the number of a word. */
+/* Merges the words of placeholders into `count` tokens: for each position the token's index, or -1 - index of the
+ * word. */
 static tfm_status order_of(ptrdiff_t **out, const tfm__masked_word *words, size_t word_count, size_t count) {
     ptrdiff_t *order = *out = tfm__alloc(count + word_count, sizeof(*order));
     size_t w = 0, at = 0;
@@ -165,7 +165,7 @@ static tfm_status order_of(ptrdiff_t **out, const tfm__masked_word *words, size_
     return order ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
-/* A sentence of a line, with the words of its placeholders. */
+/* A sentence of a line, with its placeholders' words. */
 typedef struct part {
     const tfm__line *line;
     const tfm__translation_result *result;
@@ -191,7 +191,7 @@ static void part_end(part *p) {
     *p = (part){0};
 }
 
-/* Ids and log probabilities, one sentence after the other. */
+/* Concatenates ids and log probabilities. */
 static void join_ids(const part *p, joined_line *w, size_t *sources, size_t *targets) {
     const tfm_hypothesis *h = &p->result->hypothesis;
     for (size_t i = 0; i < p->sources; i++)
@@ -238,7 +238,7 @@ static tfm_status join_tokens(const tfm__translations *t, joined_line *w, const 
     return TFM_OK;
 }
 
-/* One matrix, with the sentences' own along its diagonal. A word of a placeholder is aligned with itself. */
+/* A block-diagonal matrix of the sentences' alignments. Words of placeholders are aligned with themselves. */
 static tfm_status join_alignment(joined_line *w, const part *parts) {
     const size_t columns = w->view.source.count;
     float *to = w->alignment = tfm__alloc(w->view.target.count * columns, sizeof(*w->alignment));
@@ -273,7 +273,7 @@ static tfm_status join_details(const tfm__translations *t, joined_line *w) {
     return status;
 }
 
-/* Whether a text has nothing but placeholders. */
+/* Whether a text consists of placeholders. */
 static bool is_copied(const tfm__translations *t, size_t text) {
     return t->masked && t->masked[text].copied && !t->lines[text].rejected;
 }
@@ -297,7 +297,7 @@ static tfm_status emit_joined(const tfm__translations *t, joined_line *w) {
     return status;
 }
 
-/* An empty or rejected line is one empty line, whatever the n. */
+/* An empty or rejected line gives one empty line for any n_best. */
 static tfm_status emit_nothing(const tfm__translations *t) {
     const tfm_translation nothing = {.line = t->emitted, .text = "", .score = (double)NAN, .log_prob = (double)NAN};
     return t->emit(t->user, &nothing)
@@ -336,7 +336,7 @@ tfm_status tfm__translations_emit(tfm__translations *t) {
     return TFM_OK;
 }
 
-/* A line of which one sentence is bad is not translated. */
+/* A line with a bad sentence is not translated. */
 static void drop_rejected(tfm__translations *t) {
     for (size_t first = 0, next; first < t->texts.count; first = next) {
         bool rejected = false;

@@ -1,5 +1,4 @@
-/* Translations of lines on their way from the search to the caller: what was found for each text, and lines that are
- * put together from their sentences. */
+/* Translations from search results to the caller: results of each text, and lines joined from their sentences. */
 #ifndef TFM_LIB_SENTENCE_JOIN_H
 #define TFM_LIB_SENTENCE_JOIN_H
 
@@ -7,70 +6,68 @@
 #include "model/tasks/masked.h"
 #include "text/line_file.h"
 
-/* What was found for one text, kept until all lines before its own are done. */
+/* Result of a text, kept until all earlier lines are finished. */
 typedef struct tfm__translation_result {
     char *text;
-    tfm_hypothesis hypothesis; /* ids and log_probs NULL where nobody asks for details */
+    tfm_hypothesis hypothesis; /* ids and log_probs are NULL without details */
     float *alignment;
-    tfm__masked_word *words; /* of the placeholders, where they stand among the tokens; in order */
+    tfm__masked_word *words; /* placeholders among the tokens, in order */
 } tfm__translation_result;
 
 void tfm__translation_result_clear(tfm__translation_result *result);
 
-/* One call. Texts are the caller's lines, or their sentences, in order. */
+/* State of a call. Texts are the caller's lines or their sentences, in order. */
 typedef struct tfm__translations {
     tfm_model *model;
     const tfm_text_options *text;
     const tfm_search_options *search; /* may be NULL */
-    size_t count;                     /* of the caller's lines */
+    size_t count;                     /* number of the caller's lines */
     int n_best;
     tfm_translation_fn emit;
     void *user;
-    bool detailed; /* the caller is told of tokens */
+    bool detailed; /* the caller receives tokens */
     tfm__language_choice languages;
     tfm_search_options own; /* `search` with the languages */
 
     tfm__text_batch texts;
-    const char **sentences; /* what `texts` refers to, where lines are split */
+    const char **sentences; /* memory of `texts`, if lines are split */
     size_t *bytes, *line_of;
-    tfm__string_view
-        *spans; /* what of the caller's line each of them is; with a language code before it, it is a copy */
+    tfm__string_view *spans; /* part of the caller's line of each sentence; a copy if a language code was prepended */
 
-    tfm__masked *masked; /* [texts.count], or NULL where no text has placeholders */
-    const char **bare;   /* [texts.count]: the texts without them, and their bytes */
+    tfm__masked *masked; /* [texts.count], or NULL without any placeholders */
+    const char **bare;   /* [texts.count]: texts without placeholders, and their sizes */
     size_t *bare_bytes;
     tfm__line *lines, *prefixes;      /* [texts.count]; prefixes may be NULL */
     tfm__translation_result *results; /* [texts.count * n_best] */
-    size_t emitted, next;             /* lines that are, and the first text of the next one */
+    size_t emitted, next;             /* emitted lines, and the first text of the next one */
 } tfm__translations;
 
-/* Makes the texts of the lines' sentences. A line that is bad or blank is one text. The language code that a line
- * begins with stands before each of its sentences. */
+/* Splits lines into sentences. A bad or blank line is one text. A language code at the beginning of a line applies to
+ * each sentence. */
 tfm_status tfm__translations_split(tfm__translations *translations, const char *const *lines);
 
-/* Whether options go together and with the model; needs `model`, `text` and `n_best` alone (translate.c). */
+/* Checks the options against each other and the model; uses only `model`, `text` and `n_best` (translate.c). */
 tfm_status tfm__translations_check(const tfm__translations *translations);
-/* Makes the texts that are translated, and their ids. The lines and their lengths outlive them. */
+/* Makes the texts and encodes them. The lines and their lengths outlive them. */
 tfm_status tfm__translations_encode(tfm__translations *translations, const char *const *lines);
-/* Takes the placeholders out of the texts (masked.c). */
+/* Masks the placeholders in the texts (masked.c). */
 tfm_status tfm__translations_mask_placeholders(tfm__translations *translations);
-/* Whether a text has some; and puts them into its results, whose alignments are there. */
+/* Whether a text has placeholders; and restores them in its results, using the alignments. */
 bool tfm__translations_has_placeholders(const tfm__translations *translations, size_t text);
 tfm_status tfm__translations_restore_placeholders(tfm__translations *translations, size_t text);
-/* Makes a text that has nothing else its own translation, the only one. */
+/* Translates a text that consists of placeholders: a copy, the only hypothesis. */
 tfm_status tfm__translations_copy(tfm__translations *translations, size_t text);
 
-/* Keeps what was found for one text, [n_best], and takes over its arrays. */
+/* Stores the hypotheses of a text, [n_best], and takes ownership of their arrays. */
 tfm_status tfm__translations_keep(tfm__translations *translations, size_t text, tfm_hypothesis *items);
 
-/* Makes room for the results, when all texts are encoded; lines that are not translated at the beginning are emitted.
- */
+/* Allocates the results after encoding, and emits lines at the beginning that need no translation. */
 tfm_status tfm__translations_begin(tfm__translations *translations);
 
-/* Emits the lines that are done, up to the first one that is not. */
+/* Emits finished lines, up to the first unfinished one. */
 tfm_status tfm__translations_emit(tfm__translations *translations);
 
-/* Frees all but what is the caller's. */
+/* Frees everything except the caller's memory. */
 void tfm__translations_free(tfm__translations *translations);
 
 #endif

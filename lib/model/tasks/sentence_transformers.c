@@ -1,4 +1,4 @@
-/* Directories of sentence-transformers: modules.json, and what each module's files say. */
+/* sentence-transformers directories: modules.json, and the files of each module. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,22 +10,21 @@
 
 /* ---- modules.json ---- */
 
-/* Modules of a directory's own are Python programs, whatever they are called. */
+/* Custom modules are Python programs, under any name. */
 static tfm_status check_types(const json_t *list, const char *path) {
     static const char ours[] = "sentence_transformers.";
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *type = json_string_value(json_object_get(json_array_get(list, i), "type"));
         if (!type || strncmp(type, ours, strlen(ours)) != 0)
-            return tfm__fail(
-                type ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
-                "%s: the `type` of module %zu is \"%s\"; only sentence-transformers' own, which begin with "
-                "\"%s\", are run",
-                path, i + 1, type ? type : "", ours);
+            return tfm__fail(type ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
+                             "%s: the `type` of module %zu is \"%s\"; only sentence-transformers' own, which begin "
+                             "with \"%s\", are supported",
+                             path, i + 1, type ? type : "", ours);
     }
     return TFM_OK;
 }
 
-/* The list of modules; NULL where the directory has none. */
+/* The list of modules; NULL if the directory has none. */
 static tfm_status open_list(json_t **out, const char *dir) {
     char *path = tfm__path_join(dir, "modules.json");
     *out = NULL;
@@ -37,7 +36,7 @@ static tfm_status open_list(json_t **out, const char *dir) {
         if (status == TFM_OK)
             status = tfm__json_read(out, text, size, path);
         if (status == TFM_OK && !json_is_array(*out))
-            status = tfm__fail(TFM_ERROR_FORMAT, "%s is no list of modules in JSON", path);
+            status = tfm__fail(TFM_ERROR_FORMAT, "%s is not a JSON list of modules", path);
         if (status == TFM_OK)
             status = check_types(*out, path);
     }
@@ -50,14 +49,14 @@ static tfm_status open_list(json_t **out, const char *dir) {
     return status;
 }
 
-/* What a module is: the last part of its `type`, such as "Pooling". */
+/* Kind of a module: the last part of its `type`, such as "Pooling". */
 static const char *kind_of(const json_t *module) {
     const char *type = json_string_value(json_object_get(module, "type"));
     const char *dot = type ? strrchr(type, '.') : NULL;
     return !type ? "" : dot ? dot + 1 : type;
 }
 
-/* dir/path of a module, which may not lead out of the directory. New. */
+/* dir/path of a module, which must be inside the directory. New. */
 static tfm_status folder_of(char **out, const json_t *module, const char *dir) {
     const char *path = json_string_value(json_object_get(module, "path"));
     *out = NULL;
@@ -74,9 +73,9 @@ tfm_status tfm__modules_encoder_dir(char **out, const char *dir) {
     tfm_status status = open_list(&list, dir);
     const json_t *first = json_array_get(list, 0);
     if (status == TFM_OK && list && strcmp(kind_of(first), "Transformer") != 0)
-        status = tfm__fail(TFM_ERROR_UNSUPPORTED,
-                           "%s/modules.json: the first module is \"%s\"; tfm runs those that begin with a Transformer",
-                           dir, kind_of(first));
+        status =
+            tfm__fail(TFM_ERROR_UNSUPPORTED, "%s/modules.json: the first module is \"%s\"; it must be a Transformer",
+                      dir, kind_of(first));
     if (status == TFM_OK && list)
         status = folder_of(out, first, dir);
     if (status == TFM_OK && !list)
@@ -87,7 +86,7 @@ tfm_status tfm__modules_encoder_dir(char **out, const char *dir) {
 
 /* ---- Pooling ---- */
 
-/* In the order in which sentence-transformers puts their vectors. */
+/* In sentence-transformers' order of concatenation. */
 static const struct {
     const char *key, *name;
     tfm_pooling pooling;
@@ -104,7 +103,7 @@ static void add_pooling(tfm_embedder *out, tfm_pooling pooling) {
     out->poolings[out->pooling_count++] = pooling;
 }
 
-/* Adds the pooling of a name; false: tfm has none of it, or has it already. */
+/* Adds a pooling by name; false: unknown or duplicate. */
 static bool add_named(tfm_embedder *out, const json_t *name) {
     size_t i = 0;
     while (i < TFM__COUNT(POOLINGS) && !(json_is_string(name) && !strcmp(json_string_value(name), POOLINGS[i].name)))
@@ -117,8 +116,8 @@ static bool add_named(tfm_embedder *out, const json_t *name) {
     return i < TFM__COUNT(POOLINGS);
 }
 
-/* `pooling_mode`, a name or a list of them, whose vectors stand in its order; or the flags that it has replaced, of
- * which none means the mean. */
+/* `pooling_mode`: a name, or a list of names in order of concatenation; or the older flags, of which none set means
+ * mean. */
 static tfm_status read_pooling(tfm_embedder *e, const json_t *config, const char *path) {
     const json_t *mode = json_object_get(config, "pooling_mode");
     const size_t names = json_is_array(mode) ? json_array_size(mode) : 1;
@@ -133,27 +132,26 @@ static tfm_status read_pooling(tfm_embedder *e, const json_t *config, const char
     if (e->pooling_count == 0 && !mode)
         add_pooling(e, TFM_POOL_MEAN);
     e->skip_prompt = json_is_false(json_object_get(config, "include_prompt"));
-    return known && e->pooling_count
-               ? TFM_OK
-               : tfm__fail(TFM_ERROR_UNSUPPORTED,
-                           "%s: `pooling_mode` is %s; cls, max, mean, mean_sqrt_len_tokens, weightedmean and lasttoken "
-                           "are known, each once",
-                           path, tfm__json_text((char[TFM__JSON_TEXT]){0}, mode));
+    return known && e->pooling_count ? TFM_OK
+                                     : tfm__fail(TFM_ERROR_UNSUPPORTED,
+                                                 "%s: `pooling_mode` is %s; cls, max, mean, mean_sqrt_len_tokens, "
+                                                 "weightedmean and lasttoken are supported, each once",
+                                                 path, tfm__json_text((char[TFM__JSON_TEXT]){0}, mode));
 }
 
-/* What a module reads and writes: vectors of texts, after the pooling. */
+/* Inputs and outputs of a module: text embeddings, after the pooling. */
 static tfm_status check_ends(const json_t *config, const char *path) {
     const tfm_status status = tfm__embed_check_word(config, path, "module_input_name", "sentence_embedding");
     return status == TFM_OK ? tfm__embed_check_word(config, path, "module_output_name", "sentence_embedding") : status;
 }
 
-/* ---- Layers after it ---- */
+/* ---- Further layers ---- */
 
 static int width_before(const tfm_embedder *e) {
     return e->step_count ? e->steps[e->step_count - 1].width : e->pooling_count * e->encoder_width;
 }
 
-/* A tensor of a module's file, to the device if there is one. */
+/* Loads a tensor of a module's file, onto the device if there is one. */
 static tfm_status load(tfm_context *ctx, tfm_param *out, const tfm__weights *file, const char *name, int rank,
                        const int64_t *dims) {
     const tfm__stored_tensor *stored;
@@ -196,8 +194,8 @@ static tfm_status read_activation(tfm__embed_step *out, const json_t *config, co
         return TFM_OK;
     }
     return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                     "%s: `activation_function` is \"%s\"; torch's Tanh, Identity, ReLU, GELU, SiLU, Sigmoid, "
-                     "Mish, LeakyReLU, ReLU6 and Hardswish are known",
+                     "%s: `activation_function` is \"%s\"; torch's Tanh, Identity, ReLU, GELU, SiLU, Sigmoid, Mish, "
+                     "LeakyReLU, ReLU6 and Hardswish are supported",
                      path, full ? full : name);
 }
 
@@ -213,7 +211,7 @@ static tfm_status read_dense(tfm_embedder *e, const json_t *config, const char *
                          path, (long long)in, 1 << 20);
     step->width = (int)out;
     if (json_is_true(json_object_get(config, "use_residual")))
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `use_residual` is true, which tfm does not run", path);
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `use_residual` is true, which is not supported", path);
     tfm_status status = check_ends(config, path);
     if (status == TFM_OK)
         status = read_activation(step, config, path);
@@ -243,13 +241,13 @@ static tfm_status read_norm(tfm_embedder *e, const char *folder) {
     return status;
 }
 
-/* x / |x| is a root mean square norm whose gammas are 1/sqrt(W). Zeros stay zeros. */
+/* x / |x| is an RMS norm with gammas 1/sqrt(W). Zeros stay zeros. */
 static tfm_status add_normalize(tfm_embedder *e) {
     tfm_context *ctx = e->ctx;
     const int64_t width = width_before(e);
     const float gamma = (float)(1 / sqrt((double)width));
     if (e->step_count == TFM__MAX_EMBED_STEPS)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "modules.json has too many modules: %d are the most",
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "modules.json has too many modules: the limit is %d",
                          TFM__MAX_EMBED_STEPS);
     tfm__embed_step *step = &e->steps[e->step_count++];
     *step = (tfm__embed_step){
@@ -260,7 +258,7 @@ static tfm_status add_normalize(tfm_embedder *e) {
     return tfm__tensor_fill(ctx, step->norm.gamma.value, &gamma);
 }
 
-/* It is older than its config.json. */
+/* Older directories have no config.json for it. */
 static tfm_status read_normalize(tfm_embedder *e, const char *folder) {
     json_t *config = NULL;
     tfm_status status = tfm__embed_load_optional(&config, folder, "config.json");
@@ -277,8 +275,8 @@ static tfm_status read_module(tfm_embedder *e, const char *kind, const char *fol
         return TFM_OK;
     if (e->step_count == TFM__MAX_EMBED_STEPS || (pools ? e->pooling_count > 0 : e->pooling_count == 0))
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: the module \"%s\" stands where tfm does not run it: one Pooling follows the Transformer, "
-                         "and up to %d others that",
+                         "%s: the module \"%s\" is in an unsupported position: one Pooling follows the Transformer, "
+                         "then up to %d others",
                          folder, kind, TFM__MAX_EMBED_STEPS);
     if (strcmp(kind, "Normalize") == 0)
         return read_normalize(e, folder);
@@ -287,7 +285,7 @@ static tfm_status read_module(tfm_embedder *e, const char *kind, const char *fol
     if (!pools && !dense)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "%s: modules.json asks for the module \"%s\"; Transformer, Pooling, Dense, LayerNorm, Dropout "
-                         "and Normalize are known",
+                         "and Normalize are supported",
                          folder, kind);
     char *path = tfm__path_join(folder, "config.json");
     tfm_status status = path ? tfm__json_load(&config, path) : TFM_ERROR_MEMORY;
@@ -309,14 +307,12 @@ static tfm_status read_list(tfm_embedder *e, const json_t *list, const char *dir
         free(folder);
     }
     if (status == TFM_OK && e->pooling_count == 0)
-        status = tfm__fail(TFM_ERROR_UNSUPPORTED,
-                           "%s/modules.json has no Pooling, without which there is no vector of a "
-                           "text",
-                           dir);
+        status =
+            tfm__fail(TFM_ERROR_UNSUPPORTED, "%s/modules.json has no Pooling, so there is no embedding of a text", dir);
     return status;
 }
 
-/* ---- All of it ---- */
+/* ---- Directory ---- */
 
 static tfm_status apply(tfm_embedder *e) {
     if (e->options.normalize == TFM_NORMALIZE_OFF)

@@ -1,8 +1,8 @@
-/* Text to text: lines, or their sentences, are encoded, sorted into batches, searched, decoded, and emitted in the
- * order of the lines, each as soon as it and all lines before it are done. */
+/* Translation: lines or their sentences are encoded, batched, searched, detokenized, and emitted in order, each line as
+ * soon as all earlier lines are finished. */
 #include "model/tasks/sentence_join.h"
 
-/* Keeps what the search found for one text, and takes over its arrays. */
+/* Stores the search result of a text, and takes ownership of its arrays. */
 static tfm_status keep_result(tfm__translations *t, tfm__translation_result *r, tfm_hypothesis *hypothesis,
                               bool detailed) {
     tfm__translation_result_clear(r);
@@ -34,7 +34,7 @@ static tfm_status keep_results(tfm__translations *t, tfm__line *const *batch, si
     return status;
 }
 
-/* Makes the alignments of a batch's results: of all that are requested, and of those that placeholders are put into. */
+/* Computes the alignments of a batch: all if requested, else only for texts with placeholders. */
 static tfm_status align(tfm__translations *t, tfm_model *on, tfm__line *const *batch, size_t n) {
     const bool all = t->text->alignments && t->detailed;
     const size_t n_best = (size_t)t->n_best;
@@ -62,7 +62,7 @@ static tfm_status align(tfm__translations *t, tfm_model *on, tfm__line *const *b
     return status;
 }
 
-/* Copies the ids of a batch one after the other, as tfm_search takes them, without the last `eos` tokens of each. */
+/* Concatenates the ids of a batch for tfm_search, without the last `eos` tokens of each. */
 static tfm_status join(int32_t **ids, size_t *counts, tfm__line *const *batch, size_t n, size_t eos) {
     size_t total = 0, at = 0;
     for (size_t i = 0; i < n; i++)
@@ -74,7 +74,7 @@ static tfm_status join(int32_t **ids, size_t *counts, tfm__line *const *batch, s
     return *ids ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
-/* The ids of a batch, and of its prefixes, where lines have such. */
+/* Ids of a batch, and of its prefixes, if any. */
 typedef struct batch_ids {
     int32_t *ids, *prefixes;
     size_t *counts; /* [2 n]: of the lines, then of the prefixes */
@@ -112,13 +112,13 @@ static tfm_status translate_batch(void *user, tfm_model *on, tfm__line *const *b
         status = align(t, on, batch, n);
     if (status == TFM_OK)
         return TFM_OK;
-    for (size_t i = 0; i < n; i++) /* the batch may be run once more, as two */
+    for (size_t i = 0; i < n; i++) /* the batch may be repeated in two parts */
         for (size_t best = 0; best < (size_t)t->n_best; best++)
             tfm__translation_result_clear(&t->results[batch[i]->index * (size_t)t->n_best + best]);
     return status;
 }
 
-/* Counts a batch, and emits the lines that are done with it. */
+/* Counts a batch, and emits the lines that are finished. */
 static tfm_status batch_done(void *user, tfm__line *const *batch, size_t n) {
     tfm__translations *t = user;
     tfm_search_stats *stats = t->text->stats;
@@ -141,7 +141,7 @@ tfm_status tfm__translations_encode(tfm__translations *t, const char *const *lin
                             : status;
 }
 
-/* Encodes the prefixes. A line's prefix begins the translation of its first sentence. */
+/* Encodes the prefixes. A line's prefix applies to its first sentence. */
 static tfm_status encode_prefixes(tfm__translations *t, const tfm__search_params *rules) {
     if (!t->text->prefixes)
         return TFM_OK;
@@ -184,8 +184,8 @@ tfm_status tfm__translations_check(const tfm__translations *t) {
         return TFM_ERROR_ARGUMENT;
     if (text->split && t->n_best > 1)
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "translate: split and %d hypotheses a line do not go together: the best ones of a line's "
-                         "sentences make one line, the others do not",
+                         "translate: split cannot be combined with %d hypotheses a line: only the best translations of "
+                         "a line's sentences form a line",
                          t->n_best);
     if (text->alignment_layer < 0 || text->alignment_layer > decoder->layers)
         return tfm__fail(TFM_ERROR_ARGUMENT,
@@ -221,7 +221,7 @@ static tfm_status prepare(tfm__translations *t, tfm__search_params *rules, const
     return status == TFM_OK ? tfm__translations_begin(t) : status;
 }
 
-/* Where several devices work, they ask whether to go on in the caller's place. */
+/* On several devices, cancellation replaces should_continue. */
 static tfm_status translate(tfm__translations *t, const char *const *lines) {
     tfm__search_params rules;
     const double start = tfm__seconds();
@@ -264,7 +264,7 @@ tfm_status tfm_translate_lines(tfm_model *model, const char *const *lines, size_
                      lines);
 }
 
-/* The simple form's callback, and its user. */
+/* User data of the simple form. */
 typedef struct simple {
     tfm_emit_fn emit;
     void *user;

@@ -1,26 +1,26 @@
-/* Translation of lines that come while others are translated. Each line is by itself a call for one line, as
- * translate.c has them; what they share is the search, which their sentences join (generate/fed.c). */
+/* Translation of a stream of lines. Each line is a call of one line (translate.c); all share one search with continuous
+ * batching (decode/fed.c). */
 #include "model/tasks/translate_stream.h"
 #include "model/multi_device/fleet.h"
 
-/* Sentences that wait join others when they are this part of them, or when they have waited for so many steps: a few
- * rows take the encoder longer, row by row, than many. */
+/* Waiting sentences are admitted if they are at least 1/JOIN_PART of the live ones, or after JOIN_STEPS steps: small
+ * encoder batches are less efficient. */
 enum { JOIN_PART = 2, JOIN_STEPS = 4 };
-/* What the decoder reads of sources is as many times as large at most as that of a batch which nobody joins. */
+/* Limit of cross-attention memory, relative to a batch without admission. */
 enum { MOST_BATCHES = 2 };
-/* The fewest tokens of a line, on the average, that a batch is full of. */
+/* Assumed minimum of tokens per line on average, for the size of a batch. */
 enum { TOKENS_PER_LINE = 8 };
 
 typedef struct tfm__stream_call stream_call;
 typedef struct tfm__fed_line fed_line;
 
-/* A text of a line: a sentence of it, or all of it. */
+/* A text of a line: a sentence, or the whole line. */
 typedef struct fed_text {
     fed_line *line;
     size_t index;
 } fed_text;
 
-/* A line that is not done. */
+/* An unfinished line. */
 struct tfm__fed_line {
     stream_call *of;
     size_t number;
@@ -29,8 +29,8 @@ struct tfm__fed_line {
     tfm_text_options options;
     tfm__translations call;
     fed_text *texts; /* [call.texts.count] */
-    size_t given;    /* texts that the search was asked for, or that there is nothing to do for */
-    size_t left;     /* texts that are not found */
+    size_t given;    /* texts passed to the search, or without work */
+    size_t left;     /* unfinished texts */
     fed_line *next;
 };
 
@@ -50,13 +50,13 @@ static bool reject_line(void *user, size_t unused, const char *message) {
 }
 
 static void line_free(fed_line *line) {
-    line->call.languages = (tfm__language_choice){0}; /* the feed's */
+    line->call.languages = (tfm__language_choice){0}; /* owned by the stream */
     tfm__translations_free(&line->call);
     free(line->texts);
     free(line);
 }
 
-/* Encodes a line. What is not translated is emitted. */
+/* Encodes a line. Texts that need no translation are emitted. */
 static tfm_status line_begin(fed_line *line) {
     stream_call *f = line->of;
     line->options = *f->text;
@@ -88,7 +88,7 @@ static tfm_status line_begin(fed_line *line) {
     return line->texts ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
-/* Asks for another line. *came says whether there is one; one that there is nothing to do for is done by now. */
+/* Requests another line. *came: whether there is one; lines without work are finished on return. */
 static tfm_status admit_line(stream_call *f, bool *came) {
     const char *text = NULL;
     size_t bytes = 0;
@@ -127,9 +127,9 @@ static void remove_line(stream_call *f, fed_line *line) {
     line_free(line);
 }
 
-/* ---- What the search asks ---------------------------------------------------------------------------------------- */
+/* ---- Callbacks of the search ------------------------------------------------------------------------------------- */
 
-/* The next text that nobody searches for, or NULL; *line and its `given` are moved on to it. */
+/* The next text not yet passed to the search, or NULL; advances *line and its `given`. */
 static tfm__line *next_text(fed_line **line) {
     for (; *line; *line = (*line)->next)
         for (; (*line)->given < (*line)->call.texts.count; (*line)->given++)
@@ -138,7 +138,7 @@ static tfm__line *next_text(fed_line **line) {
     return NULL;
 }
 
-/* Asks for lines until there is as much as the search has room for. */
+/* Requests lines until the batch is full. */
 static void gather(stream_call *f, size_t most) {
     const size_t tokens = f->limit.tokens;
     bool came = true;
@@ -174,8 +174,8 @@ static size_t take(void *user, tfm__fed_sentence *out, size_t most) {
         longest = text->count > longest ? text->count : longest;
         const size_t widest = longest > f->widest ? longest : f->widest;
         const size_t places = f->live + 1 > f->places ? f->live + 1 : f->places;
-        /* Those that come together are padded, and in what the decoder reads all are. What has no room waits until all
-         * are over, and others wait after it. */
+        /* New texts are padded to the longest, and so are all cross-attention inputs. A text that does not fit waits
+         * until the batch is empty, and later ones wait behind it. */
         if (count > 0 && longest * (count + 1) > f->limit.tokens)
             break;
         if (joins && (f->tokens + text->count > f->limit.tokens || places * widest > MOST_BATCHES * f->limit.tokens))
@@ -215,7 +215,7 @@ static tfm_status found(void *user, void *owner, tfm_hypothesis *items) {
     count_line(f, call);
     status = tfm__stream_name_line(tfm__translations_emit(call), &line->number, 1);
     remove_line(f, line);
-    if (status != TFM_OK) { /* it is not done once more: some of it may have been emitted */
+    if (status != TFM_OK) { /* not repeated: some of it may have been emitted */
         f->status = status;
         tfm__error_save(f->message);
     }
@@ -228,7 +228,7 @@ static bool should_continue(void *user) {
            (!f->asked || !f->asked->should_continue || f->asked->should_continue(f->asked->should_continue_user));
 }
 
-/* What is not done of the lines that were given, and then all that come. */
+/* Unfinished lines, and then all further ones. */
 static tfm_status run_chunks(stream_call *f) {
     tfm__chunk waiting = {.of = f};
     tfm_status status = TFM_OK;
@@ -239,10 +239,10 @@ static tfm_status run_chunks(stream_call *f) {
     return tfm__stream_chunks(&waiting, status);
 }
 
-/* ---- The call ---------------------------------------------------------------------------------------------------- */
+/* ---- Call -------------------------------------------------------------------------------------------------------- */
 
-/* Where a search that others join does not come to its end for want of memory, or of smaller work-groups, what is left
- * is done as ever. */
+/* If the continuous search runs out of memory or needs smaller work-groups, the rest is translated in separate
+ * calls. */
 static tfm_status run_joined(stream_call *f) {
     tfm_context *ctx = f->model->ctx;
     const int depth = tfm__scope_depth(ctx);
@@ -271,7 +271,7 @@ static tfm_status run(stream_call *f) {
         status =
             tfm__model_needs(f->model, "translate_stream", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
     if (status == TFM_OK && f->text->prefixes)
-        status = tfm__fail(TFM_ERROR_ARGUMENT, "translate_stream: lines that come have no prefixes: leave them out");
+        status = tfm__fail(TFM_ERROR_ARGUMENT, "translate_stream: prefixes are not supported: leave them out");
     if (status == TFM_OK)
         status = tfm__language_choice_read(&f->languages, f->model, f->text);
     if (status == TFM_OK) {

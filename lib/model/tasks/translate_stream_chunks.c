@@ -1,11 +1,11 @@
-/* Lines that come while others are translated, some at a time as calls of their own: on several devices, or where the
- * joined search has no room. */
+/* Stream translation in chunks of lines, each a separate call: on several devices, or if the continuous search is out
+ * of memory. */
 #include "model/tasks/translate_stream.h"
 #include <ctype.h>
 #include <string.h>
 #include "model/multi_device/fleet.h"
 
-/* Bytes of text that make about one token. */
+/* Assumed bytes per token. */
 enum { BYTES_PER_TOKEN = 3 };
 
 tfm_status tfm__stream_name_line(tfm_status status, const size_t *numbers, size_t count) {
@@ -52,7 +52,7 @@ static tfm_status chunk_run(tfm__chunk *c) {
     text.reject_user = c;
     text.progress = NULL;
     const tfm_status status = tfm_translate_lines(c->of->model, c->texts, c->count, &text, c->of->asked, emit_chunk, c);
-    stats.seconds = 0; /* the feed's are those of all */
+    stats.seconds = 0; /* the stream's time covers all */
     if (text.stats)
         tfm__stats_add(c->of->text->stats, &stats);
     const tfm_status named = tfm__stream_name_line(status, c->numbers, c->count);
@@ -77,7 +77,7 @@ tfm_status tfm__stream_chunks(tfm__chunk *c, tfm_status status) {
         }
         if (status == TFM_OK && c->count > 0) {
             status = chunk_run(c);
-            more = true; /* while it ran others may have come */
+            more = true; /* more lines may have arrived meanwhile */
         }
     }
     free(c->texts);

@@ -1,32 +1,32 @@
-/* Marian's binary format, version 1: headers of four numbers, names, shapes, and the numbers of tensor after tensor.
- * Everything has its lowest byte first.
+/* Marian's binary format, version 1: headers of four numbers, names, shapes, then the data of each tensor, all
+ * little-endian.
  *
- * Matrices quantised for intgemm have bytes q in the place of numbers w, with one multiplier m for a matrix after the
- * last of them: w = q / m. Such a matrix of shape (inputs, outputs) lies turned, as (outputs, inputs); only an
- * embedding table lies as its shape says. Here they are numbers again, in the order of their shape.
- * https://github.com/browsermt/marian-dev: src/common/binary.cpp, src/tensors/cpu/expression_graph_packable.h. */
+ * Matrices quantized for intgemm store int8 or int16 values q, followed by one multiplier m per matrix: w = q / m.
+ * Such a matrix of shape (inputs, outputs) is stored transposed, as (outputs, inputs), except embedding tables. They
+ * are dequantized here, in the order of their shape. https://github.com/browsermt/marian-dev: src/common/binary.cpp,
+ * src/tensors/cpu/expression_graph_packable.h. */
 #include <math.h>
 #include <string.h>
 #include "model/weights/weight_reader.h"
 
 enum { VERSION = 1, HEADER = 32, MAX_DIMS = 16, ALIGNMENT = 256 };
 
-/* Numbers that tell a tensor's type. */
+/* Type codes of tensors. */
 enum { INTGEMM8 = 0x4101, INTGEMM16 = 0x4102 };
 
-/* What is kept for the tensors of a file. */
+/* Data owned by the tensors of a file. */
 typedef struct bin {
-    float *values;  /* of the quantised tensors */
+    float *values;  /* of the quantized tensors */
     char *metadata; /* Marian's configuration, or NULL */
 } bin;
 
-/* The file while it is read. Each part begins where the one before it ended. */
+/* Parser state. Each part starts at the end of the previous one. */
 typedef struct reader {
     tfm__weights_file *file;
     bin *own;
     const unsigned char *headers; /* [count] of HEADER bytes */
     uint64_t count;
-    size_t at;        /* what comes next */
+    size_t at;        /* current offset */
     float *next_free; /* in own->values */
 } reader;
 
@@ -41,11 +41,12 @@ static tfm_status damaged(const char *path, const char *what) {
     return tfm__fail(TFM_ERROR_FORMAT, "%s is a damaged model of Marian: %s; copy or download it again", path, what);
 }
 
-/* The next `bytes`, or NULL with a sentence where the file ends before. */
+/* The next `bytes`, or NULL with a message if the file is shorter. */
 static const unsigned char *take(reader *r, uint64_t bytes, const char *what) {
     const tfm__file *map = &r->file->map;
     if (bytes > map->size - r->at) {
-        tfm__fail(TFM_ERROR_FORMAT, "%s ends within %s, so it was cut: copy or download it again", r->file->path, what);
+        tfm__fail(TFM_ERROR_FORMAT, "%s ends within %s, so it was truncated: copy or download it again", r->file->path,
+                  what);
         return NULL;
     }
     const unsigned char *out = map->data + r->at;
@@ -70,7 +71,7 @@ static const char *dtype_of(uint64_t type) {
     return NULL;
 }
 
-/* How many bytes an element of a quantised tensor has in the file, or 0 for what is not quantised. */
+/* Element size of a quantized type in the file, or 0 if it is not quantized. */
 static size_t quantised(uint64_t type) {
     return type == INTGEMM8 ? 1 : type == INTGEMM16 ? 2 : 0;
 }
@@ -80,9 +81,9 @@ static tfm_status check_type(const reader *r, const tfm__stored_tensor *x, uint6
         return TFM_OK;
     const bool packed = (type & 0xf800) != 0 && type <= 0xffff;
     return tfm__fail(packed ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
-                     packed ? "%s: tensor %s is packed for one kind of processor (type 0x%llx): convert the model with "
+                     packed ? "%s: tensor %s is packed for one processor type (type 0x%llx): convert the model with "
                               "marian-conv to intgemm8 or float32"
-                            : "%s: tensor %s is of no type that Marian has (0x%llx): copy or download the file again",
+                            : "%s: tensor %s has an unknown type (0x%llx): copy or download the file again",
                      r->file->path, x->name, (unsigned long long)type);
 }
 
@@ -92,17 +93,17 @@ static float value_at(const unsigned char *data, size_t index, size_t size) {
     return size == 1 ? (float)(int8_t)data[index] : (float)(int16_t)number(data + 2 * index, 2);
 }
 
-/* Fills r->next_free with the tensor's numbers and moves on. */
+/* Dequantizes the tensor to r->next_free, and advances that. */
 static tfm_status dequantise(reader *r, tfm__stored_tensor *x, size_t size) {
     const unsigned char *data = x->data;
     uint32_t bits = (uint32_t)number(data + x->count * size, 4);
     float multiplier, *out = r->next_free;
     memcpy(&multiplier, &bits, sizeof(multiplier));
     if (!isfinite(multiplier) || !isnormal(1 / multiplier) || multiplier < 0)
-        return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: the multiplier of tensor %s, by which its bytes are divided, is no number above 0: copy "
-                         "or download the file again",
-                         x->file, x->name);
+        return tfm__fail(
+            TFM_ERROR_FORMAT,
+            "%s: the multiplier of the quantised tensor %s is not positive: copy or download the file again", x->file,
+            x->name);
     const float unit = 1 / multiplier;
     const bool turned = x->rank >= 2 && !strstr(x->name, "Wemb");
     const size_t outputs = turned ? (size_t)x->dims[x->rank - 1] : 1, inputs = outputs ? x->count / outputs : 0;
@@ -157,7 +158,7 @@ static tfm_status read_shapes(reader *r) {
     return TFM_OK;
 }
 
-/* Where each tensor's numbers are. The file pads them, but never by a whole unit of its alignment. */
+/* Finds each tensor's data. Padding is less than one unit of alignment. */
 static tfm_status read_places(reader *r, size_t *quantised_count) {
     *quantised_count = 0;
     for (uint64_t i = 0; i < r->count; i++) {
@@ -168,20 +169,20 @@ static tfm_status read_places(reader *r, size_t *quantised_count) {
             return status;
         const size_t coded = quantised(type), size = coded ? coded : tfm__stored_element(dtype_of(type));
         size_t needed;
-        x->data = take(r, bytes, "the numbers of its tensors");
+        x->data = take(r, bytes, "the data of its tensors");
         if (!x->data)
             return TFM_ERROR_FORMAT;
         if (__builtin_mul_overflow(x->count, size, &needed) ||
             __builtin_add_overflow(needed, coded ? sizeof(float) : 0, &needed) || needed > bytes ||
             bytes - needed >= ALIGNMENT)
-            return tfm__fail(TFM_ERROR_FORMAT,
-                             "%s: tensor %s has %llu bytes, which do not go with its shape: copy or download the file "
-                             "again",
-                             x->file, x->name, (unsigned long long)bytes);
+            return tfm__fail(
+                TFM_ERROR_FORMAT,
+                "%s: tensor %s has %llu bytes, which do not fit its shape: copy or download the file again", x->file,
+                x->name, (unsigned long long)bytes);
         x->bytes = x->count * size;
         *quantised_count += coded ? x->count : 0;
     }
-    return r->at == r->file->map.size ? TFM_OK : damaged(r->file->path, "something follows its last tensor");
+    return r->at == r->file->map.size ? TFM_OK : damaged(r->file->path, "there are bytes after its last tensor");
 }
 
 static tfm_status read_numbers(reader *r, size_t quantised_count) {
@@ -218,13 +219,13 @@ static tfm_status read_parts(reader *r) {
     if (!start)
         return TFM_ERROR_FORMAT;
     if (number(start, 8) != VERSION)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s is no model in version 1 of Marian's binary format: convert it with marian-conv, or "
-                         "download it again",
-                         path);
+        return tfm__fail(
+            TFM_ERROR_UNSUPPORTED,
+            "%s is not in version 1 of Marian's binary format: convert it with marian-conv, or download it again",
+            path);
     r->count = number(start + 8, 8);
     if (r->count > (r->file->map.size - r->at) / HEADER)
-        return damaged(path, "it has fewer headers than it says, so it was cut");
+        return damaged(path, "it has fewer headers than it says, so it was truncated");
     r->headers = take(r, r->count * HEADER, "its headers");
     r->file->tensors = tfm__alloc((size_t)r->count + 1, sizeof(*r->file->tensors));
     if (!r->file->tensors)
@@ -233,8 +234,8 @@ static tfm_status read_parts(reader *r) {
     tfm_status status = read_names(r);
     if (status == TFM_OK)
         status = read_shapes(r);
-    gap = status == TFM_OK ? take(r, 8, "the space before its numbers") : NULL;
-    if (status == TFM_OK && (!gap || !take(r, number(gap, 8), "the space before its numbers")))
+    gap = status == TFM_OK ? take(r, 8, "the padding before its data") : NULL;
+    if (status == TFM_OK && (!gap || !take(r, number(gap, 8), "the padding before its data")))
         status = TFM_ERROR_FORMAT;
     if (status == TFM_OK)
         status = read_places(r, &quantised_count);

@@ -1,4 +1,4 @@
-/* What a directory has in the place of a model's weights, and what is to be done then. */
+/* Diagnoses a directory without supported weights: what was found, and what to do. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static bool has(const char *dir, const char *name) {
 
 typedef tfm_status diagnose_fn(const char *dir, const char *name, const tfm__weights_reader *const *readers);
 
-/* Calls `diagnose` for the names in a folder until one is judged. */
+/* Calls `diagnose` for the names in a folder until one returns an error. */
 static tfm_status diagnose_names(const char *dir, diagnose_fn *diagnose, const tfm__weights_reader *const *readers) {
     char **names = NULL;
     size_t count = 0;
@@ -32,23 +32,22 @@ static tfm_status diagnose_gguf(const char *dir, const char *name, const tfm__we
     (void)readers;
     if (fnmatch("*.gguf", name, 0) != 0)
         return TFM_OK;
-    return tfm__fail(
-        TFM_ERROR_UNSUPPORTED,
-        "%s has its weights in %s, and GGUF is not read: take the directory with model.safetensors that it "
-        "was made from",
-        dir, name);
+    return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                     "%s has its weights in %s, and GGUF is not supported: use the directory with model.safetensors "
+                     "that it was made from",
+                     dir, name);
 }
 
 tfm_status tfm__weights_check_unsupported(const char *dir) {
     if (has(dir, ADAPTER))
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "%s has an adapter (%s), such as LoRA's, and not a model: merge it into its base model, for "
-                         "example with peft's merge_and_unload, save that, and take its directory",
+                         "example with peft's merge_and_unload, save that, and use its directory",
                          dir, ADAPTER);
     return diagnose_names(dir, diagnose_gguf, NULL);
 }
 
-/* Whether a file is what the reader's files are called by another name: a shard of a model, or one in another dtype. */
+/* Whether a file has a supported format but another name: a shard of a model, or another dtype. */
 static tfm_status diagnose_weights(const char *dir, const char *name, const tfm__weights_reader *const *readers) {
     for (; *readers && (*readers)->single; readers++) {
         const tfm__weights_reader *reader = *readers;
@@ -57,8 +56,7 @@ static tfm_status diagnose_weights(const char *dir, const char *name, const tfm_
         snprintf(part, sizeof(part), "*model*-[0-9]*-of-[0-9]*%s", end);
         snprintf(other, sizeof(other), "*model*%s", end);
         if (fnmatch(part, name, 0) == 0)
-            return tfm__fail(TFM_ERROR_IO,
-                             "%s has %s, and no %s, which says what is in which part: download that file, too", dir,
+            return tfm__fail(TFM_ERROR_IO, "%s has %s, but no %s, the index of its parts: download that file, too", dir,
                              name, reader->index);
         if (fnmatch(other, name, 0) == 0)
             return tfm__fail(TFM_ERROR_IO,
@@ -77,8 +75,8 @@ tfm_status tfm__weights_report_missing(const char *dir, const tfm__weights_reade
     for (size_t i = 0; i < TFM__COUNT(OTHERS) && status == TFM_OK; i++)
         if (has(dir, OTHERS[i]))
             return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                             "%s has neither model.safetensors nor pytorch_model.bin, and %s is not read: download one "
-                             "of those two",
+                             "%s has neither model.safetensors nor pytorch_model.bin, and %s is not supported: "
+                             "download one of those two",
                              dir, OTHERS[i]);
     if (status != TFM_OK)
         return status;
@@ -89,7 +87,7 @@ tfm_status tfm__weights_report_missing(const char *dir, const tfm__weights_reade
 void tfm__weights_warn_adapter(const char *dir) {
     if (has(dir, ADAPTER))
         tfm__log(TFM_LOG_WARNING,
-                 "%s has an adapter (%s) beside the model, which is run without it: to have both, merge them, for "
-                 "example with peft's merge_and_unload",
+                 "%s has an adapter (%s) next to the model, which is ignored: to use both, merge them, for example "
+                 "with peft's merge_and_unload",
                  dir, ADAPTER);
 }

@@ -1,5 +1,4 @@
-/* NumPy's .npz, in which Marian keeps its models: a zip archive with one .npy for each tensor, and Marian's
- * configuration among them, as bytes.
+/* NumPy's .npz, used by Marian for models: a zip archive with one .npy per tensor, and Marian's configuration as bytes.
  * https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html */
 #include <string.h>
 #include "model/weights/weight_reader.h"
@@ -7,15 +6,15 @@
 
 static const char SUFFIX[] = ".npy";
 
-/* What is kept for the tensors of a file. */
+/* Data owned by the tensors of a file. */
 typedef struct npz {
-    char *names;    /* one after another, each with a NUL at its end */
+    char *names;    /* concatenated, NUL-terminated */
     char *metadata; /* Marian's configuration, or NULL */
 } npz;
 
 /* ---- The header of a .npy ----------------------------------------------------------------------------- */
 
-/* A dict in Python's words: "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }". */
+/* A dict literal: "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }". */
 typedef struct cursor {
     const char *at, *end;
 } cursor;
@@ -57,7 +56,7 @@ static bool take_text(cursor *c, words *out) {
     return true;
 }
 
-/* Python 2 wrote an L after some integers. */
+/* Python 2 appends an L to some integers. */
 static bool take_size(cursor *c, int64_t *out) {
     skip_blanks(c);
     const char *first = c->at;
@@ -93,7 +92,7 @@ static bool is(words key, const char *name) {
     return key.bytes == strlen(name) && memcmp(key.text, name, key.bytes) == 0;
 }
 
-/* Everything that a header says: false where it is none. */
+/* Parses the header; false if it is not valid. */
 static bool take_header(cursor *c, tfm__stored_tensor *out, words *descr, bool *fortran) {
     enum { DESCR = 1, ORDER = 2, SHAPE = 4 };
     int seen = 0;
@@ -119,7 +118,7 @@ static bool take_header(cursor *c, tfm__stored_tensor *out, words *descr, bool *
 
 /* ---- A tensor ----------------------------------------------------------------------------------------- */
 
-/* The dtype as safetensors spells it, from NumPy's, such as "<f4". */
+/* The dtype in safetensors' spelling, from NumPy's, such as "<f4". */
 static tfm_status set_dtype(tfm__stored_tensor *out, words descr) {
     static const char *const NAMES[][2] = {{"f4", "F32"}, {"f2", "F16"},  {"f8", "F64"}, {"i1", "I8"},
                                            {"u1", "U8"},  {"b1", "BOOL"}, {"i2", "I16"}, {"u2", "U16"},
@@ -131,22 +130,21 @@ static tfm_status set_dtype(tfm__stored_tensor *out, words descr) {
             return tfm__stored_set_dtype(out, NAMES[i][1]);
         if (descr.text[0] == '>')
             return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                             "%s: tensor %s has its highest bytes first: load the file with NumPy, and save it with "
-                             "the lowest bytes first",
+                             "%s: tensor %s is big-endian: load the file with NumPy, and save it little-endian",
                              out->file, out->name);
     }
     return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                     "%s: tensor %s has NumPy's dtype '%.*s': only plain numbers and booleans are read", out->file,
+                     "%s: tensor %s has NumPy's dtype '%.*s': only plain numbers and booleans are supported", out->file,
                      out->name, descr.bytes < 32 ? (int)descr.bytes : 32, descr.text);
 }
 
-/* Where the header and the numbers of a .npy lie. */
+/* Finds the header and the data of a .npy. */
 static tfm_status read_npy(tfm__stored_tensor *out, const unsigned char *data, size_t size) {
     static const unsigned char MAGIC[] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
     words descr = {0};
     bool fortran = false;
     if (size < 12 || memcmp(data, MAGIC, sizeof(MAGIC)) != 0)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s is no array of NumPy: copy or download the file again",
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s is not a NumPy array: copy or download the file again",
                          out->file, out->name);
     const int version = data[6];
     const size_t begin = version == 1 ? 10 : 12;
@@ -154,8 +152,9 @@ static tfm_status read_npy(tfm__stored_tensor *out, const unsigned char *data, s
     if (version > 1)
         length |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
     if (version < 1 || version > 3)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: tensor %s is in version %d of NumPy's format: 1 to 3 are read",
-                         out->file, out->name, version);
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "%s: tensor %s is in version %d of NumPy's format: 1 to 3 are supported", out->file, out->name,
+                         version);
     cursor c = {(const char *)data + begin, (const char *)data + begin + length};
     if (length > size - begin || !take_header(&c, out, &descr, &fortran))
         return tfm__fail(TFM_ERROR_FORMAT,
@@ -205,7 +204,7 @@ static bool is_npy(const tfm__zip_entry *e) {
 static tfm_status read_entries(tfm__weights_file *file, npz *own, const tfm__zip *zip) {
     size_t bytes = 0, used = 0;
     for (size_t i = 0; i < zip->count; i++)
-        bytes += is_npy(&zip->entries[i]) ? zip->entries[i].name_bytes : 0; /* the suffix makes room for the NUL */
+        bytes += is_npy(&zip->entries[i]) ? zip->entries[i].name_bytes : 0; /* the suffix leaves room for the NUL */
     own->names = tfm__alloc(bytes + 1, 1);
     file->tensors = tfm__alloc(zip->count + 1, sizeof(*file->tensors));
     tfm_status status = own->names && file->tensors ? TFM_OK : TFM_ERROR_MEMORY;
@@ -224,7 +223,7 @@ static tfm_status read_file(tfm__weights_file *file) {
     file->own = own;
     tfm_status status = own ? tfm__weights_check_text(file) : TFM_ERROR_MEMORY;
     if (status == TFM_OK && !tfm__zip_is_archive(file->map.data, file->map.size))
-        status = tfm__fail(TFM_ERROR_FORMAT, "%s is no .npz of NumPy, which is a zip archive: download it again",
+        status = tfm__fail(TFM_ERROR_FORMAT, "%s is not a NumPy .npz, which is a zip archive: download it again",
                            file->path);
     if (status == TFM_OK)
         status = tfm__zip_open(&zip, file->map.data, file->map.size, file->path);

@@ -2,7 +2,7 @@
 #include <string.h>
 #include "text/utf8.h"
 
-/* Values that one pickle may make: a model of ten thousand tensors takes a tenth of it. */
+/* Maximum number of values in a pickle: ten times what a model of ten thousand tensors takes. */
 enum { MAX_VALUES = 4 << 20 };
 
 static const tfm__pickle_value MARK = {.kind = TFM__PICKLE_MARK}, NONE = {.kind = TFM__PICKLE_NONE},
@@ -14,7 +14,7 @@ static tfm_status damaged(const tfm__pickle *p, const char *what) {
     return tfm__fail(TFM_ERROR_FORMAT, "%s is damaged: its pickle %s; copy or download it again", p->path, what);
 }
 
-/* Counts one more value, or place in a value. */
+/* Counts a value, or an element of a value. */
 static tfm_status count(tfm__pickle *p) {
     if (p->made >= MAX_VALUES)
         return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: its pickle holds more than %d values; no model has so many",
@@ -34,8 +34,8 @@ tfm__pickle_value *tfm__pickle_new(tfm__pickle *p, tfm__pickle_kind kind) {
     return value;
 }
 
-/* Room for one more in an array of values. It begins smaller than tfm__grow does, since a pickle may have a million
- * lists of one element. */
+/* Grows an array of values by one. It starts smaller than tfm__grow, since a pickle may have a million lists of one
+ * element. */
 static bool grow(const tfm__pickle_value ***array, size_t *room, size_t used) {
     if (used < *room)
         return true;
@@ -63,13 +63,13 @@ static tfm_status push(tfm__pickle *p, const tfm__pickle_value *value) {
     return TFM_OK;
 }
 
-/* The topmost value, taken off; NULL where there is none above the last mark. */
+/* Pops the topmost value; NULL if there is none above the last mark. */
 static const tfm__pickle_value *pop(tfm__pickle *p) {
     return p->depth > 0 && p->stack[p->depth - 1] != &MARK ? p->stack[--p->depth] : NULL;
 }
 
 static tfm_status add_item(tfm__pickle *p, const tfm__pickle_value *to, const tfm__pickle_value *item) {
-    tfm__pickle_value *value = (tfm__pickle_value *)(uintptr_t)to; /* lists and dicts are the pickle's own */
+    tfm__pickle_value *value = (tfm__pickle_value *)(uintptr_t)to; /* lists and dicts are owned by the pickle */
     if (count(p) != TFM_OK)
         return TFM_ERROR_UNSUPPORTED;
     if (!grow(&value->items, &value->room, value->count))
@@ -78,7 +78,7 @@ static tfm_status add_item(tfm__pickle *p, const tfm__pickle_value *to, const tf
     return TFM_OK;
 }
 
-/* Adds what is on the stack from `from` on, and takes it off. */
+/* Pops the values from `from` on and adds them. */
 static tfm_status add_items(tfm__pickle *p, const tfm__pickle_value *to, size_t from) {
     tfm_status status = TFM_OK;
     for (size_t i = from; i < p->depth && status == TFM_OK; i++)
@@ -89,7 +89,7 @@ static tfm_status add_items(tfm__pickle *p, const tfm__pickle_value *to, size_t 
 
 /* ---- Bytes -------------------------------------------------------------------------------------------- */
 
-/* The next bytes, or NULL where fewer are left. */
+/* The next bytes, or NULL if fewer are left. */
 static const unsigned char *take(tfm__pickle *p, uint64_t bytes) {
     if (bytes > (uint64_t)(p->end - p->at))
         return NULL;
@@ -97,7 +97,7 @@ static const unsigned char *take(tfm__pickle *p, uint64_t bytes) {
     return p->at - bytes;
 }
 
-/* The next number of so many bytes, the least significant first, or -1. */
+/* The next little-endian number of this size, or -1. */
 static int64_t take_number(tfm__pickle *p, int bytes) {
     const unsigned char *at = take(p, (uint64_t)bytes);
     uint64_t value = 0;
@@ -138,7 +138,7 @@ static tfm_status push_text(tfm__pickle *p, int length_bytes) {
     return push(p, value);
 }
 
-/* An integer in two's complement of as many bytes as the first byte says. */
+/* An integer in two's complement; the first byte is its size. */
 static tfm_status push_long(tfm__pickle *p) {
     const int64_t bytes = take_number(p, 1);
     const unsigned char *at = bytes < 0 ? NULL : take(p, (uint64_t)bytes);
@@ -159,7 +159,7 @@ static tfm_status push_long(tfm__pickle *p) {
 
 /* ---- Operations --------------------------------------------------------------------------------------- */
 
-/* Where the values after the last mark begin; the mark is taken off. */
+/* Pops the mark; *from is the first value after it. */
 static bool after_mark(tfm__pickle *p, size_t *from) {
     size_t at = p->depth;
     while (at > 0 && p->stack[at - 1] != &MARK)
@@ -180,25 +180,26 @@ static tfm_status make_tuple(tfm__pickle *p, size_t from) {
     return status == TFM_OK ? push(p, tuple) : status;
 }
 
-/* Puts values after the last mark, or the topmost `top`, into the list or dict below them. */
+/* Adds the values after the last mark, or the topmost `top`, to the list or dict below them. */
 static tfm_status fill(tfm__pickle *p, tfm__pickle_kind kind, size_t top) {
     size_t from = p->depth - top;
     if (top > 0 ? p->depth <= top : !after_mark(p, &from))
-        return damaged(p, "adds something to nothing");
+        return damaged(p, "adds a value without a container");
     for (size_t i = from; i < p->depth; i++)
         if (p->stack[i] == &MARK)
-            return damaged(p, "adds something to nothing");
+            return damaged(p, "adds a value without a container");
     const tfm__pickle_value *to = from > 0 ? p->stack[from - 1] : &MARK;
     if (to->kind != kind || (kind == TFM__PICKLE_DICT && (p->depth - from) % 2))
-        return damaged(p, kind == TFM__PICKLE_DICT ? "adds no pairs, or not to a dict" : "appends to what is no list");
+        return damaged(p, kind == TFM__PICKLE_DICT ? "adds items that are no pairs, or not to a dict"
+                                                   : "appends to a value that is not a list");
     return add_items(p, to, from);
 }
 
 static tfm_status memo_put(tfm__pickle *p, int64_t place) {
     if (p->depth == 0 || p->stack[p->depth - 1] == &MARK)
-        return damaged(p, "remembers nothing");
-    if (place < 0 || place > (int64_t)p->memo_count) /* every writer counts on from 0 */
-        return damaged(p, "remembers at a place out of turn");
+        return damaged(p, "stores nothing in its memo");
+    if (place < 0 || place > (int64_t)p->memo_count) /* all writers count up from 0 */
+        return damaged(p, "has a memo index out of order");
     if (!grow(&p->memo, &p->memo_room, (size_t)place))
         return TFM_ERROR_MEMORY;
     p->memo[place] = p->stack[p->depth - 1];
@@ -208,7 +209,7 @@ static tfm_status memo_put(tfm__pickle *p, int64_t place) {
 
 static tfm_status memo_get(tfm__pickle *p, int64_t place) {
     if (place < 0 || place >= (int64_t)p->memo_count)
-        return damaged(p, "recalls what it never remembered");
+        return damaged(p, "reads a memo entry that is not set");
     return push(p, p->memo[place]);
 }
 
@@ -239,7 +240,7 @@ static tfm_status find_class(tfm__pickle *p, bool stacked) {
 static tfm_status call(tfm__pickle *p) {
     const tfm__pickle_value *arguments = pop(p), *global = pop(p), *made = NULL;
     if (!global || !arguments || global->kind != TFM__PICKLE_GLOBAL || arguments->kind != TFM__PICKLE_TUPLE)
-        return damaged(p, "calls what is no function");
+        return damaged(p, "calls a value that is not a function");
     tfm_status status = p->callbacks->reduce(p->user, p, &made, global->number, arguments);
     return status == TFM_OK ? push(p, made) : status;
 }
@@ -252,16 +253,16 @@ static tfm_status persistent_load(tfm__pickle *p) {
     return status == TFM_OK ? push(p, made) : status;
 }
 
-/* Attributes of an object, such as the versions of modules that PyTorch hangs on a dict of tensors: no data. */
+/* Attributes of an object, such as module versions that PyTorch attaches to a state_dict: ignored. */
 static tfm_status discard_state(tfm__pickle *p) {
     const tfm__pickle_value *attributes = pop(p);
     if (!attributes || p->depth == 0 || p->stack[p->depth - 1]->kind != TFM__PICKLE_DICT ||
         attributes->kind != TFM__PICKLE_DICT)
-        return damaged(p, "gives attributes to what has none");
+        return damaged(p, "sets attributes of a value without any");
     return TFM_OK;
 }
 
-/* A value that does not need the stack. */
+/* A value that does not use the stack. */
 static tfm_status push_plain(tfm__pickle *p, int operation) {
     int64_t number;
     switch (operation) {
@@ -271,7 +272,7 @@ static tfm_status push_plain(tfm__pickle *p, int operation) {
         return push(p, &YES);
     case 0x89: /* NEWFALSE */
         return push(p, &NO);
-    case 'J': /* BININT, with a sign */
+    case 'J': /* BININT, signed */
         number = take_number(p, 4);
         return number < 0 ? damaged(p, "ends within a number") : push_int(p, (int32_t)(uint32_t)number);
     case 'K': /* BININT1 */
@@ -285,7 +286,7 @@ static tfm_status push_plain(tfm__pickle *p, int operation) {
     case 'X': /* BINUNICODE */
         return push_text(p, 4);
     case 0x8c: /* SHORT_BINUNICODE */
-    case 'U':  /* SHORT_BINSTRING, of Python 2 */
+    case 'U':  /* SHORT_BINSTRING, Python 2 */
         return push_text(p, 1);
     case 0x8d: /* BINUNICODE8 */
         return push_text(p, 8);
@@ -310,7 +311,7 @@ static tfm_status run(tfm__pickle *p, int operation) {
         const int64_t protocol = take_number(p, 1);
         return protocol >= 2 && protocol <= 5 ? TFM_OK : damaged(p, "has a protocol other than 2 to 5");
     }
-    case 0x95: /* FRAME: how much could be read at once */
+    case 0x95: /* FRAME: ignored */
         return take_number(p, 8) < 0 ? damaged(p, "ends within a number") : TFM_OK;
     case '(':
         return push(p, &MARK);
@@ -322,7 +323,7 @@ static tfm_status run(tfm__pickle *p, int operation) {
         for (from = p->depth; from > 0 && p->depth - from < (size_t)(operation - 0x84) && p->stack[from - 1] != &MARK;)
             from--;
         return p->depth - from == (size_t)(operation - 0x84) ? make_tuple(p, from)
-                                                             : damaged(p, "has a tuple of too little");
+                                                             : damaged(p, "has a tuple with too few values");
     case 'a': /* APPEND */
         return fill(p, TFM__PICKLE_LIST, 1);
     case 'e': /* APPENDS */
@@ -398,7 +399,7 @@ bool tfm__pickle_is(const tfm__pickle_value *value, const char *text) {
 
 const char *tfm__pickle_kind_name(const tfm__pickle_value *value) {
     static const char *const names[] = {
-        [TFM__PICKLE_MARK] = "nothing",   [TFM__PICKLE_NONE] = "None",        [TFM__PICKLE_BOOL] = "a truth value",
+        [TFM__PICKLE_MARK] = "nothing",   [TFM__PICKLE_NONE] = "None",        [TFM__PICKLE_BOOL] = "a boolean",
         [TFM__PICKLE_INT] = "an integer", [TFM__PICKLE_LARGE] = "an integer", [TFM__PICKLE_FLOAT] = "a number",
         [TFM__PICKLE_TEXT] = "a text",    [TFM__PICKLE_GLOBAL] = "a name",    [TFM__PICKLE_TUPLE] = "a tuple",
         [TFM__PICKLE_LIST] = "a list",    [TFM__PICKLE_DICT] = "a dict",      [TFM__PICKLE_OBJECT] = "an object",

@@ -1,5 +1,4 @@
-/* Safetensors: the length of a header, the header, which is JSON, and the data.
- * https://huggingface.co/docs/safetensors */
+/* Safetensors: the length of the header, the header (JSON), and the data. https://huggingface.co/docs/safetensors */
 #include "model/weights/safetensors.h"
 #include <jansson.h>
 #include <string.h>
@@ -36,7 +35,7 @@ static tfm_status read_shape(tfm__stored_tensor *out, const json_t *shape) {
 static tfm_status read_dtype(tfm__stored_tensor *out, const json_t *dtype) {
     if (!json_is_string(dtype))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s: `dtype` must be a string", out->file, out->name);
-    /* An unknown dtype may be fine in a tensor that nobody asks for. */
+    /* An unknown dtype is an error only when the tensor is used. */
     return tfm__stored_set_dtype(out, json_string_value(dtype));
 }
 
@@ -49,10 +48,10 @@ static tfm_status read_offsets(tfm__stored_tensor *out, const json_t *offsets, c
         return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s: data_offsets [%lld, %lld] do not ascend from 0", out->file,
                          out->name, (long long)begin, (long long)end);
     if ((uint64_t)end > size)
-        return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: tensor %s ends at byte %lld of the data, which has only %zu: the file was cut; "
-                         "copy it again",
-                         out->file, out->name, (long long)end, size);
+        return tfm__fail(
+            TFM_ERROR_FORMAT,
+            "%s: tensor %s ends at byte %lld of the data, which has only %zu: the file was truncated; copy it again",
+            out->file, out->name, (long long)end, size);
     out->data = data + begin;
     out->bytes = (size_t)(end - begin);
     return TFM_OK;
@@ -76,7 +75,7 @@ static tfm_status read_tensor(tfm__stored_tensor *out, const char *name, const j
     return status;
 }
 
-/* ---- All of them -------------------------------------------------------------------------------------- */
+/* ---- Consistency -------------------------------------------------------------------------------------- */
 
 static int by_place(const void *a, const void *b) {
     const tfm__stored_tensor *x = a, *y = b;
@@ -85,7 +84,7 @@ static int by_place(const void *a, const void *b) {
     return x->bytes != y->bytes ? (x->bytes < y->bytes ? -1 : 1) : 0;
 }
 
-/* The format leaves no byte unused and none used twice; anything else is a header that lies. */
+/* The format allows neither gaps nor overlaps; otherwise the header is wrong. */
 static tfm_status check_places(tfm__stored_tensor *tensors, size_t count, const unsigned char *data, size_t size,
                                const char *path) {
     qsort(tensors, count, sizeof(*tensors), by_place);
@@ -114,7 +113,8 @@ static tfm_status read_header(tfm__weights_file *file, json_t *header, const uns
         return TFM_ERROR_MEMORY;
     json_object_foreach(header, name, entry) {
         if (strcmp(name, "__metadata__") == 0) {
-            if (!json_is_object(entry) && !json_is_null(entry)) /* the reference reads null as no metadata */
+            if (!json_is_object(entry) &&
+                !json_is_null(entry)) /* the reference implementation reads null as no metadata */
                 return tfm__fail(TFM_ERROR_FORMAT, "%s: __metadata__ must be an object", file->path);
             continue;
         }
@@ -142,12 +142,12 @@ static tfm_status read_file(tfm__weights_file *file) {
         return TFM_ERROR_FORMAT;
     if (length > size - 8)
         return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s says that its header has %llu bytes, but only %zu follow: it was cut, or is no "
+                         "%s says that its header has %llu bytes, but only %zu follow: it was truncated, or is not a "
                          "safetensors file",
                          file->path, (unsigned long long)length, size - 8);
     if (length > TFM__SAFETENSORS_HEADER)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: a header of %llu bytes is longer than the %u that are allowed",
-                         file->path, (unsigned long long)length, TFM__SAFETENSORS_HEADER);
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: a header of %llu bytes exceeds the limit of %u", file->path,
+                         (unsigned long long)length, TFM__SAFETENSORS_HEADER);
     char *name = tfm__format("the header of %s", file->path);
     if (!name)
         return TFM_ERROR_MEMORY;

@@ -2,8 +2,8 @@
 #include <string.h>
 #include "base/file.h"
 
-/* The file: six numbers of 8 bytes, `offset_count` offsets of 8, `word_count` words of 4. Candidates of source word s
- * are words offsets[s] .. offsets[s + 1]. The lowest byte comes first. */
+/* File format, little-endian: six 8-byte numbers, `offset_count` 8-byte offsets, `word_count` 4-byte words. Candidates
+ * of source word s are words offsets[s] .. offsets[s + 1]. */
 enum { MAGIC_AT, SUM_AT, FIRST_AT, BEST_AT, OFFSETS_AT, WORDS_AT, HEADER };
 #define MAGIC 0xF11A48D5013417F5u
 
@@ -11,7 +11,7 @@ struct tfm__shortlist {
     tfm__file map;
     const unsigned char *offsets, *words;
     int source_size, target_size;
-    int first; /* the target's words up to here are always there: the most frequent */
+    int first; /* the first, most frequent target words are always included */
     bool shared;
 };
 
@@ -22,7 +22,7 @@ static uint64_t number(const unsigned char *at, int bytes) {
     return value;
 }
 
-/* Marian's checksum of whole words of 8 bytes; the rest counts for nothing. */
+/* Marian's checksum of whole 8-byte words; the rest is ignored. */
 static uint64_t checksum(const unsigned char *at, size_t bytes) {
     uint64_t sum = 0;
     for (size_t i = 0; i + 8 <= bytes; i += 8)
@@ -31,7 +31,7 @@ static uint64_t checksum(const unsigned char *at, size_t bytes) {
 }
 
 static tfm_status damaged(const char *path, const char *what) {
-    return tfm__fail(TFM_ERROR_FORMAT, "%s is no shortlist of Marian, or is damaged: %s; copy or download it again",
+    return tfm__fail(TFM_ERROR_FORMAT, "%s is not a Marian shortlist, or is damaged: %s; copy or download it again",
                      path, what);
 }
 
@@ -39,31 +39,31 @@ static tfm_status check(tfm__shortlist *list, const char *path) {
     const unsigned char *data = list->map.data;
     const size_t size = list->map.size, sizes = 8 * HEADER;
     if (size < sizes || number(data, 8) != MAGIC)
-        return damaged(path, "it does not begin as one");
+        return damaged(path, "its magic number is wrong");
     const uint64_t offsets = number(data + 8 * OFFSETS_AT, 8), words = number(data + 8 * WORDS_AT, 8);
     if (offsets > (size - sizes) / 8 || words != (size - sizes - 8 * offsets) / 4 ||
         (size - sizes - 8 * offsets) % 4 != 0)
-        return damaged(path, "its size is not what it says");
+        return damaged(path, "its size differs from its header");
     if (checksum(data + 8 * FIRST_AT, size - 8 * FIRST_AT) != number(data + 8 * SUM_AT, 8))
-        return damaged(path, "its checksum is not that of its bytes");
+        return damaged(path, "its checksum is wrong");
     if (offsets != (uint64_t)list->source_size + 1)
         return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s is for a source vocabulary of %llu, and the model's has %d: it is another model's", path,
-                         (unsigned long long)(offsets ? offsets - 1 : 0), list->source_size);
+                         "%s is for a source vocabulary of %llu, and the model's has %d: it belongs to another model",
+                         path, (unsigned long long)(offsets ? offsets - 1 : 0), list->source_size);
     list->offsets = data + sizes;
     list->words = list->offsets + 8 * offsets;
     uint64_t last = 0;
     for (uint64_t i = 0; i < offsets; i++) {
         const uint64_t offset = number(list->offsets + 8 * i, 8);
         if (offset < last || offset > words)
-            return damaged(path, "its offsets do not ascend, or lead outside");
+            return damaged(path, "its offsets do not ascend, or are out of range");
         last = offset;
     }
     for (uint64_t i = 0; i < words; i++)
         if (number(list->words + 4 * i, 4) >= (uint64_t)list->target_size)
             return tfm__fail(TFM_ERROR_FORMAT,
-                             "%s names word %llu of the target vocabulary, which has %d: it is another model's", path,
-                             (unsigned long long)number(list->words + 4 * i, 4), list->target_size);
+                             "%s names word %llu of the target vocabulary, which has %d: it belongs to another model",
+                             path, (unsigned long long)number(list->words + 4 * i, 4), list->target_size);
     const uint64_t first = number(data + 8 * FIRST_AT, 8);
     list->first = first < (uint64_t)list->target_size ? (int)first : list->target_size;
     return TFM_OK;
@@ -92,7 +92,7 @@ void tfm__shortlist_free(tfm__shortlist **list) {
     *list = NULL;
 }
 
-/* Which of the target's words there are, as `there` [target_size] says afterwards; returns how many. */
+/* Sets `there` [target_size] for all candidates; returns their number. */
 static size_t mark(const tfm__shortlist *list, bool *there, const int32_t *ids, size_t count) {
     size_t found = 0;
     for (int i = 0; i < list->first; i++)
@@ -108,7 +108,7 @@ static size_t mark(const tfm__shortlist *list, bool *there, const int32_t *ids, 
     }
     for (int i = 0; i < list->target_size; i++)
         found += there[i];
-    /* Marian's products are of 8 columns, so it takes the next frequent words in; and so they may be written. */
+    /* Marian pads the list to a multiple of 8 columns with frequent words; these may be generated too. */
     for (int i = list->first; i < list->target_size && found % 8 != 0; i++)
         if (!there[i]) {
             there[i] = true;

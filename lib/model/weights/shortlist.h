@@ -1,25 +1,23 @@
-/* Lexical shortlists, which Bergamot's models have beside them (lex.50.50.deen.s2t.bin): for each word of the source
- * those of the target that may translate it. A search that asks for these alone does without most of the output
- * projection.
- * https://github.com/browsermt/marian-dev: src/data/shortlist.h. */
+/* Lexical shortlists of Bergamot's models (lex.50.50.deen.s2t.bin): possible target words of each source word. A search
+ * with a shortlist computes only a small part of the output projection. https://github.com/browsermt/marian-dev:
+ * src/data/shortlist.h. */
 #ifndef TFM_LIB_SHORTLIST_H
 #define TFM_LIB_SHORTLIST_H
 
 #include <stdbool.h>
 #include "base/base.h"
 
-/* Any number of threads may read one. */
+/* Read-only; thread-safe. */
 typedef struct tfm__shortlist tfm__shortlist;
 
-/* Opens a file for vocabularies of these sizes. `shared`: both sides have one vocabulary, and a word of the source may
- * always be written as it is. TFM_ERROR_IO for a missing file, TFM_ERROR_FORMAT for one that is damaged or of another
- * model. */
+/* Opens a file for the given vocabulary sizes. `shared`: with one vocabulary for both sides, a source word may always
+ * be copied. TFM_ERROR_IO if missing, TFM_ERROR_FORMAT if damaged or for another model. */
 tfm_status tfm__shortlist_open(tfm__shortlist **out, const char *path, int source_size, int target_size, bool shared);
-/* Frees the list and sets the pointer to NULL. Does nothing for NULL. */
+/* Frees the list and sets the pointer to NULL; NULL is ignored. */
 void tfm__shortlist_free(tfm__shortlist **list);
 
-/* The target's ids that may be written for `count` ids of the source, those outside its vocabulary aside: ascending, in
- * fresh memory, a multiple of 8 of them where there are as many. */
+/* The target ids allowed for `count` source ids; source ids outside the vocabulary are ignored. Ascending, newly
+ * allocated, padded to a multiple of 8 if the vocabulary allows. */
 tfm_status tfm__shortlist_find(const tfm__shortlist *list, int32_t **out, size_t *out_count, const int32_t *ids,
                                size_t count);
 

@@ -5,7 +5,7 @@
 #include "model/weights/safetensors.h"
 #include "tfm/ops.h"
 
-/* A tensor of the dims that the entry has in the file; it has no memory. */
+/* A tensor with the entry's dims in the file, without memory. */
 static tfm_tensor shape_of(const tfm__tensor_entry *entry) {
     tfm_tensor shape = {.rank = entry->x.rank};
     memcpy(shape.dims, entry->x.dims, sizeof(shape.dims));
@@ -23,7 +23,7 @@ static size_t bytes_of(const tfm__tensor_entry *entry) {
     return tfm_tensor_count(shape_of(entry)) * tfm_dtype_size(entry->dtype);
 }
 
-/* A run of rows of each part in turn, `groups` times. */
+/* Interleaves runs of rows of the parts, `groups` times. */
 static void join_groups(tfm_context *ctx, tfm_tensor *out, const tfm_tensor *parts, const tfm__tensor_entry *entry) {
     tfm_tensor by_group[TFM__ENTRY_PARTS] = {{0}}, joined = {0};
     for (size_t i = 0; i <= entry->part_count; i++) {
@@ -36,7 +36,7 @@ static void join_groups(tfm_context *ctx, tfm_tensor *out, const tfm_tensor *par
     tfm_tensor_reshape(ctx, out, joined, shape.rank, shape.dims);
 }
 
-/* The entry as one tensor, in the scope that is open. */
+/* The entry as one tensor, in the current scope. */
 static tfm_status make_whole(tfm_context *ctx, tfm_tensor *out, const tfm__tensor_entry *entry) {
     const bool turned = entry->transposed && entry->x.rank == 2;
     tfm_tensor parts[TFM__ENTRY_PARTS] = {entry->x};
@@ -69,7 +69,7 @@ size_t tfm__tensors_header_size(size_t length) {
     return (before + length + TFM__DATA_ALIGNMENT - 1) / TFM__DATA_ALIGNMENT * TFM__DATA_ALIGNMENT - before;
 }
 
-/* The entries in the order in which the file has their data, for free(); NULL without memory. */
+/* The entries in the order of their data in the file, for free(); NULL if out of memory. */
 static const tfm__tensor_entry **ordered(const tfm__tensor_entry *entries, size_t count) {
     const tfm__tensor_entry **order = tfm__alloc(count + 1, sizeof(*order));
     size_t place = 0;
@@ -80,7 +80,7 @@ static const tfm__tensor_entry **ordered(const tfm__tensor_entry *entries, size_
     return order;
 }
 
-/* Of floats that are on the host at a time. */
+/* Floats on the host at a time. */
 enum { PIECE = 4 << 20 };
 
 static json_t *metadata_json(const tfm__metadata_entry *metadata_entries, size_t count, bool with_checksum) {
@@ -99,7 +99,7 @@ static bool name_tensor(json_t *header, const char *name, const char *dtype, jso
     return entry && json_object_set_new(header, name, entry) == 0;
 }
 
-/* The header's text, for free(); NULL without memory. */
+/* The header's text, for free(); NULL if out of memory. */
 static char *header_text(const tfm__tensor_entry *const *entries, size_t count,
                          const tfm__metadata_entry *metadata_entries, size_t metadata_count, bool with_checksum) {
     json_t *header = json_object();
@@ -133,7 +133,7 @@ static char *header_text(const tfm__tensor_entry *const *entries, size_t count,
     return text;
 }
 
-/* A file on its way, and the hash of what is in it. */
+/* A file being written, and the hash of its contents. */
 typedef struct target {
     tfm__writer file;
     tfm__hash hash;
@@ -168,7 +168,7 @@ static tfm_status write_entry(tfm_context *ctx, target *to, unsigned char *room,
     return status == TFM_OK ? closed : status;
 }
 
-/* The length of the header, and the header, filled up with spaces. */
+/* Writes the length of the header, and the header padded with spaces. */
 static tfm_status write_header(target *to, const char *text) {
     unsigned char size[8];
     char spaces[TFM__DATA_ALIGNMENT];
@@ -198,8 +198,8 @@ tfm_status tfm__tensors_write(tfm_context *ctx, const char *path, const tfm__ten
     if (!text || !room)
         status = tfm__fail(TFM_ERROR_MEMORY, "%s: no host memory to write it", path);
     else if (strlen(text) > TFM__SAFETENSORS_HEADER)
-        status = tfm__fail(TFM_ERROR_ARGUMENT, "%s: a header of %zu bytes is longer than the %u that are allowed", path,
-                           strlen(text), TFM__SAFETENSORS_HEADER);
+        status = tfm__fail(TFM_ERROR_ARGUMENT, "%s: a header of %zu bytes exceeds the limit of %u", path, strlen(text),
+                           TFM__SAFETENSORS_HEADER);
     if (status == TFM_OK)
         status = tfm__writer_open(&to.file, path);
     if (status == TFM_OK)

@@ -1,6 +1,6 @@
-/* Files of PyTorch's torch.save, such as pytorch_model.bin, in both of its layouts: since 1.6 a zip archive, in which
- * data.pkl tells of the tensors and data/KEY holds the numbers of a storage; before, five pickles and then the
- * storages. https://github.com/pytorch/pytorch/blob/main/torch/serialization.py: _save, _legacy_save. */
+/* Files of PyTorch's torch.save, such as pytorch_model.bin, in both layouts: since 1.6 a zip archive with tensors in
+ * data.pkl and storages in data/KEY; before, five pickles, then the storages.
+ * https://github.com/pytorch/pytorch/blob/main/torch/serialization.py: _save, _legacy_save. */
 #include <string.h>
 #include "model/weights/torch_tensors.h"
 #include "model/weights/zip.h"
@@ -16,7 +16,7 @@ static tfm_status damaged(const char *path, const char *what) {
 
 /* ---- The archive -------------------------------------------------------------------------------------- */
 
-/* The folder that all is in: the one with data.pkl. */
+/* The folder with data.pkl. */
 static tfm_status find_folder(const tfm__zip *zip, const tfm__zip_entry **pickle, size_t *bytes) {
     static const char NAME[] = "/data.pkl";
     const size_t length = sizeof(NAME) - 1;
@@ -32,12 +32,12 @@ static tfm_status find_folder(const tfm__zip *zip, const tfm__zip_entry **pickle
         *bytes = e->name_bytes - length;
     }
     if (!*pickle)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s is a zip archive, but none that torch.save wrote: it has no data.pkl", zip->path);
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s is a zip archive, but not from torch.save: it has no data.pkl",
+                         zip->path);
     return tfm__stored_check_name((*pickle)->name, *bytes, zip->path);
 }
 
-/* Where an entry says something of the whole file. */
+/* Checks entries about the whole file. */
 static tfm_status check_kind(const tfm__zip *zip, const char *folder, size_t bytes) {
     static const char ORDER[] = "byteorder", CONSTANTS[] = "constants.pkl", LITTLE[] = "little";
     const tfm__zip_entry *order, *constants;
@@ -48,8 +48,7 @@ static tfm_status check_kind(const tfm__zip *zip, const char *folder, size_t byt
         return status;
     if (constants)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s is a TorchScript program, not a file of tensors: save the model's state_dict()",
-                         zip->path);
+                         "%s is a TorchScript program, not a tensor file: save the model's state_dict()", zip->path);
     if (order && (order->bytes != sizeof(LITTLE) - 1 || memcmp(order->data, LITTLE, order->bytes) != 0))
         return big_endian(zip->path);
     return TFM_OK;
@@ -84,7 +83,7 @@ static tfm_status read_archive(tfm__torch *t, tfm__weights_file *file, tfm__pick
         status = find_folder(&zip, &entry, &bytes);
     if (status == TFM_OK)
         status = check_kind(&zip, entry->name, bytes);
-    if (status == TFM_OK) /* which refuses one that is compressed */
+    if (status == TFM_OK) /* fails if compressed */
         status = tfm__zip_find(&zip, &entry, entry->name, bytes, "data.pkl", 8);
     if (status == TFM_OK) {
         pickle->at = entry->data;
@@ -92,7 +91,7 @@ static tfm_status read_archive(tfm__torch *t, tfm__weights_file *file, tfm__pick
         status = tfm__pickle_read(pickle, &root);
     }
     if (status == TFM_OK && pickle->at != pickle->end)
-        status = damaged(file->path, "something follows its pickle");
+        status = damaged(file->path, "there are bytes after its pickle");
     if (status == TFM_OK)
         status = find_storages(t, &zip, entry->name, bytes);
     if (status == TFM_OK)
@@ -109,7 +108,7 @@ static int by_key(const void *a, const void *b) {
     return order ? order : (x->key_bytes > y->key_bytes) - (x->key_bytes < y->key_bytes);
 }
 
-/* The first of the storages with that key, or NULL. */
+/* The first storage with this key, or NULL. */
 static tfm__torch_storage **find_key(tfm__torch_storage **sorted, size_t count, const tfm__pickle_value *key) {
     tfm__torch_storage wanted = {.key = key->text, .key_bytes = key->bytes}, *const w = &wanted;
     size_t low = 0, high = count;
@@ -123,7 +122,7 @@ static tfm__torch_storage **find_key(tfm__torch_storage **sorted, size_t count, 
     return low < count && by_key(&sorted[low], &w) == 0 ? &sorted[low] : NULL;
 }
 
-/* One storage: its number of elements in 8 bytes, and they. Every tensor that names it must say the same of it. */
+/* A storage: 8 bytes with its number of elements, then the data. All tensors must agree about it. */
 static tfm_status take_storage(const char *path, tfm__pickle *pickle, tfm__torch_storage **same,
                                tfm__torch_storage *const *end) {
     const size_t left = (size_t)(pickle->end - pickle->at), bytes = (*same)->bytes;
@@ -132,12 +131,12 @@ static tfm_status take_storage(const char *path, tfm__pickle *pickle, tfm__torch
     for (int i = 8; left >= 8 && i-- > 0;)
         told = told << 8 | pickle->at[i];
     if (left < 8 || bytes > left - 8)
-        return damaged(path, "it ends before its last numbers, so it was cut");
+        return damaged(path, "it ends before the end of its data, so it was truncated");
     if (told != elements || (*same)->found)
         return damaged(path, "a storage has another length than its tensors say");
     for (tfm__torch_storage **s = same; s < end && by_key(s, same) == 0; s++) {
         if ((*s)->bytes != bytes || strcmp((*s)->dtype, (*same)->dtype) != 0)
-            return damaged(path, "tensors disagree about the numbers that they share");
+            return damaged(path, "tensors disagree about their shared storage");
         (*s)->data = pickle->at + 8;
         (*s)->found = true;
     }
@@ -158,14 +157,14 @@ static tfm_status take_storages(tfm__torch *t, tfm__pickle *pickle, const tfm__p
         const tfm__pickle_value *key = keys->items[i];
         tfm__torch_storage **same = key->kind == TFM__PICKLE_TEXT ? find_key(sorted, t->storage_count, key) : NULL;
         status = same ? take_storage(t->path, pickle, same, sorted + t->storage_count)
-                      : damaged(t->path, "it lists a storage that no tensor has");
+                      : damaged(t->path, "it lists a storage without a tensor");
     }
     for (size_t i = 0; i < t->storage_count && status == TFM_OK; i++)
         if (!t->storages[i].found)
-            status = damaged(t->path, "the numbers of a tensor are missing");
+            status = damaged(t->path, "the data of a tensor is missing");
     free(sorted);
     if (status == TFM_OK && pickle->at != pickle->end)
-        status = damaged(t->path, "something follows its last numbers");
+        status = damaged(t->path, "there are bytes after its data");
     return status;
 }
 
@@ -178,7 +177,7 @@ static const tfm__pickle_value *dict_value(const tfm__pickle_value *dict, const 
 
 static tfm_status read_pickles(tfm__torch *t, tfm__weights_file *file, tfm__pickle *pickle) {
     static const unsigned char MAGIC[] = {0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
-    const tfm__pickle_value *value[5]; /* magic number, version, machine, tensors, keys of storages */
+    const tfm__pickle_value *value[5]; /* magic number, version, system info, tensors, storage keys */
     tfm_status status = TFM_OK;
     pickle->at = file->map.data;
     pickle->end = file->map.data + file->map.size;
@@ -189,8 +188,8 @@ static tfm_status read_pickles(tfm__torch *t, tfm__weights_file *file, tfm__pick
         if (i == 0 && (value[0]->kind != TFM__PICKLE_LARGE || value[0]->bytes != sizeof(MAGIC) ||
                        memcmp(value[0]->text, MAGIC, sizeof(MAGIC)) != 0))
             return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                             "%s is a pickle of Python, but none that torch.save wrote: save the model's state_dict() "
-                             "with that, or as safetensors",
+                             "%s is a Python pickle, but not from torch.save: save the model's state_dict() with that, "
+                             "or as safetensors",
                              file->path);
         if (i == 1 && (value[1]->kind != TFM__PICKLE_INT || value[1]->number != 1001))
             return damaged(file->path, "its version is not 1001, and torch.save has never written another");
@@ -217,7 +216,7 @@ static tfm_status read_file(tfm__weights_file *file) {
     else if (status == TFM_OK)
         status =
             tfm__fail(TFM_ERROR_FORMAT,
-                      "%s is no file of torch.save, neither a zip archive nor a pickle: download it again", file->path);
+                      "%s is not a torch.save file, neither a zip archive nor a pickle: download it again", file->path);
     tfm__pickle_close(&pickle);
     tfm__torch_free(&torch);
     return status;

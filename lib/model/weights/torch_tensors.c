@@ -1,14 +1,14 @@
 #include "model/weights/torch_tensors.h"
 #include <string.h>
 
-/* ---- What a pickle may name --------------------------------------------------------------------------- */
+/* ---- Accepted names ----------------------------------------------------------------------------------- */
 
 enum { ORDERED_DICT, REBUILD_TENSOR, REBUILD_TENSOR_2, REBUILD_PARAMETER, STORAGES };
 enum { STORAGE = 1, VIEW = 2 }; /* tags of values */
 
 static const struct {
     const char *module, *name;
-    const char *dtype; /* of a storage, from the number STORAGES on */
+    const char *dtype; /* of a storage, from STORAGES on */
 } GLOBALS[] = {
     [ORDERED_DICT] = {"collections", "OrderedDict", NULL},
     [REBUILD_TENSOR] = {"torch._utils", "_rebuild_tensor", NULL},
@@ -32,7 +32,7 @@ static bool is(const char *text, const char *other, size_t bytes) {
     return strlen(text) == bytes && memcmp(text, other, bytes) == 0;
 }
 
-/* The text as a sentence may show it, cut where it is long: in 64 bytes. */
+/* The text for a message, truncated to 64 bytes. */
 static const char *shown(char out[64], const char *text, size_t bytes) {
     const size_t length = bytes < 63 ? bytes : 63;
     for (size_t i = 0; i < length; i++)
@@ -50,11 +50,10 @@ static tfm_status find_class(void *user, int64_t *out, const char *module, size_
             return TFM_OK;
         }
     }
-    return tfm__fail(
-        TFM_ERROR_UNSUPPORTED,
-        "%s asks for `%s.%s` of Python: tfm runs nothing of a file, and reads plain tensors alone; save the "
-        "model's state_dict(), or as safetensors",
-        t->path, shown((char[64]){0}, module, module_bytes), shown((char[64]){0}, name, name_bytes));
+    return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                     "%s refers to `%s.%s` of Python: only plain tensors are loaded, and no code is run; save the "
+                     "model's state_dict(), or as safetensors",
+                     t->path, shown((char[64]){0}, module, module_bytes), shown((char[64]){0}, name, name_bytes));
 }
 
 /* ---- Storages ----------------------------------------------------------------------------------------- */
@@ -73,8 +72,8 @@ static tfm_status add_own(tfm__pickle *pickle, const tfm__pickle_value **out, in
     return TFM_OK;
 }
 
-/* The id of a storage: ("storage", its type, its key, the device it was on, its number of elements), and in old files
- * None, where ancient ones had a part of another storage. */
+/* A storage's persistent id: ("storage", type, key, device, number of elements), in old files followed by None, or in
+ * very old ones by a view of another storage. */
 static tfm_status persistent_load(void *user, tfm__pickle *pickle, const tfm__pickle_value **out,
                                   const tfm__pickle_value *id) {
     tfm__torch *t = user;
@@ -84,7 +83,7 @@ static tfm_status persistent_load(void *user, tfm__pickle *pickle, const tfm__pi
                       part[1]->number >= STORAGES && part[2]->kind == TFM__PICKLE_TEXT &&
                       part[3]->kind == TFM__PICKLE_TEXT && part[4]->kind == TFM__PICKLE_INT && part[4]->number >= 0;
     if (!good)
-        return damaged(t, "it names something outside that is no storage of numbers");
+        return damaged(t, "it has a persistent id that is not a storage");
     if (id->count == 6 && part[5]->kind != TFM__PICKLE_NONE)
         return tfm__fail(
             TFM_ERROR_UNSUPPORTED,
@@ -114,7 +113,7 @@ static bool is_empty_dict(const tfm__pickle_value *v) {
     return v->kind == TFM__PICKLE_NONE || (v->kind == TFM__PICKLE_DICT && v->count == 0);
 }
 
-/* (storage, offset, size, stride), and in version 2 whether it learns, its hooks, and its special properties. */
+/* (storage, offset, size, stride); version 2 adds requires_grad, hooks and metadata. */
 static tfm_status make_view(tfm__torch *t, tfm__pickle *pickle, const tfm__pickle_value **out, bool second,
                             const tfm__pickle_value *a) {
     const size_t least = second ? 6 : 4, most = second ? 7 : 4;
@@ -122,7 +121,7 @@ static tfm_status make_view(tfm__torch *t, tfm__pickle *pickle, const tfm__pickl
                       a->items[0]->tag == STORAGE && a->items[1]->kind == TFM__PICKLE_INT && a->items[1]->number >= 0 &&
                       is_sizes(a->items[2]) && is_sizes(a->items[3]) && a->items[2]->count == a->items[3]->count;
     if (!good)
-        return damaged(t, "a tensor has no storage, or no sizes");
+        return damaged(t, "a tensor has no storage or no sizes");
     if (second && (!is_empty_dict(a->items[5]) || (a->count == 7 && !is_empty_dict(a->items[6]))))
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "%s has a tensor with hooks, or one that is conjugated or negated as it is read: save plain "
@@ -143,20 +142,20 @@ static tfm_status call(void *user, tfm__pickle *pickle, const tfm__pickle_value 
     switch (global) {
     case ORDERED_DICT:
         if (arguments->count != 0)
-            return damaged(t, "a dict begins with something in it");
+            return damaged(t, "a new dict is not empty");
         *out = tfm__pickle_new(pickle, TFM__PICKLE_DICT);
-        return TFM_OK; /* the pickle sees that there is none */
+        return TFM_OK; /* the pickle detects the NULL */
     case REBUILD_TENSOR:
     case REBUILD_TENSOR_2:
         return make_view(t, pickle, out, global == REBUILD_TENSOR_2, arguments);
-    case REBUILD_PARAMETER: /* (tensor, whether it learns, hooks) */
+    case REBUILD_PARAMETER: /* (tensor, requires_grad, hooks) */
         if (arguments->count != 3 || arguments->items[0]->kind != TFM__PICKLE_OBJECT ||
             arguments->items[0]->tag != VIEW)
             return damaged(t, "a parameter has no tensor");
         *out = arguments->items[0];
         return TFM_OK;
     default:
-        return damaged(t, "it calls what is no function");
+        return damaged(t, "it calls a value that is not a function");
     }
 }
 
@@ -171,9 +170,9 @@ void tfm__torch_free(tfm__torch *t) {
 
 /* ---- By name ------------------------------------------------------------------------------------------ */
 
-/* What the tensors of a file borrow. */
+/* Memory borrowed by the tensors of a file. */
 typedef struct owned {
-    size_t name_count, copy_count, copied; /* bytes */
+    size_t name_count, copy_count, copied; /* in bytes */
     char **names;
     unsigned char **copies;
 } owned;
@@ -192,7 +191,7 @@ void tfm__torch_release(tfm__weights_file *file) {
     file->own = NULL;
 }
 
-/* Sizes from the pickle, and whether the numbers lie in a row; refuses a view that leaves its storage. */
+/* Sizes from the pickle, and whether the view is contiguous; fails if it exceeds its storage. */
 static tfm_status read_sizes(tfm__stored_tensor *out, bool *in_a_row, const tfm__torch_view *view, size_t elements) {
     uint64_t count = 1, last = (uint64_t)view->offset;
     bool overflow = false, empty = false;
@@ -215,23 +214,23 @@ static tfm_status read_sizes(tfm__stored_tensor *out, bool *in_a_row, const tfm_
     if (empty)
         return TFM_OK;
     if (overflow || last >= elements)
-        return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: tensor %s reaches beyond the %zu numbers that it is a part of: the file is damaged; copy "
-                         "or download it again",
-                         out->file, out->name, elements);
+        return tfm__fail(
+            TFM_ERROR_FORMAT,
+            "%s: tensor %s exceeds its storage of %zu elements: the file is damaged; copy or download it again",
+            out->file, out->name, elements);
     return TFM_OK;
 }
 
-/* Numbers that lie elsewhere than in a row, put into one. */
+/* Makes a contiguous copy of a view. */
 static tfm_status copy_row(tfm__stored_tensor *out, owned *own, const tfm__torch_view *view, size_t element,
                            size_t limit) {
     const unsigned char *from = out->data;
     int64_t at[TFM_MAX_RANK] = {0};
     if (out->rank > TFM_MAX_RANK || out->bytes > limit - own->copied)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: tensor %s is a view that repeats or reorders numbers beyond measure: save it after "
-                         ".contiguous()",
-                         out->file, out->name);
+        return tfm__fail(
+            TFM_ERROR_UNSUPPORTED,
+            "%s: tensor %s is a view that repeats or reorders too many elements: save it after .contiguous()",
+            out->file, out->name);
     unsigned char *to = own->copies[own->copy_count] = tfm__alloc(out->bytes, 1);
     if (!to)
         return TFM_ERROR_MEMORY;
@@ -260,10 +259,10 @@ static tfm_status read_tensor(const tfm__torch *t, tfm__stored_tensor *out, owne
         return TFM_ERROR_MEMORY;
     own->name_count++;
     if (value->kind != TFM__PICKLE_OBJECT || value->tag != VIEW)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: `%.100s` is %s and no tensor, as in a checkpoint of training: save the model's "
-                         "state_dict() alone",
-                         t->path, name, tfm__pickle_kind_name(value));
+        return tfm__fail(
+            TFM_ERROR_UNSUPPORTED,
+            "%s: `%.100s` is %s and not a tensor, as in a checkpoint of training: save the model's state_dict() alone",
+            t->path, name, tfm__pickle_kind_name(value));
     const tfm__torch_view *view = &t->views[value->number];
     const tfm__torch_storage *storage = &t->storages[view->storage];
     const size_t element = tfm__stored_element(storage->dtype);
@@ -273,7 +272,7 @@ static tfm_status read_tensor(const tfm__torch *t, tfm__stored_tensor *out, owne
     if (status != TFM_OK)
         return status;
     if (__builtin_mul_overflow(out->count, element, &out->bytes))
-        out->bytes = SIZE_MAX; /* of a view that repeats: refused below */
+        out->bytes = SIZE_MAX; /* of a view that repeats elements: refused below */
     out->data = out->count ? storage->data + (size_t)view->offset * element : storage->data;
     if (!in_a_row)
         status = copy_row(out, own, view, element, limit);

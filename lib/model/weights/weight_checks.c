@@ -1,4 +1,4 @@
-/* What the readers of weight files share: checks of names, dtypes and sizes. */
+/* Shared by the readers of weight files: checks of names, dtypes and sizes. */
 #include <string.h>
 #include "base/json.h"
 #include "model/weights/weight_reader.h"
@@ -7,7 +7,7 @@
 static const struct {
     const char *name;
     size_t size;
-    int dtype; /* tfm_dtype, or -1: known, but nothing here computes with it */
+    int dtype; /* tfm_dtype, or -1: known but not supported */
 } DTYPES[] = {
     {"F32", 4, TFM_F32}, {"F16", 2, TFM_F16}, {"BF16", 2, TFM_BF16}, {"I32", 4, TFM_I32}, {"U8", 1, TFM_U8},
     {"F64", 8, -1},      {"I64", 8, -1},      {"U64", 8, -1},        {"U32", 4, -1},      {"I16", 2, -1},
@@ -51,7 +51,7 @@ tfm_status tfm__stored_set_dtype(tfm__stored_tensor *out, const char *name) {
 
 tfm_status tfm__stored_text(char **out, const tfm__stored_tensor *stored) {
     if (stored->bytes != stored->count)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: %s holds %s, not the bytes of a text", stored->file, stored->name,
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: %s holds %s, not a string", stored->file, stored->name,
                          stored->dtype_name);
     *out = tfm__alloc(stored->bytes + 1, 1);
     if (!*out)
@@ -70,7 +70,7 @@ tfm_status tfm__weights_check_text(const tfm__weights_file *file) {
     size_t begin = tfm__json_skip_bom(data, size);
     for (size_t i = 0; i < size; i++)
         text &= data[i] >= 0x20 ? data[i] != 0x7f : data[i] >= 9 && data[i] <= 13;
-    /* The last character may be cut off. */
+    /* The last character may be truncated. */
     if (!text || tfm__utf8_valid((const char *)data, size) + 3 < size)
         return TFM_OK;
     const char first = begin < size ? (char)data[begin] : 0;

@@ -5,7 +5,7 @@
 #include "model/weights/safetensors.h"
 #include "model/weights/weight_reader.h"
 
-/* Every kind of file, the one that is taken first where a directory has several. */
+/* All formats, in order of preference within a directory. */
 static const tfm__weights_reader *const READERS[] = {&tfm__safetensors_reader, &tfm__torch_reader, &tfm__npz_reader,
                                                      &tfm__marian_bin_reader, NULL};
 
@@ -14,7 +14,7 @@ struct tfm__weights {
     size_t file_count;
     tfm__weights_file *files;
     size_t count;
-    tfm__stored_tensor *tensors; /* by name */
+    tfm__stored_tensor *tensors; /* sorted by name */
 };
 
 /* ---- A set of files ----------------------------------------------------------------------------------- */
@@ -23,7 +23,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const tfm__stored_tensor *)a)->name, ((const tfm__stored_tensor *)b)->name);
 }
 
-/* Which of the readers of files with such a name takes this one. */
+/* Which of the readers for this suffix accepts the file. */
 static const tfm__weights_reader *choose(const tfm__weights_reader *reader, const tfm__file *map) {
     for (size_t i = 0; READERS[i]; i++)
         if (READERS[i]->recognises && strcmp(READERS[i]->suffix, reader->suffix) == 0 && READERS[i]->recognises(map))
@@ -31,7 +31,7 @@ static const tfm__weights_reader *choose(const tfm__weights_reader *reader, cons
     return reader;
 }
 
-/* Adds one file's tensors. What it leaves on failure is freed with `out`. */
+/* Adds the tensors of a file. On failure, partial results are freed with `out`. */
 static tfm_status add_file(tfm__weights *out, const char *path) {
     tfm__weights_file *files = tfm__realloc(out->files, out->file_count + 1, sizeof(*files));
     if (!files)
@@ -60,7 +60,7 @@ static tfm_status add_file(tfm__weights *out, const char *path) {
     return TFM_OK;
 }
 
-/* Bytes are numbers only where scales lie beside them. */
+/* int8 tensors require a tensor of scales. */
 static void find_scales(const tfm__weights *weights, tfm__stored_tensor *stored) {
     char name[TFM__MAX_TENSOR_NAME + sizeof(TFM__SCALES)];
     if (!stored->usable || stored->dtype != TFM_I8)
@@ -81,7 +81,7 @@ static tfm_status finish(tfm__weights *weights) {
         const tfm__stored_tensor *a = &weights->tensors[i - 1], *b = &weights->tensors[i];
         if (by_name(a, b) == 0)
             return strcmp(a->file, b->file) == 0
-                       ? tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s is there twice", a->file, a->name)
+                       ? tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s occurs twice", a->file, a->name)
                        : tfm__fail(TFM_ERROR_FORMAT, "tensor %s is in both %s and %s", a->name, a->file, b->file);
     }
     for (size_t i = 0; i < weights->count; i++)
@@ -111,7 +111,7 @@ static bool has_suffix(const char *path, const char *suffix) {
 tfm_status tfm__weights_open(tfm__weights **out, const char *path) {
     const tfm__weights_reader *reader = READERS[0];
     for (size_t i = TFM__COUNT(READERS) - 1;
-         i-- > 1;) /* of several with that suffix the first; it may leave it to others */
+         i-- > 1;) /* the first reader with a suffix; it may pass to others with the same suffix */
         if (has_suffix(path, READERS[i]->suffix))
             reader = READERS[i];
     return open_file(out, path, reader);
@@ -172,8 +172,8 @@ tfm_status tfm__weights_verify(const tfm__weights *weights) {
             return TFM_OK;
     }
     return tfm__fail(TFM_ERROR_FORMAT,
-                     "%s is damaged, or was written by another program: its checksum is not that of its bytes; copy "
-                     "it again, or take an earlier one",
+                     "%s is damaged, or was written by another program: its checksum is wrong; copy it again, or take "
+                     "an earlier one",
                      weights->files[0].path);
 }
 
@@ -186,7 +186,7 @@ static bool is_open(const tfm__weights *weights, const char *path) {
     return false;
 }
 
-/* Opens every file that the index's weight_map (tensor to file) names. */
+/* Opens every file in the index's weight_map (tensor to file). */
 static tfm_status add_indexed(tfm__weights *out, const char *dir, const char *index, const json_t *map) {
     if (!json_is_object(map) || json_object_size(map) == 0)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `weight_map` must be an object from tensor names to file names", index);
@@ -194,9 +194,9 @@ static tfm_status add_indexed(tfm__weights *out, const char *dir, const char *in
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)map, name, value) {
         const char *file = json_string_value(value);
-        /* Only files of this very folder: an index must not reach elsewhere. */
+        /* Only files in the same folder: an index must not point outside. */
         if (!file || !*file || strchr(file, '/'))
-            return tfm__fail(TFM_ERROR_FORMAT, "%s: weight_map: %s is not the name of a file beside it", index,
+            return tfm__fail(TFM_ERROR_FORMAT, "%s: weight_map: %s is not a file name in the same folder", index,
                              tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
         char *path = tfm__path_join(dir, file);
         tfm_status status = !path ? TFM_ERROR_MEMORY : is_open(out, path) ? TFM_OK : add_file(out, path);
@@ -288,7 +288,7 @@ tfm_status tfm__weights_get(const tfm__weights *weights, const tfm__stored_tenso
     *out = NULL;
     const tfm__stored_tensor *found = tfm__weights_find(weights, name);
     if (!found)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s has no tensor %s: config.json is another model's",
+        return tfm__fail(TFM_ERROR_FORMAT, "%s has no tensor %s: config.json belongs to another model",
                          weights->files[0].path, name);
     bool same = found->rank == rank;
     for (int i = 0; same && i < rank; i++)
@@ -300,8 +300,8 @@ tfm_status tfm__weights_get(const tfm__weights *weights, const tfm__stored_tenso
                          dims_text(needed, sizeof(needed), rank, dims));
     }
     if (found->usable && found->dtype == TFM_I8 && !found->scales)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s is of bytes, and its scales, %s%s, are missing", found->file,
-                         name, name, TFM__SCALES);
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s is int8, but its scales %s%s are missing", found->file, name,
+                         name, TFM__SCALES);
     if (!found->usable || found->dtype == TFM_I32 || found->dtype == TFM_U8)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "%s: tensor %s has dtype %.20s; F32, F16, BF16 and, with scales, I8 can be used", found->file,

@@ -1,8 +1,8 @@
-/* The weights of a model: named tensors in files that are mapped, checked once when they are opened, and then looked up
- * by name. Every kind of file has a reader of its own (weight_reader.h); nobody else sees which kind it is.
+/* The weights of a model: named tensors in memory-mapped files, validated when opened. Each file format has a
+ * reader (weight_reader.h); callers do not depend on the format.
  *
- * What is open is true: every tensor's bytes lie in the file and fit its dtype and shape. The data of a tensor starts
- * at any byte: copy it, do not cast it. */
+ * Every tensor's data lies within its file and fits its dtype and shape. It may be unaligned: copy it, do not cast the
+ * pointer. */
 #ifndef TFM_LIB_WEIGHT_FILE_H
 #define TFM_LIB_WEIGHT_FILE_H
 
@@ -10,77 +10,73 @@
 #include "base/base.h"
 #include "tfm/tensor.h"
 
-/* One or several files, opened as one set of tensors. Any number of threads may read it. */
+/* One or several files as one set of tensors. Read-only; thread-safe. */
 typedef struct tfm__weights tfm__weights;
 
 typedef struct tfm__stored_tensor {
     const char *name;
-    const char *file;       /* The path of the file that has it, for sentences. */
-    uint64_t identity;      /* The identity of that file, as tfm__file has it. */
-    const char *dtype_name; /* The dtype as safetensors spells it, such as "F32". */
-    bool usable;            /* Whether `dtype` says what it is and the rank fits. If not, only the name is of use. */
+    const char *file;       /* path of its file, for messages */
+    uint64_t identity;      /* identity of that file (tfm__file) */
+    const char *dtype_name; /* safetensors' spelling, such as "F32" */
+    bool usable;            /* `dtype` is valid and the rank fits; if not, only the name is valid */
     tfm_dtype dtype;
     int rank;
     int64_t dims[TFM_MAX_RANK];
-    const unsigned char *data;   /* Where it lies in the mapped file, unaligned: row-major, the lowest byte first. */
-    const char *encoding;        /* How the file has it where that is not `dtype`: "int8". NULL: as it is. */
-    float unit;                  /* Above 0 where all numbers are whole multiples of it, up to 128 of them. */
-    const unsigned char *scales; /* Of I8: F32 numbers, one for each output, which its bytes are multiplied by. */
+    const unsigned char *data;   /* in the mapped file, unaligned: row-major, little-endian */
+    const char *encoding;        /* stored encoding if it differs from `dtype`: "int8"; or NULL */
+    float unit;                  /* if > 0: all values are multiples of it, by at most 128 */
+    const unsigned char *scales; /* I8: F32 scales, one per output */
     size_t scale_count;
-    size_t count; /* How many elements it has. */
-    size_t bytes; /* How many bytes they take. */
+    size_t count; /* number of elements */
+    size_t bytes; /* size of the data */
 } tfm__stored_tensor;
 
-/* Opens one file: one whose name ends with ".bin" as Marian's where it begins like that, else as PyTorch's, one with
- * ".npz" as NumPy's, any other as safetensors. Missing is TFM_ERROR_IO; one that is broken or lies is TFM_ERROR_FORMAT.
- */
+/* Opens one file by its suffix: ".bin" Marian's (by its first bytes) or PyTorch's, ".npz" NumPy's, else safetensors.
+ * Missing is TFM_ERROR_IO, damaged or inconsistent is TFM_ERROR_FORMAT. */
 tfm_status tfm__weights_open(tfm__weights **out, const char *path);
 
-/* Opens one file that tfm__tensors_write has written: safetensors, whatever its name ends with. */
+/* Opens a file of tfm__tensors_write: safetensors with any suffix. */
 tfm_status tfm__weights_open_written(tfm__weights **out, const char *path);
 
-/* Opens the weights of a model directory: the first that is there of model.safetensors, all files that
- * model.safetensors.index.json names, pytorch_model.bin, and all files that pytorch_model.bin.index.json names. */
+/* Opens the weights of a model directory, the first of: model.safetensors, all files in model.safetensors.index.json,
+ * pytorch_model.bin, all files in pytorch_model.bin.index.json. */
 tfm_status tfm__weights_open_dir(tfm__weights **out, const char *dir);
 
-/* Where a directory without a model in it is an adapter's, or of GGUF, says so and what to do: TFM_ERROR_UNSUPPORTED.
- */
+/* TFM_ERROR_UNSUPPORTED with advice if a directory without a model has an adapter or GGUF files. */
 tfm_status tfm__weights_check_unsupported(const char *dir);
 
-/* Whether a file that tfm__tensors_write sealed is as it was written: TFM_ERROR_FORMAT if a byte of it has changed. One
- * without a seal passes. Reads the whole file. */
+/* Verifies the checksum written by tfm__tensors_write: TFM_ERROR_FORMAT if it differs. A file without one passes. Reads
+ * the whole file. */
 tfm_status tfm__weights_verify(const tfm__weights *weights);
 
-/* Frees the weights and sets the pointer to NULL. Does nothing for NULL. */
+/* Frees the weights and sets the pointer to NULL; NULL is ignored. */
 void tfm__weights_free(tfm__weights **weights);
 
-/* The tensor of that name, or NULL without a sentence. Borrowed from the weights, like all below. */
+/* The tensor of this name, or NULL without a message. Owned by the weights, as are all results below. */
 const tfm__stored_tensor *tfm__weights_find(const tfm__weights *weights, const char *name);
 
-/* The same, but missing, of a dtype that cannot be used, or of other dims than given is TFM_ERROR_FORMAT or
- * TFM_ERROR_UNSUPPORTED. A dim of -1 takes any size. F32, F16 and BF16 are taken, and I8 beside
- * which there are scales; I32 and U8 are refused: weights are real numbers. */
+/* The same, but fails (TFM_ERROR_FORMAT, TFM_ERROR_UNSUPPORTED) if it is missing, or has another dtype or other dims. A
+ * dim of -1 matches any size. Accepts F32, F16, BF16, and I8 with scales; I32 and U8 are refused. */
 tfm_status tfm__weights_get(const tfm__weights *weights, const tfm__stored_tensor **out, const char *name, int rank,
                             const int64_t *dims);
 
-/* What the first file says of itself under that name (__metadata__ of safetensors, and the configuration that Marian
- * keeps in a model), or NULL without a sentence. */
+/* A metadata entry of the first file (safetensors' __metadata__, Marian's configuration), or NULL without a message. */
 #define TFM__MARIAN_CONFIG "special:model.yml"
 const char *tfm__weights_metadata(const tfm__weights *weights, const char *name);
 
-/* All tensors, by name in byte order: at least one. */
+/* Number of tensors, >= 1, sorted by name in byte order. */
 size_t tfm__weights_count(const tfm__weights *weights);
 const tfm__stored_tensor *tfm__weights_at(const tfm__weights *weights, size_t index);
 
-/* What stands after the name of a tensor of bytes in the name of its scales. */
+/* Suffix of the tensor with an int8 tensor's scales. */
 #define TFM__SCALES "_scale"
 
-/* Whether the tensor lies in its file as it is, and then from which byte on. */
+/* Whether the tensor is stored unchanged in its file, and its offset there. */
 bool tfm__weights_file_offset(uint64_t *first, const tfm__weights *weights, const tfm__stored_tensor *stored);
-/* Lets go of the memory that reading the tensor has taken; it can be read again. */
+/* Releases the memory of pages read for the tensor; it can be read again. */
 void tfm__weights_evict(const tfm__weights *weights, const tfm__stored_tensor *stored);
 
-/* The kind of the files in two or three words, static: "safetensors", "PyTorch .bin". And how many files there are. */
+/* The format as static text, "safetensors", "PyTorch .bin"; and the number of files. */
 const char *tfm__weights_kind(const tfm__weights *weights);
 size_t tfm__weights_files(const tfm__weights *weights);
 

@@ -141,7 +141,7 @@ static void test_replaced_model_files_are_rejected(void **state) {
 
 static void note_adapter(void *user, tfm_log_level level, const char *message) {
     *(int *)user +=
-        level == TFM_LOG_WARNING && strstr(message, "has an adapter (adapter_config.json) beside the model");
+        level == TFM_LOG_WARNING && strstr(message, "has an adapter (adapter_config.json) next to the model");
 }
 
 /* If a file is missing, the files present identify the kind of directory. */
@@ -154,11 +154,11 @@ static void test_directory_without_weights_says_what_it_holds(void **state) {
         bool without_config; /* it is recognised without one, too */
     } cases[] = {
         {"adapter_config.json", "has an adapter (adapter_config.json)", TFM_ERROR_UNSUPPORTED, true},
-        {"model-q4.gguf", "has its weights in model-q4.gguf, and GGUF is not read", TFM_ERROR_UNSUPPORTED, true},
+        {"model-q4.gguf", "has its weights in model-q4.gguf, and GGUF is not supported", TFM_ERROR_UNSUPPORTED, true},
         {"model-00001-of-00002.safetensors",
-         "has model-00001-of-00002.safetensors, and no model.safetensors.index.json", TFM_ERROR_IO, false},
+         "has model-00001-of-00002.safetensors, but no model.safetensors.index.json", TFM_ERROR_IO, false},
         {"pytorch_model-00001-of-00002.bin",
-         "has pytorch_model-00001-of-00002.bin, and no pytorch_model.bin.index.json", TFM_ERROR_IO, false},
+         "has pytorch_model-00001-of-00002.bin, but no pytorch_model.bin.index.json", TFM_ERROR_IO, false},
         {"model.fp16.safetensors",
          "but model.fp16.safetensors: if these are the model's weights, give the file the name "
          "model.safetensors",
@@ -195,9 +195,9 @@ static void test_truncated_or_misshaped_weights_are_rejected(void **state) {
     scratch_model(FROM);
     harness_ok(tfm__file_read(&content, &size, scratch_path("model.safetensors")));
     scratch_write("model.safetensors", content, size / 2);
-    refused("the file was cut");
+    refused("the file was truncated");
     scratch_write("model.safetensors", content, 100);
-    refused("it was cut");
+    refused("it was truncated");
     char *name = memmem(content, size, "decoder.layers.0.fc1.weight", 27);
     assert_non_null(name);
     memcpy(name, "decoder.layers.0.fc9.weight", 27);

@@ -284,7 +284,7 @@ static void test_unsupported_marian_nmt_config_is_rejected(void **state) {
         {"layer-normalization: false", "layer-normalization: true", TFM_ERROR_UNSUPPORTED, "`layer-normalization` is"},
         {"ulr: false", "ulr: 7", TFM_ERROR_FORMAT, "`ulr` is 7; true or false is allowed"},
         {"enc-depth: 2", "enc-depth: x", TFM_ERROR_FORMAT, "`enc-depth` is \"x\"; an integer"},
-        {"enc-depth: 2", "enc-depth: 1", TFM_ERROR_FORMAT, "has no place in the model"},
+        {"enc-depth: 2", "enc-depth: 1", TFM_ERROR_FORMAT, "is not part of the model"},
         {"enc-depth: 2", "enc-depth: 3", TFM_ERROR_FORMAT, "has no tensor encoder_l3_self_Wq"},
         {"dim-emb: 16", "dim-emb: 32", TFM_ERROR_FORMAT, "has shape (64, 16)"},
         {"heads: 2", "heads: 3", TFM_ERROR_FORMAT, "its 3 `transformer-heads` must divide it"},
@@ -324,7 +324,8 @@ static void test_marian_nmt_config_selects_its_files(void **state) {
         {"models: [model.npz]\nvocabs: [vocab.spm]\nbeam-size: 0\n", TFM_ERROR_FORMAT, "`beam-size` is 0"},
         {"models: [model.npz]\nvocabs: [vocab.spm]\nnormalize: 1e9\n", TFM_ERROR_FORMAT, "`normalize` is 1e+09"},
         {"models: [model.npz\n", TFM_ERROR_FORMAT, "decoder.yml is not YAML"},
-        {"models: [model.npz]\nvocabs: [vocab.spm]\nshortlist: [vocab.spm]\n", TFM_ERROR_FORMAT, "is no shortlist"},
+        {"models: [model.npz]\nvocabs: [vocab.spm]\nshortlist: [vocab.spm]\n", TFM_ERROR_FORMAT,
+         "is not a Marian shortlist"},
     };
     tfm_model_info info;
     place("ssru", false);

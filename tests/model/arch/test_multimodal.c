@@ -111,13 +111,13 @@ static void test_invalid_text_config_is_rejected(void **state) {
         {"{\"model_type\": \"mistral3\", \"text_config\": {\"model_type\": \"ministral3\"}}",
          "`model_type` within `text_config` is \"ministral3\"", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"gpt2\"}}",
-         "texts are run that are of \"llama\", \"mistral\", \"qwen2\"", TFM_ERROR_UNSUPPORTED},
+         "is supported with text models of \"llama\", \"mistral\", \"qwen2\"", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"llava\", \"text_config\": {\"model_type\": 7}}", "within `text_config` is 7",
          TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"gemma3\", \"architectures\": [\"Gemma3ForSequenceClassification\"]}",
          "`architectures` has \"Gemma3ForSequenceClassification\"", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"llava\", \"architectures\": [\"LlavaLlamaForCausalLM\"], \"hidden_size\": 24}",
-         "has LlavaLlamaForCausalLM, and of the `model_type` \"llava\" only LlavaForConditionalGeneration",
+         "has LlavaLlamaForCausalLM; of the `model_type` \"llava\" only LlavaForConditionalGeneration",
          TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": 7, \"architectures\": [\"LlavaForConditionalGeneration\"]}", "`model_type` is 7",
          TFM_ERROR_FORMAT},
@@ -165,7 +165,7 @@ static void test_vision_part_left_out_is_logged_once(void **state) {
             harness_ok(open_dir(&model, dir));
         tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
         assert_int_equal(lines, 1);
-        assert_non_null(strstr(line, "pictures are not taken: 34 tensors of the parts that see are left aside"));
+        assert_non_null(strstr(line, "34 tensors of the vision tower are ignored"));
     }
     assert_string_equal(info.multimodal_class, "Gemma3ForConditionalGeneration");
     assert_string_equal(info.family, "gemma3_text");
@@ -239,11 +239,11 @@ static void test_tensors_of_unknown_text_layers_are_rejected(void **state) {
     tfm_model *model;
     put_changed(GOLDEN, "model.safetensors", "num_hidden_layers", json_integer(3));
     scratch_refused(open_dir(&model, scratch_root), TFM_ERROR_FORMAT,
-                    "language_model.model.layers.3.input_layernorm.weight has no place");
+                    "language_model.model.layers.3.input_layernorm.weight is not part of the model");
     assert_int_equal(remove(scratch_path("model.safetensors")), 0);
     put_changed("tests/golden/families/gemma3-untied-capped-bin", "pytorch_model.bin", "attention_bias", json_false());
     scratch_refused(open_dir(&model, scratch_root), TFM_ERROR_FORMAT,
-                    "language_model.model.layers.0.self_attn.k_proj.bias has no place");
+                    "language_model.model.layers.0.self_attn.k_proj.bias is not part of the model");
 }
 
 static int setup(void **state) {

@@ -658,7 +658,7 @@ static void test_generate_rejects_bad_arguments(void **state) {
         {{.beam_size = 33}, "beam_size is 33"},
         {{.beam_size = -1}, "beam_size is -1"},
         {{.n_best = 2}, "n-best is 2"},
-        {{.sample = true, .beam_size = 2}, "do not go together"},
+        {{.sample = true, .beam_size = 2}, "cannot be combined"},
         {{.temperature = 0.5f}, "set `sample`"},
         {{.top_k = 3}, "set `sample`"},
         {{.sample = true, .temperature = -1}, "temperature is -1"},

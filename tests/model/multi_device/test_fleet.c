@@ -325,7 +325,7 @@ static void test_fleet_rejects_bad_arguments(void **state) {
     tfm_context *ctx = harness_context(), *twice[] = {ctx, ctx}, *none[] = {NULL};
     tfm_fleet *fleet = NULL;
     tfm_model *model = NULL;
-    harness_refused(tfm_fleet_new(&fleet, twice, 2), TFM_ERROR_ARGUMENT, "are one");
+    harness_refused(tfm_fleet_new(&fleet, twice, 2), TFM_ERROR_ARGUMENT, "are the same");
     harness_refused(tfm_fleet_new(&fleet, none, 1), TFM_ERROR_ARGUMENT, "contexts[0] is NULL");
     harness_refused(tfm_fleet_new(&fleet, twice, 0), TFM_ERROR_ARGUMENT, "at least one");
     harness_refused(tfm_fleet_open(&fleet, &(tfm_fleet_options){.devices = "0,no-such-device"}), TFM_ERROR_DEVICE,

@@ -235,7 +235,7 @@ static void test_class_probabilities_match_transformers(void **state) {
     check_rows(scores, json_object_get(golden, "pair_scores"), 3, 2e-6);
     harness_refused(
         tfm_fill_mask(model, texts, count, 3, NULL, (tfm_mask_prediction_fn)(void (*)(void))on_reject, NULL),
-        TFM_ERROR_ARGUMENT, "has no head that tells masked words");
+        TFM_ERROR_ARGUMENT, "has no head for masked tokens");
     tfm_model_free(&model);
     json_decref(golden);
 }
@@ -272,7 +272,7 @@ static void test_fill_mask_matches_transformers(void **state) {
     harness_refused(tfm_fill_mask(model, texts, count, 65, NULL, on_guess, &g), TFM_ERROR_ARGUMENT, "top is 65");
     harness_refused(tfm_classify(model, NULL, texts, count, NULL), TFM_ERROR_ARGUMENT, "scores is NULL");
     harness_refused(tfm_classify(model, (float[64]){0}, texts, count, NULL), TFM_ERROR_ARGUMENT,
-                    "has no head that tells classes");
+                    "has no classification head");
     tfm_model_free(&model);
     json_decref(golden);
 }
@@ -553,7 +553,7 @@ static void test_invalid_embedder_directory_is_rejected(void **state) {
         const char *file, *text, *part;
         tfm_status status;
     } cases[] = {
-        {"modules.json", "{}", "no list of modules", TFM_ERROR_FORMAT},
+        {"modules.json", "{}", "not a JSON list of modules", TFM_ERROR_FORMAT},
         {"modules.json", "[", "modules.json is not JSON", TFM_ERROR_FORMAT},
         {"modules.json", "[]", "the first module is \"\"", TFM_ERROR_UNSUPPORTED},
         {"modules.json", "[" MODULE("", "CLIPModel") "]", "the first module is \"CLIPModel\"", TFM_ERROR_UNSUPPORTED},

@@ -288,7 +288,7 @@ static void test_split_lines_equal_their_sentences(void **state) {
     assert_non_null(strstr(all.text[0], one.text[1]));
     harness_refused(tfm_translate_lines(model, lines, 1, &(tfm_text_options){.split = true},
                                         &(tfm_search_options){.beam_size = 2, .n_best = 2}, keep, &all),
-                    TFM_ERROR_ARGUMENT, "do not go together");
+                    TFM_ERROR_ARGUMENT, "cannot be combined");
     kept_clear(&one);
     kept_clear(&all);
     tfm_model_free(&model);

@@ -79,22 +79,22 @@ static void test_invalid_marian_bin_item_is_rejected(void **state) {
         tfm_status status;
         const char *part;
     } CASES[] = {
-        {{"x", 0x802, 1, {4}, NUMBERS, 8, 0}, TFM_ERROR_UNSUPPORTED, "tensor x is packed for one kind of processor"},
+        {{"x", 0x802, 1, {4}, NUMBERS, 8, 0}, TFM_ERROR_UNSUPPORTED, "tensor x is packed for one processor type"},
         {{"x", 0x1801, 1, {4}, NUMBERS, 8, 0},
          TFM_ERROR_UNSUPPORTED,
          "(type 0x1801): convert the model with marian-conv"},
-        {{"x", 0x7, 1, {4}, NUMBERS, 8, 0}, TFM_ERROR_FORMAT, "of no type that Marian has (0x7)"},
-        {{"x", 0x10404, 1, {2}, NUMBERS, 8, 0}, TFM_ERROR_FORMAT, "of no type that Marian has (0x10404)"},
+        {{"x", 0x7, 1, {4}, NUMBERS, 8, 0}, TFM_ERROR_FORMAT, "has an unknown type (0x7)"},
+        {{"x", 0x10404, 1, {2}, NUMBERS, 8, 0}, TFM_ERROR_FORMAT, "has an unknown type (0x10404)"},
         {{"x", MARIAN_F32, 1, {-1}, NUMBERS, 8, 0}, TFM_ERROR_FORMAT, "an impossible shape"},
         {{"x", MARIAN_F32, 4, {1 << 30, 1 << 30, 1 << 30, 2}, NUMBERS, 8, 0}, TFM_ERROR_FORMAT, "an impossible shape"},
-        {{"x", MARIAN_F32, 1, {3}, NUMBERS, 8, 0}, TFM_ERROR_FORMAT, "tensor x has 8 bytes, which do not go with"},
-        {{"x", MARIAN_F32, 1, {2}, NUMBERS, 8, 256}, TFM_ERROR_FORMAT, "tensor x has 264 bytes, which do not go with"},
-        {{"x", MARIAN_INTGEMM8, 2, {2, 3}, &MATRIX, 9, 0}, TFM_ERROR_FORMAT, "tensor x has 9 bytes, which do not go"},
-        {{"x", MARIAN_INTGEMM8, 2, {2, 3}, NONE, 10, 0}, TFM_ERROR_FORMAT, "the multiplier of tensor x"},
-        {{"x", MARIAN_INTGEMM8, 2, {2, 3}, BELOW, 10, 0}, TFM_ERROR_FORMAT, "the multiplier of tensor x"},
+        {{"x", MARIAN_F32, 1, {3}, NUMBERS, 8, 0}, TFM_ERROR_FORMAT, "tensor x has 8 bytes, which do not fit"},
+        {{"x", MARIAN_F32, 1, {2}, NUMBERS, 8, 256}, TFM_ERROR_FORMAT, "tensor x has 264 bytes, which do not fit"},
+        {{"x", MARIAN_INTGEMM8, 2, {2, 3}, &MATRIX, 9, 0}, TFM_ERROR_FORMAT, "tensor x has 9 bytes, which do not fit"},
+        {{"x", MARIAN_INTGEMM8, 2, {2, 3}, NONE, 10, 0}, TFM_ERROR_FORMAT, "the multiplier of the quantised tensor x"},
+        {{"x", MARIAN_INTGEMM8, 2, {2, 3}, BELOW, 10, 0}, TFM_ERROR_FORMAT, "the multiplier of the quantised tensor x"},
         {{"", MARIAN_F32, 1, {2}, NUMBERS, 8, 0}, TFM_ERROR_FORMAT, "a tensor's name has 0 bytes"},
         {{"a\nb", MARIAN_F32, 1, {2}, NUMBERS, 8, 0}, TFM_ERROR_FORMAT, "control character"},
-        {{"Wemb", MARIAN_F32, 1, {2}, NUMBERS, 8, 0}, TFM_ERROR_FORMAT, "tensor Wemb is there twice"},
+        {{"Wemb", MARIAN_F32, 1, {2}, NUMBERS, 8, 0}, TFM_ERROR_FORMAT, "tensor Wemb occurs twice"},
         {{"special:model.yml", MARIAN_I8, 1, {4}, CONFIG, 4, 0}, TFM_ERROR_FORMAT, "two configurations"},
         {{"special:model.yml", MARIAN_F32, 1, {2}, NUMBERS, 8, 0}, TFM_ERROR_FORMAT, "two configurations"},
     };
@@ -106,7 +106,7 @@ static void test_invalid_marian_bin_item_is_rejected(void **state) {
         refused("x.bin", CASES[i].status, CASES[i].part);
     }
     marian_write("x.bin", &(marian_item){"special:model.yml", MARIAN_F32, 1, {2}, NUMBERS, 8, 0}, 1);
-    refused("x.bin", TFM_ERROR_FORMAT, "holds F32, not the bytes of a text");
+    refused("x.bin", TFM_ERROR_FORMAT, "holds F32, not a string");
 }
 
 /* Invalid numbers in the file, by offset: the headers begin at 16, with 32 bytes each. */
@@ -117,10 +117,10 @@ static void test_inconsistent_marian_bin_header_is_rejected(void **state) {
         unsigned char value;
         const char *part;
     } CASES[] = {
-        {8, 8, "a tensor's name does not end"},   {15, 1, "fewer headers than it says"},
-        {16, 18, "a tensor's name does not end"}, {16, 0, "a tensor's name does not end"},
-        {23, 1, "ends within the names"},         {32, 17, "more than 16 dimensions"},
-        {32, 3, "ends within the space before"},  {47, 1, "ends within the numbers"},
+        {8, 8, "a tensor's name does not end"},    {15, 1, "fewer headers than it says"},
+        {16, 18, "a tensor's name does not end"},  {16, 0, "a tensor's name does not end"},
+        {23, 1, "ends within the names"},          {32, 17, "more than 16 dimensions"},
+        {32, 3, "ends within the padding before"}, {47, 1, "ends within the data"},
     };
     marian_bytes file = marian_file(ITEMS, TFM__COUNT(ITEMS));
     for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
@@ -132,9 +132,9 @@ static void test_inconsistent_marian_bin_header_is_rejected(void **state) {
     }
     marian_add(&file, "more", 4);
     scratch_write("x.bin", file.data, file.size);
-    refused("x.bin", TFM_ERROR_FORMAT, "something follows its last tensor");
+    refused("x.bin", TFM_ERROR_FORMAT, "there are bytes after its last tensor");
     scratch_write("x.bin", file.data, 12);
-    refused("x.bin", TFM_ERROR_FORMAT, "no file of torch.save"); /* which may have this name too */
+    refused("x.bin", TFM_ERROR_FORMAT, "is not a torch.save file"); /* which may have this name too */
     free(file.data);
     scratch_write("x.bin", "\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24);
     refused("x.bin", TFM_ERROR_FORMAT, "holds no tensors");

@@ -117,9 +117,9 @@ static const struct {
     {"{\"x\\n\":{}}", 0, -1, "control character"},
     {"{\"x\\u0000\":{}}", 0, -1, "is not JSON"},
     {"{" ENTRY("x", "F32", "2", "0", "8") "," ENTRY("x", "F32", "2", "0", "8") "}", 8, -1, "duplicate"},
-    {ONE("F32", "2", "0", "8"), 7, -1, "the file was cut"},
+    {ONE("F32", "2", "0", "8"), 7, -1, "the file was truncated"},
     {ONE("F32", "2", "0", "8"), 9, -1, "the last 1 bytes"},
-    {ONE("F32", "2", "8", "16"), 8, -1, "the file was cut"},
+    {ONE("F32", "2", "8", "16"), 8, -1, "the file was truncated"},
     {ONE("F32", "2", "8", "0"), 8, -1, "do not ascend"},
     {ONE("F32", "2", "-8", "0"), 8, -1, "do not ascend"},
     {ONE("F32", "2", "0", "8.0"), 8, -1, "two integers"},
@@ -218,7 +218,7 @@ static void test_weights_file_of_a_directory_is_selected(void **state) {
     scratch_refused(tfm__weights_open_dir(&file, scratch_path("nowhere")), TFM_ERROR_IO, "no such folder");
     scratch_refused(open_dir(), TFM_ERROR_IO, "has no model.safetensors and no pytorch_model.bin");
     scratch_text("tf_model.h5", "");
-    scratch_refused(open_dir(), TFM_ERROR_UNSUPPORTED, "tf_model.h5 is not read");
+    scratch_refused(open_dir(), TFM_ERROR_UNSUPPORTED, "tf_model.h5 is not supported");
     scratch_text("pytorch_model.bin", "");
     scratch_refused(open_dir(), TFM_ERROR_FORMAT, "pytorch_model.bin is empty");
 
@@ -238,8 +238,8 @@ static void test_weights_file_of_a_directory_is_selected(void **state) {
         {"{", "index.json is not JSON", TFM_ERROR_FORMAT},
         {"{}", "weight_map", TFM_ERROR_FORMAT},
         {"{\"weight_map\":{}}", "weight_map", TFM_ERROR_FORMAT},
-        {"{\"weight_map\":{\"x\":3}}", "3 is not the name", TFM_ERROR_FORMAT},
-        {"{\"weight_map\":{\"x\":\"../part-1\"}}", "is not the name of a file beside it", TFM_ERROR_FORMAT},
+        {"{\"weight_map\":{\"x\":3}}", "3 is not a file name", TFM_ERROR_FORMAT},
+        {"{\"weight_map\":{\"x\":\"../part-1\"}}", "is not a file name in the same folder", TFM_ERROR_FORMAT},
         {"{\"weight_map\":{\"x\":\"part-3\"}}", "part-3", TFM_ERROR_IO},
         {"{\"weight_map\":{\"x\":\"part-1\",\"z\":\"part-2\"}}", "names tensor z", TFM_ERROR_FORMAT},
     };

@@ -50,13 +50,13 @@ static void test_damaged_shortlist_is_rejected(void **state) {
         bool sealed;
         const char *part;
     } CASES[] = {
-        {0, 1, true, "does not begin as one"},
+        {0, 1, true, "magic number is wrong"},
         {17, 1, false, "checksum"},
-        {32, 7, true, "its size is not what it says"},
-        {39, 1, true, "its size is not what it says"},
-        {40, 8, true, "its size is not what it says"},
+        {32, 7, true, "its size differs from its header"},
+        {39, 1, true, "its size differs from its header"},
+        {40, 8, true, "its size differs from its header"},
         {56, 3, true, "do not ascend"},
-        {88, 200, true, "do not ascend, or lead outside"},
+        {88, 200, true, "do not ascend, or are out of range"},
         {96, 40, true, "names word 40 of the target vocabulary, which has 40"},
     };
     unsigned char file[SHORTLIST_BYTES];
@@ -69,7 +69,7 @@ static void test_damaged_shortlist_is_rejected(void **state) {
     }
     shortlist_make(file);
     for (size_t size = 0; size < SHORTLIST_BYTES; size++)
-        refused(file, size, "is no shortlist of Marian, or is damaged");
+        refused(file, size, "is not a Marian shortlist, or is damaged");
     tfm__shortlist *list;
     scratch_write("lex.bin", file, SHORTLIST_BYTES);
     scratch_refused(tfm__shortlist_open(&list, scratch_path("lex.bin"), SHORTLIST_SOURCE + 1, SHORTLIST_TARGET, false),

@@ -220,11 +220,11 @@ static void test_differing_tied_tables_and_unread_tensors_are_warned(void **stat
         bool share, tie;
         const char *stored, *said;
     } CASES[] = {
-        {true, true, "ED", "embed_tokens.weight are one table by config.json, and differ"},
-        {true, true, "SO", "are one table by config.json, and differ"},
-        {false, true, "EDO", "lm_head.weight and model.decoder.embed_tokens.weight are one table by config.json"},
-        {true, false, "SEDO", "no part of the model reads model.shared.weight"},
-        {false, false, "SEDO", "no part of the model reads model.shared.weight"},
+        {true, true, "ED", "embed_tokens.weight are tied by config.json, but differ"},
+        {true, true, "SO", "are tied by config.json, but differ"},
+        {false, true, "EDO", "lm_head.weight and model.decoder.embed_tokens.weight are tied by config.json"},
+        {true, false, "SEDO", "unused tensor model.shared.weight"},
+        {false, false, "SEDO", "unused tensor model.shared.weight"},
     };
     tfm_model *model;
     for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
@@ -251,9 +251,10 @@ static void test_unread_block_tensor_is_rejected_and_stranger_warned(void **stat
         const char *name, *said;
         tfm_status status;
     } CASES[] = {
-        {"adapter.weight", "no part of the model reads adapter.weight", TFM_OK},
-        {"model.encoder.layers.1.fc1.weight", "layers.1.fc1.weight has no place", TFM_ERROR_FORMAT},
-        {"model.decoder.layer_norm.weight", "model.decoder.layer_norm.weight has no place", TFM_ERROR_FORMAT},
+        {"adapter.weight", "unused tensor adapter.weight", TFM_OK},
+        {"model.encoder.layers.1.fc1.weight", "layers.1.fc1.weight is not part of the model", TFM_ERROR_FORMAT},
+        {"model.decoder.layer_norm.weight", "model.decoder.layer_norm.weight is not part of the model",
+         TFM_ERROR_FORMAT},
     };
     static builder b;
     tfm_model *model;
@@ -274,7 +275,7 @@ static void test_unread_block_tensor_is_rejected_and_stranger_warned(void **stat
     }
     json_object_set_new(config, "decoder_vocab_size", json_integer(VOCABULARY - 1));
     make(false, true, "S", 0);
-    scratch_refused(open_in(&model, scratch_root), TFM_ERROR_FORMAT, "has 6 rows and serves as a table of 5");
+    scratch_refused(open_in(&model, scratch_root), TFM_ERROR_FORMAT, "has 6 rows, but the configuration says 5");
     json_object_set_new(config, "decoder_vocab_size", json_integer(VOCABULARY));
 }
 

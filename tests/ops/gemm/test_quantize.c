@@ -227,9 +227,10 @@ static void test_half_from_int8_multiplies_scales(void **state) {
                                    &(tfm_model_options){.no_tokenizer = true, .precision = TFM_PRECISION_FP16}),
                     TFM_ERROR_FORMAT, "decoder.layers.0.fc1.weight has a number as large as 70144");
     snprintf(path, sizeof(path), "%s/not-halves", scratch_root);
-    harness_refused(tfm_model_quantize(path, made, TFM_F16), TFM_ERROR_FORMAT,
-                    "decoder.layers.0.fc1.weight has a number as large as 70144, and fp16 ends at 65504: take the "
-                    "precision bf16");
+    harness_refused(
+        tfm_model_quantize(path, made, TFM_F16), TFM_ERROR_FORMAT,
+        "decoder.layers.0.fc1.weight has a number as large as 70144, above the fp16 maximum of 65504: use the "
+        "precision bf16");
     assert_false(tfm__file_exists(path));
     tfm_model *far = open_model(made, TFM_PRECISION_BF16);
     tfm_model_free(&far);
@@ -288,7 +289,7 @@ static void test_quantize_rejects_bad_input(void **state) {
     harness_refused(tfm_model_quantize(made, dir, TFM_F32), TFM_ERROR_ARGUMENT, "I8, F16 or BF16");
     harness_refused(tfm_model_quantize(made, scratch_root, TFM_I8), TFM_ERROR_IO, "config.json");
     harness_refused(tfm_model_open(&model, harness_context(), dir, &(tfm_model_options){.precision = 77}),
-                    TFM_ERROR_ARGUMENT, "precision number");
+                    TFM_ERROR_ARGUMENT, "unknown precision");
     harness_ok(tfm_model_quantize(made, dir, TFM_I8));
     model = open_model(made, TFM_PRECISION_AUTO);
     harness_refused(tfm_trainer_new(&trainer, model, NULL), TFM_ERROR_UNSUPPORTED, "bytes");
