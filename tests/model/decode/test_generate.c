@@ -666,7 +666,7 @@ static void test_generate_rejects_bad_arguments(void **state) {
         {{.sample = true, .min_p = -0.5f}, "min_p is -0.5"},
         {{.repetition_penalty = -2}, "repetition_penalty is -2"},
         {{.max_new_tokens = -3}, "max_new_tokens is -3"},
-        {{.has_length_penalty = true, .length_penalty = 11}, "alpha"},
+        {{.has_length_penalty = true, .length_penalty = 11}, "length_penalty"},
         {{.beam_size = 2, .on_token = on_token}, "a beam of 2"},
         {{.reserved = {1}}, "generate:"},
     };
