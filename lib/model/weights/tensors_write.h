@@ -17,9 +17,14 @@ typedef struct tfm__tensor_entry {
     /* Further tensors of x's dtype and width. They become rows after those of x, or columns if `transposed`. */
     tfm_tensor parts[TFM__ENTRY_PARTS - 1];
     size_t part_count;
+    int64_t part_first[TFM__ENTRY_PARTS]; /* first row of x and of each part in the stored tensor, ascending */
     int64_t
         groups; /* Above 1: x and those are cut into so many equal runs of rows, and of each in turn a run is stored. */
 } tfm__tensor_entry;
+
+/* Adds a part that starts at row `first` of the stored tensor (of each run of rows, with `groups`). Parts may be added
+ * in any order; x then is the first of them. An entry has room for TFM__ENTRY_PARTS - 1 calls. */
+void tfm__tensor_entry_add_part(tfm__tensor_entry *entry, tfm_tensor part, int64_t first);
 
 /* The data begins at a multiple of TFM__DATA_ALIGNMENT, and first come tensors of multiples of TFM__TENSOR_ALIGNMENT
  * bytes, so that all of these lie at such: GPUs that share the host's memory then read them where they are

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "support/harness.h"
 #include "model/core/model.h"
+#include "model/weights/tensors_write.h"
 
 enum { B = 2, S = 5, T = 4 };
 
@@ -279,6 +280,41 @@ static void test_fused_qkv_tensor_is_split_and_joined(void **state) {
     }
 }
 
+/* Parts added as query, key, value and stored by row, in each order of rows; with 4 groups as CodeGen's Q, V, K. */
+static void test_fused_parts_are_stored_by_first_row(void **state) {
+    (void)state;
+    enum { PARTS = 3, ROWS = 8, WIDTH = 2 };
+    static const int64_t places[][PARTS] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    float values[PARTS][ROWS * WIDTH];
+    tfm_tensor parts[PARTS];
+    for (int i = 0; i < PARTS; i++) {
+        for (int k = 0; k < ROWS * WIDTH; k++)
+            values[i][k] = (float)(100 * i + k);
+        parts[i] = HARNESS_TENSOR(TFM_F32, values[i], ROWS, WIDTH);
+    }
+    for (int test = 0; test < 12; test++) {
+        const int64_t *place = places[test / 2], groups = test % 2 ? 4 : 1, run = ROWS / groups;
+        char dir[] = "/tmp/tfm-test-save-XXXXXX", path[64];
+        tfm__tensor_entry entry = {.name = "qkv", .x = parts[0], .dtype = TFM_F32, .groups = groups};
+        tfm__weights *file;
+        const tfm__stored_tensor *stored;
+        entry.part_first[0] = place[0] * run;
+        for (int i = 1; i < PARTS; i++)
+            tfm__tensor_entry_add_part(&entry, parts[i], place[i] * run);
+        assert_non_null(mkdtemp(dir));
+        snprintf(path, sizeof(path), "%s/model.safetensors", dir);
+        harness_ok(tfm__tensors_write(harness_context(), path, &entry, 1, NULL, 0, false));
+        harness_ok(tfm__weights_open(&file, path));
+        harness_ok(tfm__weights_get(file, &stored, "qkv", 2, (int64_t[]){PARTS * ROWS, WIDTH}));
+        for (int i = 0; i < PARTS; i++)
+            for (int64_t g = 0; g < groups; g++)
+                assert_memory_equal(stored->data + (g * PARTS + place[i]) * run * WIDTH * (int64_t)sizeof(float),
+                                    values[i] + g * run * WIDTH, (size_t)(run * WIDTH) * sizeof(float));
+        tfm__weights_free(&file);
+        remove_dir(dir);
+    }
+}
+
 /* A learned position table with rows before position 0 is saved with them. */
 static void test_position_table_offset_is_saved(void **state) {
     (void)state;
@@ -394,6 +430,7 @@ int main(void) {
         cmocka_unit_test(test_untied_bart_saves_both_embedding_tables),
         cmocka_unit_test(test_saving_does_not_change_the_model),
         cmocka_unit_test(test_fused_qkv_tensor_is_split_and_joined),
+        cmocka_unit_test(test_fused_parts_are_stored_by_first_row),
         cmocka_unit_test(test_position_table_offset_is_saved),
         cmocka_unit_test(test_unknown_generation_config_keys_are_saved),
         cmocka_unit_test(test_save_rejects_bad_dtype_and_path),
