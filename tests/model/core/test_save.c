@@ -135,6 +135,7 @@ static void test_opened_models_are_saved_and_opened(void **state) {
         tfm_model *model;
         snprintf(path, sizeof(path), "tests/golden/%s", names[i]);
         char *dir = harness_source(path);
+        print_message("# %s\n", names[i]);
         harness_ok(tfm_model_open(&model, harness_context(), dir, &(tfm_model_options){.no_tokenizer = true}));
         check(model, tfm_model_get_info(model)->target_vocab_size, TFM_F32);
         tfm_model_free(&model);
@@ -196,6 +197,7 @@ static void test_saving_does_not_change_the_model(void **state) {
         tfm_model *model;
         assert_non_null(mkdtemp(root));
         snprintf(path, sizeof(path), "tests/golden/%s", names[i]);
+        print_message("# %s\n", names[i]);
         char *dir = harness_source(path);
         harness_ok(tfm_model_open(&model, harness_context(), dir, NULL));
         const tfm_model_info before = *tfm_model_get_info(model);
