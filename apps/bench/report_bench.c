@@ -162,8 +162,8 @@ static void add_gemm(json_t *rows, tfm_context *ctx, const int64_t d[3], bool gr
         t.other = bench_fill(ctx, 2, (int64_t[]){d[2], d[1]});
     else
         t.weight.value = bench_fill(ctx, 2, (int64_t[]){d[1], d[2]});
-    add_row(rows, &t, "product", shape, provider ? provider : "chosen",
-            2.0 * (double)d[0] * (double)d[1] * (double)d[2], false, most);
+    add_row(rows, &t, "gemm", shape, provider ? provider : "chosen", 2.0 * (double)d[0] * (double)d[1] * (double)d[2],
+            false, most);
 }
 
 /* A layer with a weight of this dtype, by the chosen or a given provider. Without a fraction of the peak, which is

@@ -116,8 +116,8 @@ static void put_untimed(FILE *file, const json_t *rows, const char *state, const
 static void put_bench(FILE *file, const json_t *rows) {
     size_t i;
     json_t *row;
-    fprintf(file, "| op        | shape            | by      |      time |          rate |  peak |\n"
-                  "|-----------|------------------|---------|----------:|--------------:|------:|\n");
+    fprintf(file, "| op        | shape            | provider   |      time |         rate |  peak |\n"
+                  "|-----------|------------------|------------|----------:|-------------:|------:|\n");
     json_array_foreach((json_t *)rows, i, row) {
         const bool bytes = json_object_get(row, "gbytes_per_s") != NULL;
         const double seconds = number_of(row, "median_s"), rate = number_of(row, bytes ? "gbytes_per_s" : "gflops");
@@ -126,10 +126,10 @@ static void put_bench(FILE *file, const json_t *rows) {
         fputc('|', file);
         put_cell(file, text_of(row, "bench"), 9);
         put_cell(file, text_of(row, "shape"), 16);
-        put_cell(file, text_of(row, "provider"), 7);
+        put_cell(file, text_of(row, "provider"), 10);
         put_number(file, seconds < 1e-3 ? seconds * 1e6 : seconds * 1e3, 9, seconds < 1e-3 ? 1 : 2,
                    seconds < 1e-3 ? "us" : "ms");
-        put_number(file, rate, 13, 1, bytes ? "GB/s" : "GFLOP/s");
+        put_number(file, rate, 12, rate < 100 ? 1 : 0, bytes ? "GB/s" : "GFLOP/s");
         put_number(file, number_of(row, "percent"), 5, 0, "%");
         fputc('\n', file);
     }

@@ -260,8 +260,7 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, lse), co
 #endif
     for (int s = s_first; s < s_end; s += KEYS) {
         float z[4 * ROWS], reached[ROWS], base[ROWS];
-#if PAGED
-        /* Read after the next barrier, and no longer once the previous tile has passed its last. */
+#if PAGED /* read after the next barrier; the previous tile no longer reads it after its last one */
         for (int i = LANE(fixed); i < KEYS; i += TFM_GROUP)
             places[i] = s + i < keys.visible ? key_row(keys, s + i) : -1;
 #endif

@@ -156,7 +156,7 @@ assert all(report["device"][name] for name in ("platform", "driver", "extensions
 assert len(report["self_test"]) > 50 and not any(check["state"] == "FAIL" for check in report["self_test"])
 assert report["peak"]["gflops"] > 0 and report["peak"]["gbytes_per_s"] > 0
 rows = report["bench"]
-assert {row["bench"] for row in rows} == {"copy", "layernorm", "softmax", "product", "fp16", "bf16", "int8", "attention",
+assert {row["bench"] for row in rows} == {"copy", "layernorm", "softmax", "gemm", "fp16", "bf16", "int8", "attention",
                                           "both ways", "a token"}, rows
 assert not any("failed" in row for row in rows), rows
 assert all(row["spread"] >= 0 and row["median_s"] > 0 for row in rows if "declined" not in row)

@@ -110,11 +110,10 @@ static void test_report_lists_unavailable_checks_apart(void **state) {
     const char *pass = "{s:[{s:s, s:s, s:s}, {s:s, s:s, s:s, s:s}], s:[{s:s, s:s, s:s, s:s}]}";
     char *text = markdown_of(json_pack(pass, "self_test", "op", "add", "form", "", "state", "pass", "op", "gemm",
                                        "form", "rows", "state", "not available", "message", "not here", "bench",
-                                       "bench", "product", "shape", "1x2", "provider", "rows", "declined", "not here"));
+                                       "bench", "gemm", "shape", "1x2", "provider", "rows", "declined", "not here"));
     assert_non_null(strstr(text, "All 1 checks passed.\n\n1 is not available on this device, which is no failure:\n\n- "
                                  "gemm rows: not here\n"));
-    assert_non_null(
-        strstr(text, "Not available on this device, which is no failure:\n\n- product 1x2 by rows: not here"));
+    assert_non_null(strstr(text, "Not available on this device, which is no failure:\n\n- gemm 1x2 by rows: not here"));
     assert_null(strstr(text, "FAILED"));
     free(text);
     text = markdown_of(json_pack("{s:[{s:s, s:s, s:s}, {s:s, s:s, s:s, s:s}]}", "self_test", "op", "add", "form", "",

@@ -72,17 +72,18 @@ static tfm_status add_parameter(void *user, const tfm__parameter *p) {
         return TFM_OK;
     }
     tfm__tensor_entry *entry = NULL;
-    for (size_t i = 0; p->first > 0 && i < l->count; i++)
+    for (size_t i = 0; p->total > p->dims[0] && i < l->count; i++)
         if (strcmp(l->entries[i].name, p->name) == 0)
             entry = &l->entries[i];
     if (!entry) {
         entry = add_entry(l, p->name, p->param->value, dtype);
+        entry->part_first[0] = p->first;
         entry->transposed = p->transposed;
         entry->subtract = p->offset;
         entry->groups = p->run ? p->dims[0] / p->run : 0;
         return TFM_OK;
     }
-    entry->parts[entry->part_count++] = p->param->value; /* within TFM__ENTRY_PARTS */
+    tfm__tensor_entry_add_part(entry, p->param->value, p->first);
     return TFM_OK;
 }
 

@@ -64,6 +64,16 @@ static tfm_status make_whole(tfm_context *ctx, tfm_tensor *out, const tfm__tenso
     return tfm_sub(ctx, out, joined, constant);
 }
 
+void tfm__tensor_entry_add_part(tfm__tensor_entry *entry, tfm_tensor part, int64_t first) {
+    size_t i = ++entry->part_count;
+    for (; i > 0 && entry->part_first[i - 1] > first; i--) {
+        entry->part_first[i] = entry->part_first[i - 1];
+        entry->parts[i - 1] = i > 1 ? entry->parts[i - 2] : entry->x;
+    }
+    entry->part_first[i] = first;
+    *(i > 0 ? &entry->parts[i - 1] : &entry->x) = part;
+}
+
 size_t tfm__tensors_header_size(size_t length) {
     const size_t before = sizeof(uint64_t);
     return (before + length + TFM__DATA_ALIGNMENT - 1) / TFM__DATA_ALIGNMENT * TFM__DATA_ALIGNMENT - before;

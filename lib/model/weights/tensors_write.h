@@ -17,8 +17,13 @@ typedef struct tfm__tensor_entry {
     /* Further tensors of x's dtype and width, appended as rows, or as columns if `transposed`. */
     tfm_tensor parts[TFM__ENTRY_PARTS - 1];
     size_t part_count;
+    int64_t part_first[TFM__ENTRY_PARTS]; /* first row of x and of each part in the stored tensor, ascending */
     int64_t groups; /* if > 1: x and parts are split into this many equal runs of rows, stored interleaved */
 } tfm__tensor_entry;
+
+/* Adds a part that starts at row `first` of the stored tensor (of each run of rows, with `groups`). Parts may be added
+ * in any order; x then is the first of them. An entry has room for TFM__ENTRY_PARTS - 1 calls. */
+void tfm__tensor_entry_add_part(tfm__tensor_entry *entry, tfm_tensor part, int64_t first);
 
 /* The data starts at a multiple of TFM__DATA_ALIGNMENT, tensors with sizes divisible by TFM__TENSOR_ALIGNMENT come
  * first and are so aligned: GPUs that share the host's memory read them in place (dev/memory/mmap_tensor.c). */

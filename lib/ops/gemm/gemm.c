@@ -182,7 +182,7 @@ const char *tfm_gemm_select(tfm_context *ctx, int64_t m, int64_t n, int64_t k) {
     if (tfm__context_sticky(ctx) != TFM_OK)
         return NULL;
     if (m < 1 || n < 1 || k < 1) {
-        tfm__op_error(ctx, "gemm_chosen", "m, n and k are %lld, %lld and %lld: they must be at least 1", (long long)m,
+        tfm__op_error(ctx, "gemm_select", "m, n and k are %lld, %lld and %lld: they must be at least 1", (long long)m,
                       (long long)n, (long long)k);
         return NULL;
     }

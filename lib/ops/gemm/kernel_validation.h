@@ -1,6 +1,6 @@
 /* Kernel validation: a kernel with instructions that few devices have, or an external library, is compared with a
- * reference kernel before its first use. The verdict is stored once in the disk cache, next to the tuning database, by
- * device, driver and kernel text. */
+ * reference kernel before its first use. A kernel's verdict is stored in the disk cache, next to the tuning database,
+ * by device, driver and kernel text; a library's is kept by the context only. */
 #ifndef TFM_LIB_KERNEL_VALIDATION_H
 #define TFM_LIB_KERNEL_VALIDATION_H
 

@@ -305,7 +305,7 @@ static void test_translate_and_score_reject_bad_arguments(void **state) {
     harness_refused(tfm_translate(model, lines, 1,
                                   &(tfm_search_options){.has_length_penalty = true, .length_penalty = 1e5}, on_text,
                                   NULL),
-                    TFM_ERROR_ARGUMENT, "alpha");
+                    TFM_ERROR_ARGUMENT, "length_penalty");
     tfm_model_free(&model);
     free(translation);
     free(source);

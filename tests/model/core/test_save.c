@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "support/harness.h"
 #include "model/core/model.h"
+#include "model/weights/tensors_write.h"
 
 enum { B = 2, S = 5, T = 4 };
 
@@ -134,6 +135,7 @@ static void test_opened_models_are_saved_and_opened(void **state) {
         tfm_model *model;
         snprintf(path, sizeof(path), "tests/golden/%s", names[i]);
         char *dir = harness_source(path);
+        print_message("# %s\n", names[i]);
         harness_ok(tfm_model_open(&model, harness_context(), dir, &(tfm_model_options){.no_tokenizer = true}));
         check(model, tfm_model_get_info(model)->target_vocab_size, TFM_F32);
         tfm_model_free(&model);
@@ -195,6 +197,7 @@ static void test_saving_does_not_change_the_model(void **state) {
         tfm_model *model;
         assert_non_null(mkdtemp(root));
         snprintf(path, sizeof(path), "tests/golden/%s", names[i]);
+        print_message("# %s\n", names[i]);
         char *dir = harness_source(path);
         harness_ok(tfm_model_open(&model, harness_context(), dir, NULL));
         const tfm_model_info before = *tfm_model_get_info(model);
@@ -276,6 +279,41 @@ static void test_fused_qkv_tensor_is_split_and_joined(void **state) {
         for (int i = 0; i < 3; i++)
             free(parts[i]);
         tfm_model_free(&model);
+    }
+}
+
+/* Parts added as query, key, value and stored by row, in each order of rows; with 4 groups as CodeGen's Q, V, K. */
+static void test_fused_parts_are_stored_by_first_row(void **state) {
+    (void)state;
+    enum { PARTS = 3, ROWS = 8, WIDTH = 2 };
+    static const int64_t places[][PARTS] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    float values[PARTS][ROWS * WIDTH];
+    tfm_tensor parts[PARTS];
+    for (int i = 0; i < PARTS; i++) {
+        for (int k = 0; k < ROWS * WIDTH; k++)
+            values[i][k] = (float)(100 * i + k);
+        parts[i] = HARNESS_TENSOR(TFM_F32, values[i], ROWS, WIDTH);
+    }
+    for (int test = 0; test < 12; test++) {
+        const int64_t *place = places[test / 2], groups = test % 2 ? 4 : 1, run = ROWS / groups;
+        char dir[] = "/tmp/tfm-test-save-XXXXXX", path[64];
+        tfm__tensor_entry entry = {.name = "qkv", .x = parts[0], .dtype = TFM_F32, .groups = groups};
+        tfm__weights *file;
+        const tfm__stored_tensor *stored;
+        entry.part_first[0] = place[0] * run;
+        for (int i = 1; i < PARTS; i++)
+            tfm__tensor_entry_add_part(&entry, parts[i], place[i] * run);
+        assert_non_null(mkdtemp(dir));
+        snprintf(path, sizeof(path), "%s/model.safetensors", dir);
+        harness_ok(tfm__tensors_write(harness_context(), path, &entry, 1, NULL, 0, false));
+        harness_ok(tfm__weights_open(&file, path));
+        harness_ok(tfm__weights_get(file, &stored, "qkv", 2, (int64_t[]){PARTS * ROWS, WIDTH}));
+        for (int i = 0; i < PARTS; i++)
+            for (int64_t g = 0; g < groups; g++)
+                assert_memory_equal(stored->data + (g * PARTS + place[i]) * run * WIDTH * (int64_t)sizeof(float),
+                                    values[i] + g * run * WIDTH, (size_t)(run * WIDTH) * sizeof(float));
+        tfm__weights_free(&file);
+        remove_dir(dir);
     }
 }
 
@@ -394,6 +432,7 @@ int main(void) {
         cmocka_unit_test(test_untied_bart_saves_both_embedding_tables),
         cmocka_unit_test(test_saving_does_not_change_the_model),
         cmocka_unit_test(test_fused_qkv_tensor_is_split_and_joined),
+        cmocka_unit_test(test_fused_parts_are_stored_by_first_row),
         cmocka_unit_test(test_position_table_offset_is_saved),
         cmocka_unit_test(test_unknown_generation_config_keys_are_saved),
         cmocka_unit_test(test_save_rejects_bad_dtype_and_path),

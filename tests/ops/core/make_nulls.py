@@ -1,6 +1,8 @@
-"""Generates the calls of tests/ops/core/test_nulls.c from the public headers: every function with each pointer NULL in
-turn, and with all NULL. A function with a status must reject each that is not OPTIONAL. Also generates arrays of texts
-with a NULL element, and options with a reserved field set.
+"""Generates the calls of tests/ops/core/test_nulls.c from the public headers. Each function is called:
+    with each pointer NULL in turn, and with all NULL; it must reject NULL unless the pointer is OPTIONAL;
+    with an array that has a NULL element;
+    with a reserved field of its options set.
+Tensors are (2, 4) unless BETTER names others.
     python3 make_nulls.py OUT HEADER..."""
 import re
 import sys
@@ -20,7 +22,8 @@ OPTIONAL = ('sum', 'mean', 'inv_std', 'lse', 'nll', 'mask', 'probabilities', 'pr
             'tfm_trainer_save data', 'tfm_trainer_load data', 'tfm_trainer_set_note note', 'tfm_trainer_set_process_group group', 'tfm_trainer_set_balance ratio',
             'tfm_text_sentences language', 'tfm_selftest op', 'tfm_embedder_prompt name',
             'tfm_kernels_begin device', 'tfm_kernels_pack device')
-# Tensors with other dims and dtypes than in most calls, so that NULL is the only error.
+# Valid tensors for parameters that are not (2, 4) F32, so that NULL is the only error of the call: by parameter, or by
+# function and parameter.
 BETTER = {'gamma': 'row', 'beta': 'row', 'bias': 'row', 'tfm_gemm b': 'transposed', 'tfm_gemm_with b': 'transposed',
           'tfm_and a': 'bytes', 'tfm_and b': 'bytes', 'tfm_or a': 'bytes', 'tfm_or b': 'bytes', 'tfm_xor a': 'bytes',
           'tfm_xor b': 'bytes', 'tfm_where condition': 'bytes', 'tfm_embedding positions': '(tfm_tensor){0}',
@@ -56,7 +59,7 @@ def functions(path):
 
 
 def in_order(parts):
-    """Whether outputs come before inputs, as base.h says. A weight is an input, though it holds a separate copy."""
+    """Whether outputs come before inputs (base.h). A `tfm_param *` is an input."""
     after = False
     for kind, parameter in parts[1:]:
         output = kind == 'const char **' or \
@@ -68,7 +71,7 @@ def in_order(parts):
 
 
 def reserved_words(paths):
-    """The number of `reserved` words of each struct that has them, by its name."""
+    """The number of `reserved` words, by struct name."""
     structs = {}
     for path in paths:
         for body, name in re.findall(r'typedef struct \w+ \{(.*?)\n\} (\w+);', open(path, encoding='utf-8').read(), re.S):
@@ -84,7 +87,7 @@ def split(parameter):
 
 
 def good(kind, name):
-    """A value that the call can work with, as C."""
+    """A valid argument for this parameter, as C."""
     bare = kind.replace('const', '').replace(' ', '')
     if kind.endswith('_fn') or bare.startswith('cl_') or '(' in kind:
         return '0'
@@ -107,7 +110,7 @@ def good(kind, name):
         if base.startswith('tfm_') and base[4:] in HANDLES:
             return base[4:]
         if base.startswith('int') or base in ('size_t', 'double', 'uint64_t', 'float'):
-            # Room for what a small model writes, such as a vector of each line.
+            # Large enough for the outputs of a small model, such as an embedding per line.
             return '(%s[64]){%s}' % (base, '0, 1' if name == 'axes' else '1, 1, 1, 1, 1, 1, 1, 1')
         return ('(%s[8]){0}' if name in ('ranges', 'batches', 'inputs') else '&(%s){0}') % base
     if bare.startswith('tfm_') and not re.search('dtype|activation|side|drop$|layout|level|status', bare):
@@ -115,13 +118,13 @@ def good(kind, name):
     return '1' if re.match('u?int|size_t', bare) else '0'
 
 
-# An argument that has NULL where a pointer belongs.
+# Arguments with a NULL pointer inside.
 HOLLOW = {'const char *const *': '(const char *[8]){0}',
           'const tfm_batch *': '&(tfm_batch){.count = 1, .source_width = 1, .target_width = 1}'}
 
 
 def made(kind, value):
-    """`value`, or a better one where a call looks at it before it looks at its options."""
+    """`value`, or a valid one for kinds that calls check before their options."""
     if kind.endswith('_fn'):
         return '(%s)(void (*)(void))never' % kind
     return '&(tfm_param){.value = x}' if kind == 'tfm_param *' else value

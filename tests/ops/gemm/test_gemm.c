@@ -669,7 +669,7 @@ static void test_gemm_provider_is_selected_by_name(void **state) {
     assert_non_null(tfm_gemm_select(ctx, 100, 100, 100));
     harness_ok(tfm_scope_close(ctx, 0, NULL));
     assert_null(tfm_gemm_select(ctx, 0, 1, 1));
-    harness_refused(tfm_context_status(ctx), TFM_ERROR_ARGUMENT, "gemm_chosen");
+    harness_refused(tfm_context_status(ctx), TFM_ERROR_ARGUMENT, "gemm_select");
     harness_refused(tfm_gemm_with(ctx, "fastest", &why, &c, a, b, NULL), TFM_ERROR_ARGUMENT, "no provider 'fastest'");
     harness_refused(tfm_linear_with(ctx, "", &why, &c, a, &weight, (tfm_tensor){0}, TFM_RELU), TFM_ERROR_ARGUMENT,
                     "linear: there is no provider ''");
