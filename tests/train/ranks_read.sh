@@ -56,7 +56,7 @@ check "train --resume of two ranks with one has the same losses" both 0 near alo
 # ---- Failures
 # shellcheck disable=SC2086
 fresh 3 strict $plan --strict
-check "train --strict on ranks rejects a line that one rank has tokenized" told 'bad.de and bad.en, line 3: the source is empty; mend it'
+check "train --strict on ranks rejects a line that one rank has tokenized" told 'bad.de and bad.en, line 3: the source is empty; fix the pair'
 check "train --strict on ranks leaves nothing after a rejected line" [ "$code" != 0 -a ! -e strict ]
 : >none.de
 fresh 2 none --src none.de --tgt none.en --vocab one $valid
