@@ -343,7 +343,7 @@ static void test_wrong_multistage_kernel_is_replaced_with_one_warning(void **sta
     require_gpu_class();
     size_t size;
     char *text = scratch_source("cl/common/async_copy.cl", &size);
-    const char *right = "turned ? first + 1 : first;", *wrong = "turned ? first + 0 : first;";
+    const char *right = "transposed ? first + 1 : first;", *wrong = "transposed ? first + 0 : first;";
     char *at = strstr(text, right);
     assert_true(at && strlen(right) == strlen(wrong));
     memcpy(at, wrong, strlen(wrong));
