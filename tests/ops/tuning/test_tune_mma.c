@@ -192,11 +192,11 @@ static void test_mma_tuning_tries_all_settings(void **state) {
     again(state);
 }
 
-/* A context with the library's kernels, except that in this text each `right` is replaced by `wrong`. */
+/* A context with the library's kernels, except that the first `right` in cl/common/`name` is replaced by `wrong`. */
 static void harm(void **state, const char *name, const char *right, const char *wrong) {
     size_t size;
     char path[64];
-    snprintf(path, sizeof(path), "cl/%s", name);
+    snprintf(path, sizeof(path), "cl/common/%s", name);
     char *text = scratch_source(path, &size), *at = NULL;
     assert_int_equal(strlen(right), strlen(wrong));
     for (size_t i = 0; i + strlen(right) <= size && !at; i++)
