@@ -205,7 +205,7 @@ static void test_checkpoint_without_position_changes_nothing(void **state) {
     memcpy(place, "0 0 0 0 0 0\"", 12);
     place[2] = '9'; /* that batch does not exist */
     write_sealed("bad", bytes, size);
-    scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_INPUT, "there is no batch 9");
+    scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_INPUT, "batch 9 does not exist");
     harness_ok(tfm_trainer_load(trainer, data, path));
     free(bytes);
     free(dir);
