@@ -227,8 +227,8 @@ static void test_watching_a_tensor_twice_is_rejected(void **state) {
     harness_refused(tfm_tape_watch(ctx, x, g1), TFM_ERROR_ARGUMENT, "overlaps a watched tensor: watch it once");
     harness_ok(tfm_add(ctx, &y, x, x));
     harness_refused(tfm_tape_watch(ctx, y, g1), TFM_ERROR_ARGUMENT, "is the result of a recorded op");
-    harness_ok(tfm_tape_watch(ctx, beside, g1));
-    harness_ok(tfm_add(ctx, &z, y, beside));
+    harness_ok(tfm_tape_watch(ctx, neighbour, g1));
+    harness_ok(tfm_add(ctx, &z, y, neighbour));
     harness_ok(tfm_backward(ctx, z, none));
     wants(g0, 2);
     wants(g1, 1);
@@ -258,7 +258,7 @@ static void test_backward_starts_only_from_a_recorded_output(void **state) {
             harness_refused(tfm_backward(ctx, first, none), TFM_ERROR_ARGUMENT, "the tape is empty, as every");
         } else if (which == 1)
             harness_refused(tfm_backward(ctx, x, none), TFM_ERROR_ARGUMENT,
-                            "y (65) F32 lies on a tensor that the tape");
+                            "y (65) F32 overlaps a watched tensor");
         else if (which == 2)
             harness_refused(tfm_backward(ctx, last, none), TFM_ERROR_ARGUMENT, "no recorded op");
         else
