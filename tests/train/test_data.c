@@ -618,7 +618,7 @@ static void test_data_rejects_bad_arguments(void **state) {
                          TFM_ERROR_ARGUMENT);
     harness_ok(tfm_data_open(&data, tokenizer, empty, empty, NULL));
     assert_int_equal(tfm_data_next(data, &batch), TFM_ERROR_INPUT);
-    assert_non_null(strstr(tfm_error_message(), "there is no good pair of lines: 2 have an empty side"));
+    assert_non_null(strstr(tfm_error_message(), "there is no valid pair of lines: 2 have an empty side"));
     tfm_data_free(&data);
     char *some = write_file("a\nb\nc\n", 6), *none = write_file("", 0);
     harness_ok(tfm_data_open(&data, tokenizer, some, none, NULL));

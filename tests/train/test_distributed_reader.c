@@ -424,7 +424,7 @@ static void test_ranks_seek_as_one_reader(void **state) {
         for (int i = 0; i < 3; i++) {
             assert_int_equal(seats[i].made[0].status, TFM_ERROR_INPUT);
             assert_int_equal(seats[i].made[9].status, TFM_ERROR_INPUT);
-            assert_non_null(strstr(seats[i].sentence, "there is no batch 100000 there"));
+            assert_non_null(strstr(seats[i].sentence, "batch 100000 does not exist"));
         }
         free(alone);
         free(seats);
@@ -471,7 +471,7 @@ static void test_failure_of_one_rank_ends_all(void **state) {
     read_together(seats, WORLD, &job, 0);
     for (int i = 0; i < WORLD; i++) {
         assert_int_equal(seats[i].made[0].status, TFM_ERROR_ARGUMENT);
-        assert_non_null(strstr(seats[i].sentence, "rank 2 is at another place of the text than rank 0"));
+        assert_non_null(strstr(seats[i].sentence, "rank 2 is at another position of the text than rank 0"));
     }
 
     for (int sampled = 0; sampled < 2; sampled++) { /* with other buffers other ranks would tokenize for all */

@@ -399,7 +399,7 @@ static void test_frozen_parameters_keep_their_values(void **state) {
     tfm_trainer_options o = {.freeze = "no.such.name"};
     harness_refused(tfm_trainer_new(&trainer, model, &o), TFM_ERROR_ARGUMENT, "no parameter matches freeze");
     o.freeze = "shared.weight,encodr.*";
-    harness_refused(tfm_trainer_new(&trainer, model, &o), TFM_ERROR_ARGUMENT, "none is like encodr.*");
+    harness_refused(tfm_trainer_new(&trainer, model, &o), TFM_ERROR_ARGUMENT, "none matches encodr.*");
     o.freeze = "*";
     harness_refused(tfm_trainer_new(&trainer, model, &o), TFM_ERROR_ARGUMENT, "leaves no parameter to train");
     o.freeze = "";
