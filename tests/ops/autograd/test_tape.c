@@ -257,8 +257,7 @@ static void test_backward_starts_only_from_a_recorded_output(void **state) {
             harness_ok(tfm_backward(ctx, first, none));
             harness_refused(tfm_backward(ctx, first, none), TFM_ERROR_ARGUMENT, "the tape is empty, as every");
         } else if (which == 1)
-            harness_refused(tfm_backward(ctx, x, none), TFM_ERROR_ARGUMENT,
-                            "y (65) F32 overlaps a watched tensor");
+            harness_refused(tfm_backward(ctx, x, none), TFM_ERROR_ARGUMENT, "y (65) F32 overlaps a watched tensor");
         else if (which == 2)
             harness_refused(tfm_backward(ctx, last, none), TFM_ERROR_ARGUMENT, "no recorded op");
         else
