@@ -50,7 +50,7 @@ check "eval with a model and --hyp is a usage error" one_sentence 2 '--hyp'
 for option in 'beam-size 4' 'length-penalty 0.6' 'length-norm paper' 'max-length 9' 'batch-tokens 9' truncate 'precision fp32' 'device cpu'; do
     # shellcheck disable=SC2086 # words
     run eval --hyp hyp --ref hyp --$option
-    check "eval --hyp with --${option% *} is a usage error" one_sentence 2 "--${option% *} is for a model"
+    check "eval --hyp with --${option% *} is a usage error" one_sentence 2 "--${option% *} needs a model"
 done
 run eval --hyp - --ref -
 check "eval with two files from standard input is a usage error" one_sentence 2 'standard input'
