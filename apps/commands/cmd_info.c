@@ -177,7 +177,7 @@ static bool print_table(const tfm_model_info *m, const char *without, const tfm_
     for (size_t i = 0; i < count; i++)
         printf("%s%s%s", i ? ", " : "commands          ", names[i], i + 1 < count ? "" : "\n");
     if (without)
-        printf("tokenizer         not supported, so the model takes no text: %s\n", without);
+        printf("tokenizer         unavailable, so the model takes no text: %s\n", without);
     return count > 0;
 }
 

@@ -60,7 +60,7 @@ mkdir broken
 cp "$demo"/*.json "$demo"/*.safetensors broken
 run info broken
 check "info describes a model without a tokenizer and exits with 1" both 1 says out "parameters *$parameters "
-check "info says that the tokenizer is missing" says out 'tokenizer *none that runs.*broken/source.spm'
+check "info says that the tokenizer is missing" says out 'tokenizer *unavailable.*broken/source.spm'
 check "info of a model without a tokenizer names the missing file on stderr" one_sentence 1 'broken/source.spm'
 run info --json broken
 check "info --json of a model without a tokenizer has no commands" both 1 python3 -c 'import json; j = json.load(open("out"))
