@@ -75,7 +75,7 @@ sed '20s/.*//; 40s/.*//' text.de >bad.de
 # shellcheck disable=SC2086
 begin bad --src bad.de --tgt text.en $quick
 check "train counts skipped pairs of held-out lines once" [ "$code" = 0 -a \
-    "$(grep 'left out' err)" = "validation: 2 bad pairs of bad.de are skipped" ]
+    "$(grep 'bad pairs' err)" = "validation: 2 bad pairs of bad.de are skipped" ]
 # shellcheck disable=SC2086
 begin bad --src bad.de --tgt text.en $quick --strict
 check "train --strict rejects skipped pairs of held-out lines" one_sentence 1 'bad.de and text.en, line 20: the source is empty'

@@ -566,7 +566,7 @@ static void test_invalid_embedder_directory_is_rejected(void **state) {
         {"modules.json", "[" MODULE("../x", "Transformer") "]", "within the directory", TFM_ERROR_FORMAT},
         {"modules.json", "[" MODULE("0_Transformer", "Transformer") "]", "has no Pooling", TFM_ERROR_UNSUPPORTED},
         {"modules.json", "[" MODULE("0_Transformer", "Transformer") "," MODULE("2_Dense", "Dense") "]",
-         "the module \"Dense\" stands where", TFM_ERROR_UNSUPPORTED},
+         "the module \"Dense\" is in an unsupported position", TFM_ERROR_UNSUPPORTED},
         {"modules.json",
          "[" MODULE("0_Transformer", "Transformer") "," MODULE("1_Pooling", "Pooling") "," MODULE("x", "CNN") "]",
          "asks for the module \"CNN\"", TFM_ERROR_UNSUPPORTED},
