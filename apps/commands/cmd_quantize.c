@@ -54,7 +54,7 @@ int cmd_quantize(int argc, char **argv) {
         .about = "Writes a copy of a model directory with quantized weights: int8 with a scale\n"
                  "for each output channel, fp16 or bf16. Norms, biases and positions keep their\n"
                  "dtype. The tokenizer and all other files are copied, except those of a training\n"
-                 "run. Every command accepts the new directory.\n"
+                 "run. Every command accepts it; train does not accept int8.\n"
                  "int8 weights take a quarter of the memory and use int8 GEMM: each row of a\n"
                  "layer's input is quantized to 255 steps, so results change slightly. fp16 and\n"
                  "bf16 weights are converted to fp32 on load, unless a command has --precision\n"

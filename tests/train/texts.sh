@@ -77,7 +77,7 @@ check "score splits a line longer than the context" [ "$code" = 0 -a "$(cut -f2 
 run score -m gpt --src text.de --tgt text.en
 check "score of pairs refuses a decoder-only model" one_sentence 1 'has no encoder: generate with it, or use a model with one'
 run score -m gpt --text text.en --tgt text.en
-check "score with --text and pairs is a usage error" one_sentence 2 'not both'
+check "score with --text and pairs is a usage error" one_sentence 2 "does not go with --src"
 
 # ---- Resuming
 run train -o tuned --init-from llama --text text.en $plan --max-steps 4 --seq-len 8 --batch-tokens 128 --freeze 'model.embed_tokens.*'
