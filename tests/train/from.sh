@@ -28,7 +28,7 @@ check "train --init-from keeps unknown keys of generation_config.json" both 0 sa
     '"unknown_key": {'
 check "train --init-from keeps unsupported keys of generation_config.json" says kept/generation_config.json '"do_sample": true'
 resume tuned --freeze 'model.*' --max-steps 9
-check "train --resume --freeze is a usage error" one_sentence 2 '--freeze was chosen'
+check "train --resume --freeze is a usage error" one_sentence 2 '--freeze cannot change'
 run train -o other --init-from base $files --width 64
 check "train --init-from with another model size is a usage error" one_sentence 2 '--width'
 run train -o other --init-from base $files --vocab base
