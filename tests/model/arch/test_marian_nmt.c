@@ -267,7 +267,7 @@ static void test_unsupported_marian_nmt_config_is_rejected(void **state) {
         tfm_status status;
         const char *part;
     } CASES[] = {
-        {"type: transformer", "type: s2s", TFM_ERROR_UNSUPPORTED, "`type` is \"s2s\"; tfm runs transformer"},
+        {"type: transformer", "type: s2s", TFM_ERROR_UNSUPPORTED, "`type` is \"s2s\"; supported: transformer"},
         {"dec-cell: ssru", "dec-cell: gru", TFM_ERROR_UNSUPPORTED, "`dec-cell` is \"gru\"; tfm runs ssru"},
         {"autoreg: rnn", "autoreg: average-attention", TFM_ERROR_UNSUPPORTED, "`transformer-decoder-autoreg` is"},
         {"preprocess: \"\"", "preprocess: n", TFM_ERROR_UNSUPPORTED, "`transformer-preprocess` is \"n\""},
