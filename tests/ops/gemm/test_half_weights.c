@@ -318,7 +318,8 @@ static void test_half_weights_have_no_backward_pass(void **state) {
     harness_refused(tfm_linear(ctx, &y, weight.value, &weight, none, TFM_NO_ACTIVATION), TFM_ERROR_ARGUMENT, "dtype");
     harness_ok(tfm_tape_start(ctx));
     harness_ok(tfm_tape_watch(ctx, x, dx));
-    harness_refused(tfm_linear(ctx, &y, x, &weight, none, TFM_NO_ACTIVATION), TFM_ERROR_ARGUMENT, "has no backward pass");
+    harness_refused(tfm_linear(ctx, &y, x, &weight, none, TFM_NO_ACTIVATION), TFM_ERROR_ARGUMENT,
+                    "has no backward pass");
     harness_refused(tfm_embedding(ctx, &y, weight.value, ids, 1, x, 0), TFM_ERROR_ARGUMENT, "backward pass");
     tfm_tape_stop(ctx);
     tfm_param_free(ctx, &weight);
