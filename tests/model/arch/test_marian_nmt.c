@@ -268,7 +268,7 @@ static void test_unsupported_marian_nmt_config_is_rejected(void **state) {
         const char *part;
     } CASES[] = {
         {"type: transformer", "type: s2s", TFM_ERROR_UNSUPPORTED, "`type` is \"s2s\"; supported: transformer"},
-        {"dec-cell: ssru", "dec-cell: gru", TFM_ERROR_UNSUPPORTED, "`dec-cell` is \"gru\"; tfm runs ssru"},
+        {"dec-cell: ssru", "dec-cell: gru", TFM_ERROR_UNSUPPORTED, "`dec-cell` is \"gru\"; supported: ssru"},
         {"autoreg: rnn", "autoreg: average-attention", TFM_ERROR_UNSUPPORTED, "`transformer-decoder-autoreg` is"},
         {"preprocess: \"\"", "preprocess: n", TFM_ERROR_UNSUPPORTED, "`transformer-preprocess` is \"n\""},
         {"postprocess: dan", "postprocess: da", TFM_ERROR_UNSUPPORTED, "`transformer-postprocess` is \"da\""},
