@@ -93,6 +93,15 @@ static void put_number(FILE *file, double number, int width, int digits, const c
         fprintf(file, " %*.*f %s |", width - 1 - (int)strlen(unit), digits, number, unit);
 }
 
+static void put_time(FILE *file, double seconds) {
+    if (seconds < 999.95e-6)
+        put_number(file, seconds * 1e6, 9, 1, "us");
+    else if (seconds < 999.995e-3)
+        put_number(file, seconds * 1e3, 9, 2, "ms");
+    else
+        put_number(file, seconds, 9, 2, "s");
+}
+
 /* The rows with a reason instead of a time. */
 static void put_untimed(FILE *file, const json_t *rows, const char *state, const char *heading) {
     size_t i;
@@ -127,9 +136,8 @@ static void put_bench(FILE *file, const json_t *rows) {
         put_cell(file, text_of(row, "bench"), 9);
         put_cell(file, text_of(row, "shape"), 16);
         put_cell(file, text_of(row, "provider"), 10);
-        put_number(file, seconds < 1e-3 ? seconds * 1e6 : seconds * 1e3, 9, seconds < 1e-3 ? 1 : 2,
-                   seconds < 1e-3 ? "us" : "ms");
-        put_number(file, rate, 12, rate < 100 ? 1 : 0, bytes ? "GB/s" : "GFLOP/s");
+        put_time(file, seconds);
+        put_number(file, rate, 12, rate < 99.95 ? 1 : 0, bytes ? "GB/s" : "GFLOP/s");
         put_number(file, number_of(row, "percent"), 5, 0, "%");
         fputc('\n', file);
     }

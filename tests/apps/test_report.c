@@ -122,6 +122,26 @@ static void test_report_lists_unavailable_checks_apart(void **state) {
     free(text);
 }
 
+static void test_report_table_is_80_columns_wide(void **state) {
+    (void)state;
+    static const struct {
+        double seconds, rate;
+        const char *row;
+    } ROWS[] = {
+        {999.94e-6, 99.94, "|  999.9 us | 99.9 GFLOP/s |"},
+        {999.96e-6, 99.96, "|   1.00 ms |  100 GFLOP/s |"},
+        {999.994e-3, 999.6, "| 999.99 ms | 1000 GFLOP/s |"},
+        {999.996e-3, 0.04, "|    1.00 s |  0.0 GFLOP/s |"},
+    };
+    for (size_t i = 0; i < CLI_COUNT(ROWS); i++) {
+        char *text = markdown_of(json_pack("{s:[{s:s, s:s, s:s, s:f, s:f, s:f}]}", "bench", "bench", "gemm", "shape",
+                                           "1024x1024x1024nt", "provider", "cpu-packed", "median_s", ROWS[i].seconds,
+                                           "gflops", ROWS[i].rate, "percent", 100.));
+        assert_non_null(strstr(text, ROWS[i].row));
+        free(text);
+    }
+}
+
 /* Output on stderr, redirected to a file, when builds take so many seconds. */
 static void test_later_kernel_builds_are_announced(void **state) {
     (void)state;
@@ -152,6 +172,7 @@ int main(void) {
         cmocka_unit_test(test_report_escapes_markdown),
         cmocka_unit_test(test_report_tells_failures),
         cmocka_unit_test(test_report_lists_unavailable_checks_apart),
+        cmocka_unit_test(test_report_table_is_80_columns_wide),
         cmocka_unit_test(test_later_kernel_builds_are_announced),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
