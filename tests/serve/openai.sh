@@ -42,7 +42,7 @@ ask "$at/status"
 check "GET /status says which models have a chat template" [ -n "$(grep '"name":"chatty","task":"generate","loaded":true,"chat":true}' out)" -a \
     -n "$(grep '"name":"other","task":"generate","loaded":false,"chat":false}' out)" ]
 json /v1/chat/completions '{"model":"other","messages":[{"role":"user","content":"w20"}]}'
-check "POST /v1/chat/completions rejects an unsupported chat template" [ "$code" = 400 -a -n "$(grep 'not ChatML' out)" ]
+check "POST /v1/chat/completions rejects an unsupported chat template" [ "$code" = 400 -a -n "$(grep 'other than ChatML' out)" ]
 json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":21}'
 check "POST /v1/completions rejects max_tokens above --max-new-tokens" [ "$code" = 400 ]
 json /v1/completions '{"model":"chatty","prompt":"w10","echo":true}'

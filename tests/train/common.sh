@@ -121,6 +121,6 @@ options() {
     sed -n '/^\.SS train/,/^\.SS translate/s/^\.B[IR]* .*\\-\\-\([a-z0-9\\-]*\).*/--\1/p' "$root/apps/tfm.1" | tr -d '\\'
 }
 # Whether `tfm attention` renders pictures: not without cairo or fonts. Leaves the reason in `err`.
-renders() { # MODEL
-    "$tfm" attention -m "$1" "eins" -o attention.svg >out 2>err
+renders() {
+    "$tfm" attention -m "$root/apps/demo" "Danke." -o attention.svg >out 2>err
 }

@@ -7,7 +7,7 @@ begin whole $plan
 check "train with validations and snapshots" [ "$code" = 0 -a "$(ls whole/snapshots | tr '\n' ' ')" = \
     "00000040.safetensors 00000050.safetensors 00000060.safetensors " ]
 rendered=
-renders whole && rendered=yes
+renders && rendered=yes
 signals="TERM INT HUP"
 brief && signals="TERM HUP" # fleet.sh tests INT
 for signal in $signals; do

@@ -21,7 +21,7 @@ assert ppl[-1] < 0.7 * ppl[0], ppl
 recipe, config = json.load(open("gpt/recipe.json")), json.load(open("gpt/config.json"))
 assert recipe["text"] == ["../text.en"] and recipe["max-positions"] == 16 and recipe["label-smoothing"] == 0, recipe
 assert config["architectures"] == ["GPT2LMHeadModel"] and config["n_positions"] == 16, config'
-if renders gpt; then
+if renders; then
     check "train --text renders loss curves" grep -q '</svg>' gpt/curves.svg
 else
     skip "train --text renders loss curves" "$(cat err)"
