@@ -93,7 +93,8 @@ static int make_next_to(cli_output *out, const char *path, const struct stat *ol
     partial = out->partial;
     unfinished_fd = fd;
     kept_lines = 0;
-    snprintf(goodbye, sizeof(goodbye), "%stfm: stopped before the first result was complete\n", clear_line());
+    snprintf(goodbye, sizeof(goodbye), "%stfm: stopped before the first result was complete: nothing was written\n",
+             clear_line());
     unfinished = out->temporary;
     cli_catch_signals();
     mode_t mask = umask(0);
@@ -186,7 +187,7 @@ int cli_output_checkpoint(cli_output *out, size_t lines) {
     sigset_t before;
     block_signals(&before);
     int code = cli_output_flush(out);
-    if (code == CLI_OK && out->temporary && out->partial) {
+    if (code == CLI_OK && lines > 0 && out->temporary && out->partial) {
         kept_bytes = ftello(out->file);
         kept_lines = lines;
         snprintf(goodbye, sizeof(goodbye), "%stfm: stopped; the first %zu %s in %s\n", clear_line(), lines, lines_are(),

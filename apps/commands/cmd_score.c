@@ -80,7 +80,7 @@ static int score_pairs(job *j, size_t count) {
         texts ? tfm_score_texts(j->model, target, count, &j->text, on_score, j)
               : tfm_score(j->model, j->source.text + j->first, target, count, &j->text, on_score, j);
     if (status == TFM_OK)
-        return cli_output_checkpoint(&j->out, j->first + count);
+        return cli_output_checkpoint(&j->out, j->perplexity ? 0 : j->first + count);
     return status == TFM_ERROR_CANCELLED ? cli_output_flush(&j->out) : cli_fail_library();
 }
 

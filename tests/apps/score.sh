@@ -14,5 +14,9 @@ printf 'Danke.\nDanke.\nDanke.\n' >source
 printf 'Thank you.\nTh\000ank.\nTh\377ank.\n' >target
 run score -m "$demo" --src source --tgt target
 check "score names pairs with invalid lines, leaves them empty and exits with 1" [ "$code" = 1 -a "$(grep -c 'target, line [23]' err)" = 2 -a "$(grep -c '^$' out)" = 2 ]
+printf 'Th\377ank.\n' >target
+run score -m "$demo" --src target --tgt target --perplexity -o whole
+check "score --perplexity of invalid lines leaves no file" [ "$code" = 1 -a "$(echo whole*)" = 'whole*' ]
+check "score --perplexity of invalid lines names no partial file" [ "$(grep -c partial err)" = 0 ]
 
 echo "1..$count"

@@ -84,7 +84,28 @@ kill -TERM $child
 wait $child 2>/dev/null
 exec 3>&-
 check "translate -o leaves no file when SIGTERM comes before the first line is done" [ "$(echo killed*)" = 'killed*' ]
-check "translate -o says that nothing was finished when SIGTERM comes early" says err 'tfm: stopped before the first result was complete$'
+check "translate -o says that nothing was finished when SIGTERM comes early" says err 'tfm: stopped before the first result was complete: nothing was written$'
+# The first progress line follows a batch: at that time no line may be finished, since the first one is the longest.
+awk '{ print length, $0 }' "$demo/test.de" | sort -rn | cut -d' ' -f2- >falling.de
+python3 - "$tfm" translate -m "$demo" -i falling.de -o killed --batch-tokens 256 <<'END' >screen
+import os, pty, signal, sys
+child, terminal = pty.fork()
+if child == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+text = b""
+try:
+    while piece := os.read(terminal, 4096):
+        text += piece
+        if b"translating" in text:
+            os.kill(child, signal.SIGTERM)
+except OSError:
+    pass
+os.waitpid(child, 0)
+print(text.decode())
+END
+check "translate -o names no partial file when SIGTERM comes after a batch without the first line" \
+    grep -q 'stopped before the first result was complete: nothing was written' screen
+check "translate -o leaves no file when SIGTERM comes after a batch without the first line" [ "$(echo killed*)" = 'killed*' ]
 "$tfm" translate -m "$demo" -o killed <slow >out 2>err &
 child=$!
 exec 3>slow
