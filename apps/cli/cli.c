@@ -286,10 +286,13 @@ int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
         if (result != CLI_CONTINUE)
             return result;
     }
-    if (argc - optind < syntax->operands)
-        return cli_usage_error(syntax, "an argument is missing; usage: tfm %s", syntax->usage);
-    if (argc - optind > syntax->operands && !syntax->more)
-        return unexpected_operand(syntax, argv[optind + syntax->operands]);
+    const int required = syntax->operand != NULL;
+    if (argc - optind < required)
+        return cli_usage_error(
+            syntax, strchr(syntax->operand, '|') ? "give one of %s; usage: tfm %s" : "no %s is given; usage: tfm %s",
+            syntax->operand, syntax->usage);
+    if (argc - optind > required && !syntax->more)
+        return unexpected_operand(syntax, argv[optind + required]);
     return CLI_CONTINUE;
 }
 

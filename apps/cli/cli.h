@@ -92,8 +92,8 @@ typedef struct cli_syntax {
     const char *examples; /* likewise */
     const cli_option *options;
     size_t option_count;
-    int operands; /* number of required operands */
-    bool more;    /* whether further operands may follow */
+    const char *operand; /* name of the required operand, or its choices, "bash|zsh"; NULL: none */
+    bool more;           /* whether further operands may follow */
 } cli_syntax;
 
 /* Fills the options' values. Returns CLI_CONTINUE, and the operands begin at argv[optind]; or the command's return

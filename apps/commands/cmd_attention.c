@@ -224,7 +224,7 @@ int cmd_attention(int argc, char **argv) {
                     "  tfm attention -m apps/demo \"Guten Tag.\" --json | jq '.layers[0].weights[0]'\n",
         .options = options,
         .option_count = CLI_COUNT(options),
-        .operands = 1,
+        .operand = "TEXT",
     };
     int code = cli_parse(&syntax, argc, argv);
     if (code != CLI_CONTINUE)

@@ -131,7 +131,7 @@ int cmd_bench(int argc, char **argv) {
                     "  tfm bench translate -m apps/demo\n",
         .options = options,
         .option_count = CLI_COUNT(options),
-        .operands = 1,
+        .operand = "gemm|attention|norm|translate",
         .more = true,
     };
     int code = cli_parse(&syntax, argc, argv);

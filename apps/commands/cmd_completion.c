@@ -12,17 +12,14 @@ static bool is_file(const cli_option *o) {
     return strcmp(o->argument, "FILE") == 0;
 }
 
-/* The choices of the first operand, "a|b|c" at the start of the usage's second word; "" if it is free. */
-static size_t first_operand(const cli_syntax *syntax, const char **words) {
-    *words = strchr(syntax->usage, ' ');
-    *words = *words ? *words + 1 : "";
-    const size_t length = strcspn(*words, " ");
-    return memchr(*words, '|', length) && (*words)[0] != '[' && (*words)[0] != '-' ? length : 0;
+/* Whether the required operand is a choice, "a|b|c". */
+static bool has_operand_choices(const cli_syntax *syntax) {
+    return syntax->operand && strchr(syntax->operand, '|');
 }
 
-static void put_choices(const char *words, size_t length) {
-    for (size_t i = 0; i < length; i++)
-        putchar(words[i] == '|' ? ' ' : words[i]);
+static void put_choices(const char *words) {
+    for (; *words; words++)
+        putchar(*words == '|' ? ' ' : *words);
 }
 
 /* ---- bash ---------------------------------------------------------------------------------------------- */
@@ -33,7 +30,7 @@ static void bash_values(const cli_syntax *syntax, const cli_option *o) {
         printf("|\"%s -%c\"", syntax->name, o->letter);
     if (o->kind == CLI_CHOICE) {
         fputs(") words='", stdout);
-        put_choices(o->argument, strlen(o->argument));
+        put_choices(o->argument);
         fputs("' kind=words ;;\n", stdout);
     } else {
         printf(") kind=%s ;;\n", is_folder(o) ? "folders" : is_file(o) ? "files" : "none");
@@ -41,8 +38,6 @@ static void bash_values(const cli_syntax *syntax, const cli_option *o) {
 }
 
 static void bash_command(const cli_syntax *syntax) {
-    const char *operands;
-    const size_t length = first_operand(syntax, &operands);
     for (size_t i = 0; i < syntax->option_count; i++)
         if (syntax->options[i].kind != CLI_FLAG)
             bash_values(syntax, &syntax->options[i]);
@@ -53,9 +48,9 @@ static void bash_command(const cli_syntax *syntax) {
         printf("--%s ", syntax->options[i].name);
     }
     fputs("-h --help'\n", stdout);
-    if (length) {
+    if (has_operand_choices(syntax)) {
         fputs("        [ \"$COMP_CWORD\" = 2 ] && kind=words && words='", stdout);
-        put_choices(operands, length);
+        put_choices(syntax->operand);
         fputs("'\n", stdout);
     }
     fputs("        ;;\n", stdout);
@@ -112,7 +107,7 @@ static void zsh_option(const cli_option *o) {
     putchar(']');
     if (o->kind == CLI_CHOICE) {
         fputs(":value:(", stdout);
-        put_choices(o->argument, strlen(o->argument));
+        put_choices(o->argument);
         putchar(')');
     } else if (o->kind != CLI_FLAG) {
         putchar(':');
@@ -123,15 +118,13 @@ static void zsh_option(const cli_option *o) {
 }
 
 static void zsh_command(const cli_syntax *syntax) {
-    const char *operands;
-    const size_t length = first_operand(syntax, &operands);
     printf("    %s)\n        _arguments -s \\\n", syntax->name);
     for (size_t i = 0; i < syntax->option_count; i++)
         zsh_option(&syntax->options[i]);
     fputs("            '(-h --help)'{-h,--help}'[this text]'", stdout);
-    if (length) {
+    if (has_operand_choices(syntax)) {
         fputs(" \\\n            '1:what:(", stdout);
-        put_choices(operands, length);
+        put_choices(syntax->operand);
         fputs(")'", stdout);
     }
     fputs(" \\\n            '*:file:_files'\n        ;;\n", stdout);
@@ -166,7 +159,7 @@ int cmd_completion(const cli_command *commands, int argc, char **argv) {
                  "A tfm installed below /usr/local or /usr does not need it: both shells find the\n"
                  "script there, bash with the package bash-completion.\n",
         .examples = "  eval \"$(tfm completion bash)\"\n  tfm completion zsh >~/.zfunc/_tfm\n",
-        .operands = 1,
+        .operand = "bash|zsh",
     };
     int code = cli_parse(&syntax, argc, argv);
     if (code != CLI_CONTINUE)

@@ -229,7 +229,7 @@ int cmd_info(int argc, char **argv) {
         .examples = "  tfm info apps/demo\n  tfm info --json apps/demo | jq .parameters\n",
         .options = options,
         .option_count = CLI_COUNT(options),
-        .operands = 1,
+        .operand = "MODEL",
     };
     int code = cli_parse(&syntax, argc, argv);
     if (code != CLI_CONTINUE)

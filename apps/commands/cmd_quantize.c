@@ -63,7 +63,7 @@ int cmd_quantize(int argc, char **argv) {
                     "  tfm quantize opus-mt-de-en -o opus-fp16 --precision fp16\n",
         .options = options,
         .option_count = CLI_COUNT(options),
-        .operands = 1,
+        .operand = "MODEL",
     };
     int code = cli_parse(&syntax, argc, argv);
     if (code == CLI_CONTINUE && !output)

@@ -58,7 +58,7 @@ fi
 run bench translate
 check "bench translate without -m is a usage error" one_sentence 2 '-m DIR'
 run bench
-check "bench without an operation is a usage error" one_sentence 2 'an argument is missing'
+check "bench without an operation is a usage error" one_sentence 2 'give one of gemm|attention|norm|translate;'
 for wrong in 'frob' 'gemm 1x2' 'gemm 1x2x3q' 'gemm 0x2x3' 'norm 3x4x5' 'attention 1x2x3' 'gemm --variant frob' \
     'gemm --provider frob' 'translate stray' 'gemm 99999999999x1x1'; do
     # shellcheck disable=SC2086 # words

@@ -28,6 +28,12 @@ run translate -m "$demo" --bogus
 check "an option unlike any other gets no suggestion" one_sentence 2 'there is no option --bogus;'
 run translate -m "$demo" file.txt
 check "a file given as an argument is an error that suggests -i" one_sentence 2 'use -i file.txt'
+for missing in attention:TEXT info:MODEL quantize:MODEL; do
+    run "${missing%:*}"
+    check "${missing%:*} without ${missing#*:} is a usage error that names it" one_sentence 2 "no ${missing#*:} is given;"
+done
+run completion
+check "completion without a shell is a usage error that lists the shells" one_sentence 2 'give one of bash|zsh;'
 for command in translate "eval --src x --ref x"; do
     # shellcheck disable=SC2086
     run $command -m nowhere --beam-size 4000
