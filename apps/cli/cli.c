@@ -277,7 +277,7 @@ int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
         if (code == ':')
             return cli_usage_error(syntax, "%s needs a value", argv[optind - 1]);
         if (code == '?' && optopt && optopt < LONG_OPTION)
-            return cli_usage_error(syntax, "there is no option -%c", optopt);
+            return cli_unknown_letter(syntax, optopt);
         if (code == '?' && optopt)
             return cli_usage_error(syntax, "%s: this option takes no value", argv[optind - 1]);
         if (code == '?')

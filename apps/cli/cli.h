@@ -116,6 +116,8 @@ extern const cli_alias cli_aliases[CLI_ALIASES];
 /* Refuses "--name" or "--name=value" if the name is an option's former name, or its name in another program: a usage
  * error that gives the current name. CLI_CONTINUE for any other name. */
 int cli_check_renamed(const cli_syntax *syntax, const char *given);
+/* Reports an unknown option "-x". */
+int cli_unknown_letter(const cli_syntax *syntax, int letter);
 /* An option's name in an earlier version; NULL: the same. */
 const char *cli_former_name(const char *name);
 /* A hint to append to the message about an invalid number; "": none. */

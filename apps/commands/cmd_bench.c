@@ -32,6 +32,15 @@ static int check_bench_options(const cli_syntax *syntax, const char *bench, cons
     return CLI_CONTINUE;
 }
 
+static int unknown_name(const cli_syntax *syntax, const char *option, const char *word, const char *(*name)(size_t),
+                        const char *extra) {
+    char all[512] = "";
+    size_t at = 0;
+    for (size_t i = 0; name(i) && at < sizeof(all); i++)
+        at += (size_t)snprintf(all + at, sizeof(all) - at, "%s%s", i ? ", " : "", name(i));
+    return cli_usage_error(syntax, "there is no %s '%s': give some of %s, %s", option, word, all, extra);
+}
+
 /* Rejects unknown names in lists of variants and providers. */
 static int check_list(const cli_syntax *syntax, const char *option, const char *list, const char *(*name)(size_t),
                       const char *extra) {
@@ -45,7 +54,7 @@ static int check_list(const cli_syntax *syntax, const char *option, const char *
         for (size_t i = 0; name(i) && !known; i++)
             known = strcmp(word, name(i)) == 0;
         if (!known)
-            return cli_usage_error(syntax, "there is no %s '%s'", option, word);
+            return unknown_name(syntax, option, word, name, extra ? extra : BENCH_ALL);
         list += length + (list[length] == ',');
     }
     return CLI_CONTINUE;

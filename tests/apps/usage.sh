@@ -65,12 +65,33 @@ for foreign in translate:num_beams:beam-size translate:num-beams:beam-size trans
     translate:num_hypotheses:n-best translate:compute_type:precision generate:max_new_tokens:max-new-tokens \
     generate:max_length:max-new-tokens generate:do_sample:sample generate:top_k:top-k \
     generate:num_return_sequences:n-best generate:n-predict:max-new-tokens train:per_device_train_batch_size:batch-tokens \
-    train:num_train_epochs:epochs train:learning_rate:learning-rate train:output_dir:out train:valid_every:eval-steps; do
+    train:num_train_epochs:epochs train:learning_rate:learning-rate train:output_dir:out train:valid_every:eval-steps \
+    translate:max_new_tokens:max-length translate:max-new-tokens:max-length translate:threads:workers \
+    train:tokenizer:vocab quantize:type:precision quantize:dtype:precision generate:draw:sample \
+    embed:normalize_embeddings:normalize; do
     command=${foreign%%:*} name=${foreign##*:} other=${foreign#*:}
     other=${other%:*}
     run "$command" "--$other" 1
     check "$command --$other: a usage error names --$name" one_sentence 2 "unknown option --$other: use --$name;"
 done
+for foreign in translate:fp16:fp16 train:fp16:bf16 train:bf16:bf16 embed:half:fp16 quantize:int8:int8; do
+    command=${foreign%%:*} value=${foreign##*:} other=${foreign#*:}
+    other=${other%:*}
+    run "$command" "--$other"
+    check "$command --$other: a usage error names a precision of the command" one_sentence 2 "unknown option --$other: use --precision $value;"
+done
+for foreign in generate:--prompt:PROMPT generate:-p:PROMPT "generate:-f:-i FILE" info:--model:MODEL quantize:-m:MODEL; do
+    command=${foreign%%:*} use=${foreign##*:} other=${foreign#*:}
+    other=${other%:*}
+    run "$command" "$other" a
+    check "$command $other: a usage error names $use" one_sentence 2 "unknown option $other: give $use"
+done
+run translate --prompt a
+check "translate --prompt: no advice for another command" one_sentence 2 'there is no option --prompt;'
+run bench gemm --variant wide-16
+check "bench --variant with an unknown name lists the variants" one_sentence 2 "no variant 'wide-16': give some of cpu-512, cpu-256, "
+run bench gemm --provider plain
+check "bench --provider with an unknown name lists the providers" one_sentence 2 "no provider 'plain': give some of cpu-skinny, cpu-bf16, "
 run translate -m "$demo" --length-penalty hf
 check "--length-penalty hf: a usage error names --length-norm" one_sentence 2 'the formula is chosen by --length-norm'
 run generate --stop --ids
