@@ -302,6 +302,17 @@ tfm_status cli_open_fleet(tfm_fleet **out, const char *devices, int workers) {
     return tfm_fleet_open(out, &(tfm_fleet_options){.devices = devices, .workers = workers, .on_build = cli_on_build});
 }
 
+int cli_check_model(const tfm_model *model, const char *dir, bool translates, const char *otherwise) {
+    const tfm_model_info *info = tfm_model_get_info(model);
+    const bool encodes = info->encoder_layers > 0;
+    if (info->decoder_layers == 0)
+        return cli_fail("%s is an encoder-only model (%s): use tfm embed", dir, info->family);
+    if (encodes != translates)
+        return cli_fail("%s is %s model (%s): use %s", dir, encodes ? "an encoder-decoder" : "a decoder-only",
+                        info->family, otherwise);
+    return info->has_lm_head ? CLI_OK : cli_fail("%s has no output projection (%s): use tfm embed", dir, info->family);
+}
+
 double cli_build_seconds(const tfm_fleet *fleet) {
     double most = 0;
     const tfm_fleet_member *member;

@@ -176,6 +176,9 @@ void cli_on_build(void *user, int count, double seconds);
 
 /* Opens the devices of --device or TFM_DEVICE, each with this number of workers. */
 tfm_status cli_open_fleet(tfm_fleet **out, const char *devices, int workers);
+/* Refuses the model of `dir` if it is not an encoder-decoder (`translates`) or not decoder-only (else); `otherwise` is
+ * what takes the other kind. The library would refuse it too, but not before the first line of input. */
+int cli_check_model(const tfm_model *model, const char *dir, bool translates, const char *otherwise);
 /* Seconds spent on building kernels: the maximum over devices, since they build in parallel. */
 double cli_build_seconds(const tfm_fleet *fleet);
 

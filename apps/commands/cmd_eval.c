@@ -151,6 +151,7 @@ static int evaluate_model(job *j) {
     if (cli_open_fleet(&j->fleet, j->device, j->workers) != TFM_OK ||
         tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &j->how) != TFM_OK)
         return cli_fail_library();
+    code = cli_check_model(j->model, j->model_dir, true, "tfm score --text");
     for (size_t n; j->lines < j->source.count && code == CLI_OK; j->lines += n) {
         cli_progress("%zu of %zu lines", j->lines, j->source.count);
         n = j->source.count - j->lines < PAIRS ? j->source.count - j->lines : PAIRS;

@@ -236,7 +236,7 @@ static int open_model(job *j) {
     cli_progress(NULL);
     j->load_seconds = cli_seconds() - start;
     j->load_build = cli_build_seconds(j->fleet);
-    return CLI_OK;
+    return cli_check_model(j->model, j->model_dir, false, "tfm translate");
 }
 
 static void set_options(job *j, size_t prompts) {

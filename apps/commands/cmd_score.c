@@ -100,7 +100,7 @@ static int score_all(job *j) {
     if (cli_open_fleet(&j->fleet, j->device, j->workers) != TFM_OK ||
         tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &j->how) != TFM_OK)
         return cli_fail_library();
-    int code = CLI_OK;
+    int code = cli_check_model(j->model, j->model_dir, !j->text_file, j->text_file ? "--src and --tgt" : "--text");
     for (size_t n; j->first < j->target.count && code == CLI_OK; j->first += n) {
         n = j->target.count - j->first < PAIRS ? j->target.count - j->first : PAIRS;
         code = score_pairs(j, n);

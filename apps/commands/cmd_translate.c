@@ -41,7 +41,7 @@ static int open_model(translate_job *j) {
     cli_progress(NULL);
     j->load_seconds = cli_seconds() - start;
     j->load_build = cli_build_seconds(j->fleet);
-    return CLI_OK;
+    return cli_check_model(j->model, j->model_dir, true, "tfm generate");
 }
 
 /* Checks that the model's own beam is enough for n-best, before loading. */

@@ -110,7 +110,7 @@ check "info lists embed --classify for a model with a classification head" both 
 run info "$golden/masked"
 check "info lists embed --fill-mask for a masked language model" both 0 says out '^commands  *embed, embed --fill-mask$'
 run generate -m "$golden/masked" a
-check "generate refuses an encoder-only model" one_sentence 1 'has no decoder: embed with it'
+check "generate refuses an encoder-only model" one_sentence 1 'is an encoder-only model (bert): use tfm embed'
 run info "$golden/embedder"
 check "info prints only the padding id of an encoder-only model" says out '^special ids  *pad [0-9]*$'
 run info --json "$golden/embedder"

@@ -116,7 +116,9 @@ check "generate --repetition-penalty 0 is a usage error" one_sentence 2 '--repet
 run generate --token-ids 1
 check "generate without -m is a usage error" one_sentence 2 'give -m DIR'
 run generate -m "$root/apps/demo" --token-ids 1
-check "generate refuses a translation model" one_sentence 1 'is an encoder-decoder: translate with it'
+check "generate refuses a translation model" one_sentence 1 'is an encoder-decoder model (marian): use tfm translate'
+run generate -m "$root/apps/demo" -i /dev/null
+check "generate without a prompt refuses a translation model" one_sentence 1 'is an encoder-decoder model (marian): use tfm translate'
 
 # ---- Faults: if any OpenCL call fails, the texts are right, or there is one error message
 fail_call() { # NUMBER SETTING...

@@ -18,5 +18,7 @@ printf 'Th\377ank.\n' >target
 run score -m "$demo" --src target --tgt target --perplexity -o whole
 check "score --perplexity of invalid lines leaves no file" [ "$code" = 1 -a "$(echo whole*)" = 'whole*' ]
 check "score --perplexity of invalid lines names no partial file" [ "$(grep -c partial err)" = 0 ]
+run score -m "$demo" --text /dev/null
+check "score --text without a line refuses a translation model" one_sentence 1 'is an encoder-decoder model (marian): use --src and --tgt'
 
 echo "1..$count"

@@ -75,7 +75,9 @@ tr '\n' ' ' <text.en >long
 run score -m gpt --text long
 check "score splits a line longer than the context" [ "$code" = 0 -a "$(cut -f2 out)" -gt 500 ]
 run score -m gpt --src text.de --tgt text.en
-check "score of pairs refuses a decoder-only model" one_sentence 1 'has no encoder: generate with it, or use a model with one'
+check "score of pairs refuses a decoder-only model" one_sentence 1 'is a decoder-only model (gpt2): use --text'
+run translate -m gpt </dev/null
+check "translate without a line of input refuses a decoder-only model" one_sentence 1 'gpt is a decoder-only model (gpt2): use tfm generate'
 run score -m gpt --text text.en --tgt text.en
 check "score with --text and pairs is a usage error" one_sentence 2 "does not go with --src"
 
