@@ -50,7 +50,7 @@ check "kernels --export --preset with texts is a usage error" one_sentence 2 'ne
 kernels --export programs -- kernels --export programs -m model
 check "kernels --export rejects the command kernels" one_sentence 1 "kernels cannot be exported from 'kernels'"
 kernels --export programs -- devices
-check "kernels --export reports a command that compiles no program" one_sentence 1 'no program was used'
+check "kernels --export reports a command that compiles no program" one_sentence 1 ': run a model on a device during the export'
 : >wall
 kernels --export wall/programs -- devices
 check "kernels --export reports a directory that cannot be made before it runs anything" one_sentence 1 'cannot write into the folder wall/programs: Not a directory'

@@ -284,8 +284,8 @@ tfm_status tfm_kernels_end(tfm_kernels_report *report) {
         tfm__fail(status, "%s", all.message);
     else if (json_object_size(all.programs) == 0)
         status = tfm__fail(TFM_ERROR_INPUT,
-                           "no program was used, so there is nothing to write to %s: run a model "
-                           "on a device, and free its context",
+                           "no program was used, so there is nothing to write to %s: run a model on a device "
+                           "during the export",
                            all.dir);
     else
         status = write_all(report);
