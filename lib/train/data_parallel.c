@@ -189,7 +189,7 @@ tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_traine
         return status;
     if (model->low_precision)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "trainer_new: the model's matrices are %s, which cannot be trained: train the "
+                         "trainer_new: the model's weights are %s, which cannot be trained: train the "
                          "model before quantization",
                          model->low_precision);
     if (o.freeze && !*o.freeze)

@@ -334,7 +334,7 @@ tfm_status tfm_model_quantize(const char *out, const char *dir, tfm_dtype dtype)
     if (TFM__NEEDS("model_quantize", out, dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (dtype != TFM_I8 && dtype != TFM_F16 && dtype != TFM_BF16)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "model_quantize: matrices become I8, F16 or BF16, not %s",
+        return tfm__fail(TFM_ERROR_ARGUMENT, "model_quantize: weights become I8, F16 or BF16, not %s",
                          tfm_dtype_name(dtype));
     if (same_folder(out, dir))
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s is the model's own directory: give another one to write to", out);

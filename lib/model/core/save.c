@@ -155,7 +155,7 @@ tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype) {
     if (model->low_precision)
         return tfm__fail(
             TFM_ERROR_UNSUPPORTED,
-            "model_save: the model's matrices are %s: open it as fp32 to save it, or use tfm_model_quantize",
+            "model_save: the model's weights are %s: open it as fp32 to save it, or use tfm_model_quantize",
             model->low_precision);
     if (!model->family->write)
         return tfm__fail(TFM_ERROR_UNSUPPORTED, "model_save: saving models of the family %s is not supported",

@@ -83,7 +83,7 @@ tfm_dtype tfm__load_dtype(const tfm__loader *l, const tfm__parameter *p, const t
 static tfm_status upload_int8(tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored) {
     tfm_context *ctx = l->model->ctx;
     const tfm__shared_buffer_key key = key_of(stored, p, 1), scales_key = key_of(stored, p, 2);
-    l->model->low_precision = "bytes";
+    l->model->low_precision = "int8";
     if (tfm__tensor_open_shared(ctx, &p->param->value, key, TFM_I8, 2, p->dims) &&
         tfm__tensor_open_shared(ctx, &p->param->scales, scales_key, TFM_F32, 1, p->dims))
         return TFM_OK;

@@ -89,7 +89,7 @@ static void check_folder(const char *name) {
     tfm_model_info read;
     harness_ok(tfm_model_read_info(&read, made, &(tfm_model_options){.no_tokenizer = true}));
     assert_int_equal(read.parameter_bytes, b.parameter_bytes);
-    harness_refused(tfm_model_save(stored, scratch_root, TFM_F32), TFM_ERROR_UNSUPPORTED, "bytes");
+    harness_refused(tfm_model_save(stored, scratch_root, TFM_F32), TFM_ERROR_UNSUPPORTED, "weights are int8");
     harness_refused(tfm_model_quantize(scratch_root, made, TFM_F16), TFM_ERROR_ARGUMENT, "quantised already");
     free(want);
     free(got);
@@ -170,7 +170,7 @@ static void check_kept_halves(const char *name, tfm_dtype dtype, tfm_precision p
     tfm_model_info read;
     harness_ok(tfm_model_read_info(&read, made, &(tfm_model_options){.no_tokenizer = true, .precision = precision}));
     assert_int_equal(read.parameter_bytes, b.parameter_bytes);
-    const char *word = dtype == TFM_F16 ? "matrices are fp16" : "matrices are bf16";
+    const char *word = dtype == TFM_F16 ? "weights are fp16" : "weights are bf16";
     tfm_trainer *trainer = NULL;
     harness_refused(tfm_model_save(now, scratch_root, TFM_F32), TFM_ERROR_UNSUPPORTED, word);
     if (now->arch.decoder.layers)
@@ -292,7 +292,7 @@ static void test_quantize_rejects_bad_input(void **state) {
                     TFM_ERROR_ARGUMENT, "unknown precision");
     harness_ok(tfm_model_quantize(made, dir, TFM_I8));
     model = open_model(made, TFM_PRECISION_AUTO);
-    harness_refused(tfm_trainer_new(&trainer, model, NULL), TFM_ERROR_UNSUPPORTED, "bytes");
+    harness_refused(tfm_trainer_new(&trainer, model, NULL), TFM_ERROR_UNSUPPORTED, "weights are int8");
     tfm_model_free(&model);
     /* int8 tensors without scales are rejected. */
     snprintf(path, sizeof(path), "%s/model.safetensors", made);
