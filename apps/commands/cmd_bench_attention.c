@@ -100,9 +100,9 @@ static double pairs(const shape *s) {
 
 static int add_variant(bench_group *group, tfm_context *ctx, const shape *s) {
     /* two GEMMs forward; backward the scores again, dp, dq, dk and dv */
-    const double products = s->backward ? 7 : 2;
+    const double gemms = s->backward ? 7 : 2;
     task *t = add_candidate(group, ctx, "attention", s->name, tfm_context_variant(ctx),
-                            2 * products * pairs(s) * (double)s->width);
+                            2 * gemms * pairs(s) * (double)s->width);
     if (!t)
         return CLI_FAILED;
     const int64_t e = s->heads * s->width;

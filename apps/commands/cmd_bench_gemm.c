@@ -12,23 +12,23 @@ typedef struct shape {
 } shape;
 
 /* A GEMM by one provider in one context. */
-typedef struct product {
+typedef struct gemm_task {
     tfm_context *ctx;
     const char *provider;
     bool fresh; /* b is no weight: packing providers pack it every time */
     tfm_tensor c, a, b;
     tfm_param weight;
     tfm_gemm_options options;
-} product;
+} gemm_task;
 
-static tfm_status multiply(product *p, const char **why) {
+static tfm_status multiply(gemm_task *p, const char **why) {
     if (p->fresh)
         return tfm_gemm_with(p->ctx, p->provider, why, &p->c, p->a, p->b, &p->options);
     return tfm_linear_with(p->ctx, p->provider, why, &p->c, p->a, &p->weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
 }
 
 static int run(void *self, int times) {
-    product *p = self;
+    gemm_task *p = self;
     const char *why;
     for (int i = 0; i < times; i++)
         multiply(p, &why);
@@ -36,7 +36,7 @@ static int run(void *self, int times) {
 }
 
 static void gemm_task_free(void *self) {
-    product *p = self;
+    gemm_task *p = self;
     if (!p)
         return;
     tfm_param_free(p->ctx, &p->weight);
@@ -47,12 +47,12 @@ static void gemm_task_free(void *self) {
 }
 
 /* Creates the operands on the device and runs once; the provider may decline. */
-static product *gemm_task_new(tfm_context *ctx, const char *provider, const shape *s, bool fresh, bool accumulate,
-                              const char **why) {
-    product *p = calloc(1, sizeof(*p));
+static gemm_task *gemm_task_new(tfm_context *ctx, const char *provider, const shape *s, bool fresh, bool accumulate,
+                                const char **why) {
+    gemm_task *p = calloc(1, sizeof(*p));
     if (!p)
         return NULL;
-    *p = (product){.ctx = ctx, .provider = provider, .fresh = fresh};
+    *p = (gemm_task){.ctx = ctx, .provider = provider, .fresh = fresh};
     p->options =
         (tfm_gemm_options){.transpose_a = s->transpose_a, .transpose_b = s->transpose_b, .accumulate = accumulate};
     p->a = bench_fill(ctx, 2, s->transpose_a ? (int64_t[]){s->k, s->m} : (int64_t[]){s->m, s->k});
@@ -70,7 +70,7 @@ static product *gemm_task_new(tfm_context *ctx, const char *provider, const shap
     return NULL;
 }
 
-static bool add_candidate(bench_group *group, const shape *s, product *p, const char *name, const char *why) {
+static bool add_candidate(bench_group *group, const shape *s, gemm_task *p, const char *name, const char *why) {
     bench_candidate *c = bench_add(group, "gemm", s->name, "%s", name);
     if (!c) {
         gemm_task_free(p);
@@ -95,7 +95,7 @@ static int add_provider(bench_group *group, const shape *s, const bench_options 
     snprintf(name, sizeof(name), "%s%s", prefix, provider);
     cli_progress("gemm %s: building %s", s->name, name);
     if (!s->transpose_a && !o->accumulate) {
-        product *p = gemm_task_new(ctx, provider, s, false, false, &why);
+        gemm_task *p = gemm_task_new(ctx, provider, s, false, false, &why);
         if (!p)
             return CLI_FAILED;
         packs = p->weight.packed.buffer != NULL;
@@ -106,7 +106,7 @@ static int add_provider(bench_group *group, const shape *s, const bench_options 
     }
     if (packs)
         snprintf(name, sizeof(name), "%s%s fresh", prefix, provider);
-    product *p = gemm_task_new(ctx, provider, s, true, o->accumulate, &why);
+    gemm_task *p = gemm_task_new(ctx, provider, s, true, o->accumulate, &why);
     return p && add_candidate(group, s, p, name, why) ? CLI_OK : CLI_FAILED;
 }
 
@@ -114,7 +114,7 @@ static int add_provider(bench_group *group, const shape *s, const bench_options 
 
 /* A layer by the library's own choice of provider, with an int8, 16-bit or fp32 weight. */
 static int run_layer(void *self, int times) {
-    product *p = self;
+    gemm_task *p = self;
     for (int i = 0; i < times; i++)
         tfm_linear(p->ctx, &p->c, p->a, &p->weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
     return tfm_context_finish(p->ctx) == TFM_OK ? CLI_OK : cli_fail("%s", tfm_context_error(p->ctx));
@@ -134,14 +134,14 @@ static void shrink(tfm_context *ctx, tfm_param *weight, tfm_dtype stored) {
 
 static int add_layer(bench_group *group, const shape *s, tfm_context *ctx, tfm_dtype stored, const char *prefix) {
     static const char *const names[] = {[TFM_F32] = "fp32", [TFM_F16] = "fp16", [TFM_BF16] = "bf16", [TFM_I8] = "int8"};
-    product *p = calloc(1, sizeof(*p));
+    gemm_task *p = calloc(1, sizeof(*p));
     bench_candidate *c = bench_add(group, "gemm", s->name, "%s%s", prefix, names[stored]);
     if (!p || !c) {
         free(p);
         return c ? cli_fail("out of memory") : CLI_FAILED;
     }
     cli_progress("gemm %s: building %s", s->name, c->name);
-    *p = (product){.ctx = ctx};
+    *p = (gemm_task){.ctx = ctx};
     c->work = 2.0 * (double)s->m * (double)s->n * (double)s->k;
     c->precision = names[stored];
     c->run = run_layer;

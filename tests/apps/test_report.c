@@ -52,7 +52,7 @@ static void test_report_keeps_other_slashes(void **state) {
                                         "/",
                                         "-",
                                         "x -1/2 ~5/6",
-                                        "width 16, group 256, chunk 8, no fma; products by tiled, rows"};
+                                        "width 16, group 256, chunk 8, no fma; GEMM by tiled, rows"};
     for (size_t i = 0; i < CLI_COUNT(TEXTS); i++)
         shows(TEXTS[i], TEXTS[i]);
 }

@@ -126,7 +126,7 @@ static bool show_all(const tfm_context *ctx, char *text, tfm_property_fn show, v
             return false;
     }
     const tfm__tuning *tuning = &ctx->tuning;
-    size_t used = (size_t)snprintf(text, MAX_TEXT, "%s: width %d, group %d, chunk %d, %s; products by", tuning->name,
+    size_t used = (size_t)snprintf(text, MAX_TEXT, "%s: width %d, group %d, chunk %d, %s; GEMM by", tuning->name,
                                    tuning->width, tuning->group, tuning->chunk, tuning->fma ? "fma" : "no fma");
     for (size_t i = 0; i < TFM__GEMM_PREFERENCES && tuning->gemm_order[i].provider; i++)
         used += (size_t)snprintf(text + used, MAX_TEXT - used, "%s %s", i ? "," : "", tuning->gemm_order[i].provider);
