@@ -4,9 +4,10 @@
 #include "train/train.h"
 
 /* Threshold of parameters per token. With the preset small, 2,000 pairs of Multi30k have 140 parameters per token (5.8
- * million and 41,546) and give BLEU 0.06; all 29,000 have 17 (7.6 million and 443,019). Models below a million
- * parameters are for tasks with little text. */
-enum { PARAMETERS_PER_TOKEN = 20, LEAST_PARAMETERS = 1000000 };
+ * million and 41,546) and give BLEU 0.06; all 29,000 have 17 (7.6 million and 443,019). A decoder-only model of 0.6
+ * million parameters, on 13.7 kB of English (107 per token), has its best perplexity, 126, after 250 updates and then
+ * overfits; on 110 kB (13 per token) it has 48 after 400 and still improves. Smaller models are for toy tasks. */
+enum { PARAMETERS_PER_TOKEN = 20, LEAST_PARAMETERS = 100000 };
 
 /* Bytes of targets, or texts; half of TSV files. */
 static double corpus_bytes(const train_recipe *o) {
