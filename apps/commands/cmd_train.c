@@ -113,6 +113,15 @@ static int warn(train_run *r) {
     return train_warn_corpus_size(r) == CLI_OK ? warn_line_counts(r) : CLI_FAILED;
 }
 
+static void print_memory(const train_run *r, const char *device, uint64_t bytes) {
+    const int workers = r->recipe.workers;
+    char replicas[64] = "";
+    if (workers > 1)
+        snprintf(replicas, sizeof(replicas), " for each of %d replicas", workers);
+    train_print("about %.0f MB of memory on %s%s%s", 1e-6 * (double)bytes, device, replicas,
+                r->devices > workers ? ", and as much on each of the other devices" : "");
+}
+
 static int print_run(train_run *r) {
     const tfm_model_info info = *tfm_model_get_info(r->model);
     const tfm_device_info *device = tfm_context_device(r->ctx);
@@ -123,17 +132,15 @@ static int print_run(train_run *r) {
     train_print("%s: %" PRIu64 " parameters, vocabulary of %d, %zu %s for validation", r->dir, info.parameters,
                 info.target_vocab_size, r->valid.count, train_unit(&r->recipe, r->valid.count));
     if (train_replicas(r) > 1)
-        train_print("%d %s share each update, of %d batches%s", train_replicas(r), r->ranks ? "ranks" : "devices",
+        train_print("%d %ss share each update of %d micro-batches%s", train_replicas(r), train_replica_name(r),
                     r->recipe.gradient_accumulation_steps,
-                    r->recipe.shard_optimizer ? "; each keeps the optimiser's state of its part of the parameters"
-                                              : "");
+                    r->recipe.shard_optimizer ? "; each keeps the optimizer state of its part of the parameters" : "");
     if (r->valid.count == 0 && r->recipe.hold_every > 0)
         train_print("the text has too few %s to keep one in %" PRId64
                     " of them for validation, so no best model is chosen: give %s to a new run",
                     train_unit(&r->recipe, 0), r->recipe.hold_every, valid_options(&r->recipe));
-    train_print("about %.0f MB of memory on %s%s", 1e-6 * (double)bytes, device->name,
-                r->devices > 1 ? ", and on each of the others" : "");
-    if (bytes > device->memory_bytes)
+    print_memory(r, device->name, bytes);
+    if (bytes * (uint64_t)r->recipe.workers > device->memory_bytes)
         train_print("that is more than the device's %.0f MB: batches will be split, or give %sa smaller --batch-tokens",
                     1e-6 * (double)device->memory_bytes,
                     options.gradient_checkpointing ? "" : "--gradient-checkpointing or ");

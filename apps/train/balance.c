@@ -46,6 +46,11 @@ int train_balance_check(const train_run *r, const cli_syntax *syntax) {
     double *ratio = ratio_given(r);
     const bool good = ratio != NULL;
     free(ratio);
+    if (!good && train_replicas(r) == 1)
+        return cli_usage_error(syntax,
+                               "--balance is '%s', and one device computes each update alone: leave it out, or give "
+                               "several devices by --device",
+                               r->recipe.balance);
     return good ? CLI_CONTINUE
                 : cli_usage_error(syntax,
                                   "--balance is '%s', and %d replicas share an update: give as many comma-separated "
@@ -66,8 +71,8 @@ static void print_balance(const train_run *r) {
     }
     text[at] = 0;
     if (ratio)
-        train_print("from update %" PRId64 " on the %s have %s of the tokens", tfm_trainer_updates(r->trainer) + 1,
-                    r->ranks ? "ranks" : "devices", text);
+        train_print("from update %" PRId64 " on the %ss have %s of the tokens", tfm_trainer_updates(r->trainer) + 1,
+                    train_replica_name(r), text);
 }
 
 int train_balance_begin(train_run *r) {

@@ -175,7 +175,9 @@ bool train_first(const train_run *run);
 int train_world(const train_run *run);
 /* Number of replicas: ranks, or the devices of one process times workers. */
 int train_replicas(const train_run *run);
-/* Counts the given devices. CLI_CONTINUE, or the command's return code. */
+/* What a replica is called: "rank", "device", or with workers "replica". */
+const char *train_replica_name(const train_run *run);
+/* Counts the given devices, and refuses a selector without a device. CLI_CONTINUE, or the command's return code. */
 int train_devices_count(train_run *run, const cli_syntax *syntax);
 /* Refuses fewer micro-batches than replicas. CLI_CONTINUE, or the command's return code. */
 int train_ranks_check(const train_run *run, const cli_syntax *syntax);

@@ -74,6 +74,10 @@ int train_replicas(const train_run *r) {
     return r->ranks ? r->ranks->world_size : r->devices;
 }
 
+const char *train_replica_name(const train_run *r) {
+    return r->ranks ? "rank" : r->recipe.workers > 1 ? "replica" : "device";
+}
+
 /* A trace file per rank: x.json, x-rank1.json, x-rank2.json. */
 static void name_trace(int rank) {
     const char *const path = getenv("TFM_PROFILE");
@@ -205,8 +209,8 @@ int train_ranks_check(const train_run *r, const cli_syntax *syntax) {
     if (r->recipe.gradient_accumulation_steps >= train_replicas(r))
         return CLI_CONTINUE;
     return cli_usage_error(
-        syntax, "an update has %d batches, --gradient-accumulation-steps, and %d %s share them: give at least as many",
-        r->recipe.gradient_accumulation_steps, train_replicas(r), r->ranks ? "ranks" : "devices");
+        syntax, "--gradient-accumulation-steps is %d, and %d %ss share each update: give at least %d",
+        r->recipe.gradient_accumulation_steps, train_replicas(r), train_replica_name(r), train_replicas(r));
 }
 
 int train_ranks_agree(const train_run *r, int code) {
@@ -254,6 +258,14 @@ static int list_devices(const train_run *r, tfm_device_info **devices, size_t *c
     return CLI_OK;
 }
 
+/* Reports why the device selectors select none: opening them fails. */
+static int fail_selection(const train_run *r) {
+    tfm_fleet *fleet = NULL;
+    const tfm_status status = cli_open_fleet(&fleet, r->recipe.device, 1);
+    tfm_fleet_free(&fleet);
+    return status == TFM_OK ? cli_fail("the devices changed while they were listed: try again") : cli_fail_library();
+}
+
 int train_devices_count(train_run *r, const cli_syntax *syntax) {
     tfm_device_info *devices;
     size_t count, named = 1;
@@ -270,7 +282,9 @@ int train_devices_count(train_run *r, const cli_syntax *syntax) {
             return CLI_FAILED;
         tfm_devices_free(&devices);
     }
-    r->devices = (named > 1 ? (int)named : 1) * r->recipe.workers; /* opening reports a missing device */
+    if (named == 0)
+        return fail_selection(r);
+    r->devices = (int)named * r->recipe.workers;
     return CLI_CONTINUE;
 }
 

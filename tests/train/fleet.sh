@@ -23,7 +23,7 @@ begin two $plan --workers 2
 check "train with two workers succeeds" [ "$code" = 0 ]
 check "train with two workers has the losses of one with both micro-batches" near one two
 check "train with two workers writes the files of one" tidy two
-check "train with two workers says once what it does" [ "$(grep -c '2 devices share each update, of 2 batches' err) $(wc -l <out)" = "1 1" ]
+check "train with two workers says once what it does" [ "$(grep -c '2 replicas share each update of 2 micro-batches' err) $(wc -l <out)" = "1 1" ]
 # shellcheck disable=SC2086
 begin again $plan --workers 2 --shard-optimizer
 check "train with two workers and sharded optimizer state gives the same parameters" both 0 alike two again
@@ -72,7 +72,7 @@ export TFM_CACHE_DIR="$binaries"
 # ---- Load balancing
 # shellcheck disable=SC2086
 begin shares $plan --dropout 0 --workers 2 --balance 3,1
-check "train with load balancing gives each device its share" both 0 says err 'from update 1 on the devices have 75 %, 25 % of the tokens'
+check "train with load balancing gives each replica its share" both 0 says err 'from update 1 on the replicas have 75 %, 25 % of the tokens'
 check "train with load balancing prints the shares once" [ "$(grep -c 'of the tokens' err)" = 1 ]
 # shellcheck disable=SC2086
 begin plain $plan --dropout 0 --gradient-accumulation-steps 2
@@ -85,22 +85,28 @@ sed 's/"balance": "3,1"/"balance": "by-speed"/' part/recipe.json >older
 cp older part/recipe.json
 resume part --max-steps 9 --workers 2
 check "train --resume keeps the checkpoint's shares and gives the same parameters" both 0 alike part whole
-check "train --resume says that it keeps the checkpoint's shares" says err 'from update 7 on the devices have 75 %, 25 % of the tokens'
+check "train --resume says that it keeps the checkpoint's shares" says err 'from update 7 on the replicas have 75 %, 25 % of the tokens'
 sed 's/"balance": null/"balance": "3,1"/' part/recipe.json >older
 cp older part/recipe.json
 resume part --max-steps 10 --workers 3 --gradient-accumulation-steps 3
-check "train --resume with more devices rejects the checkpoint's shares" both 2 says err "balance is '3,1', and 3 replicas share an update"
+check "train --resume with more workers rejects the checkpoint's shares" both 2 says err "balance is '3,1', and 3 replicas share an update"
 rm -rf whole part
 for ratio in 3 3,1,2 3,x 0,0 3,-1 3, ,1 "" by-speed; do
     # shellcheck disable=SC2086
     begin refused $plan --workers 2 --balance "$ratio"
     check "train rejects the shares '$ratio'" both 2 says err "balance is '$ratio', and"
 done
+# shellcheck disable=SC2086
+begin refused $plan --device "${TFM_DEVICE:-0},nothing" --balance 3,1
+check "train --balance on a device that does not exist names the device" one_sentence 1 '"nothing" matches no device'
+# shellcheck disable=SC2086
+begin refused $plan --balance 3,1
+check "train --balance on one device says so" both 2 says err "balance is '3,1', and one device computes each update alone"
 
 # ---- Failures
 # shellcheck disable=SC2086
 begin refused $plan --gradient-accumulation-steps 1 --workers 2
-check "train rejects fewer micro-batches than devices" both 2 says err 'an update has 1 batches, --gradient-accumulation-steps, and 2 devices'
+check "train rejects fewer micro-batches than devices" both 2 says err 'gradient-accumulation-steps is 1, and 2 replicas share each update: give at least 2'
 # shellcheck disable=SC2086
 begin refused $plan --workers 17
 check "train rejects too many workers" both 2 says err 'workers is 17'

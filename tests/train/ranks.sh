@@ -25,7 +25,7 @@ fresh 2 two $plan
 check "train on two ranks succeeds" [ "$code" = 0 ]
 check "train on two ranks has the losses of one with both micro-batches" near one two
 check "train on two ranks writes the files of one" tidy two
-check "train on two ranks says once what it does" [ "$(grep -c 'ranks share each update, of 2 batches' err) $(wc -l <out)" = "1 1" ]
+check "train on two ranks says once what it does" [ "$(grep -c 'ranks share each update of 2 micro-batches' err) $(wc -l <out)" = "1 1" ]
 # shellcheck disable=SC2086
 other "--gradient-checkpointing --device ${TFM_DEVICE:-0}" -o again $small $plan
 check "train on two ranks repeated with per-rank options gives the same parameters" both 0 alike two again
