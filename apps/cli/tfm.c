@@ -30,7 +30,7 @@ static const cli_command COMMANDS[] = {
 static void print_help(FILE *to) {
     fputs("usage: tfm COMMAND [option...]\n\nRuns and trains Transformers on any OpenCL device.\n\ncommands:\n", to);
     for (const cli_command *c = COMMANDS; c->name; c++)
-        fprintf(to, "  %-10s %s\n", c->name, c->about);
+        fprintf(to, "  %-12s%s\n", c->name, c->about);
     fputs("\noptions:\n  -h, --help     this text; tfm help COMMAND describes one command\n"
           "  -V, --version  the version\n\n"
           "examples:\n  tfm devices\n  echo \"Guten Morgen.\" | tfm translate -m apps/demo\n\n"

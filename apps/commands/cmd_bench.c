@@ -101,8 +101,7 @@ int cmd_bench(int argc, char **argv) {
         {0, "json", CLI_FLAG, &o.json, NULL, "write a JSON object for each measurement instead of tables", NULL},
         {0, "variant", CLI_STRING, &o.variants, "NAME,...|all",
          "time the kernels made for these kinds of device (cpu-512, cpu-256, cpu-128, fpga, gpu, scalar) instead of "
-         "for "
-         "this one; all: for this one and all less demanding ones",
+         "for this one; all: for this one and those after it in this list",
          NULL},
         {0, "provider", CLI_STRING, &o.providers, "NAME,...",
          "gemm: time only these providers: cpu-skinny, cpu-bf16, cpu-bf16x3, cpu-packed, gpu-skinny, gpu-tiled, "

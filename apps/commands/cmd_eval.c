@@ -254,8 +254,8 @@ int cmd_eval(int argc, char **argv) {
                  "and adds the perplexity of the references.\n"
                  "A source line that cannot be translated is reported and counts as an empty\n"
                  "translation. A reference with too many tokens is reported too. The perplexity\n"
-                 "leaves out both, and the exit code is 1. Any other line that is not text ends\n"
-                 "the evaluation.\n",
+                 "leaves out both, and the exit code is 1. A translation of --hyp or a reference\n"
+                 "with invalid UTF-8 or a NUL ends the evaluation.\n",
         .examples = "  tfm eval -m apps/demo --src test.de --ref test.en\n"
                     "  tfm translate -m apps/demo < test.de | tfm eval --hyp - --ref test.en --json\n"
                     "  tfm eval --hyp out.zh --ref test.zh --tokenize char\n",

@@ -356,8 +356,8 @@ int cmd_generate(int argc, char **argv) {
         {0, "seed", CLI_NONNEGATIVE, &j.seed, "N", "random seed of sampling (default 0)", NULL},
         {0, "token-ids", CLI_FLAG, &j.ids, NULL, "read and write token ids separated by blanks instead of text", NULL},
         {0, "json", CLI_FLAG, &j.json, NULL,
-         "write a JSON object for each text: index of its prompt, from 0, rank, text, score, log_prob, finish reason, "
-         "and tokens with log probabilities",
+         "write a JSON object for each text, with the keys index (of the prompt, from 0), rank, text, score, log_prob, "
+         "tokens (each with id, piece and log_prob), end (why the text ends: end, stop or length) and prompt_tokens",
          NULL},
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
         {0, "batch-tokens", CLI_POSITIVE, &o->batch_tokens, "N",

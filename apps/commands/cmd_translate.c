@@ -138,8 +138,8 @@ static int parse_and_run(int argc, char **argv, cli_strings *keep) {
          "write the N best translations of each line, as lines `index ||| text ||| score`, the index from 0", NULL},
         {0, "scores", CLI_FLAG, &j.scores, NULL, "append a tab and the score to each translation", NULL},
         {0, "json", CLI_FLAG, &j.json, NULL,
-         "write a JSON object for each translation: index of its line, from 0, rank, text, score, log_prob, and tokens "
-         "with log probabilities",
+         "write a JSON object for each translation, with the keys index (of the line, from 0), rank, text, score, "
+         "log_prob and tokens (each with id, piece and log_prob)",
          NULL},
         {0, "alignments", CLI_FLAG, &j.text.alignments, NULL,
          "with --json, also write alignments: cross-attention weights of the last layer, a mean over heads", NULL},

@@ -258,7 +258,8 @@ static int reset(tfm_context *ctx) {
     tfm_tune_clear(ctx);
     if (tfm_tune_save(ctx) != TFM_OK)
         return cli_fail_library();
-    fprintf(stderr, "the tuning table and the trials of %s are removed\n", tfm_context_device(ctx)->name);
+    fprintf(stderr, "the tuning table and the kernel validation results of %s are removed\n",
+            tfm_context_device(ctx)->name);
     return CLI_OK;
 }
 
@@ -275,7 +276,8 @@ int cmd_tune(int argc, char **argv) {
          NULL},
         {0, "training", CLI_FLAG, &o.training, NULL, "also tune the GEMMs of training", NULL},
         {0, "seconds", CLI_POSITIVE, &o.seconds, "N", "start no new shape after this time (default 120)", NULL},
-        {0, "reset", CLI_FLAG, &o.reset, NULL, "remove this device's table and trials without tuning", NULL},
+        {0, "reset", CLI_FLAG, &o.reset, NULL,
+         "remove this device's table and its stored kernel validation results, without tuning", NULL},
         {0, "json", CLI_FLAG, &o.json, NULL, "write a JSON object for each line of the table instead", NULL},
     };
     const cli_syntax syntax = {

@@ -80,11 +80,11 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         COUNT("workers", workers,
               "replicas on each device, which share the micro-batches of each update, 1 to 16 (default 1)"),
         FLAG("shard-optimizer", shard_optimizer,
-             "shard the optimizer state over devices or ranks (ZeRO-1), also in checkpoint files: less memory, same "
-             "bits; not in the recipe"),
+             "shard the optimizer state over devices or ranks (ZeRO-1), also in checkpoint files: less memory, "
+             "bit-identical results; not stored in recipe.json"),
         FLAG("gradient-checkpointing", gradient_checkpointing,
-             "recompute each block in the backward pass (activation checkpointing): less memory, more time, same bits "
-             "unless a batch has to be split without it; not in the recipe"),
+             "less memory, more time: recompute the activations of each block in the backward pass. Results are "
+             "bit-identical, unless a batch would be split for lack of memory without it; not stored in recipe.json"),
         FILES('s', "src", sources, "source lines; repeatable, each with a --tgt"),
         FILES('t', "tgt", targets, "their translations, line by line, in the order of --src"),
         FILES(0, "tsv", tsvs, "a file of lines `source TAB target` instead of --src and --tgt; repeatable"),
@@ -143,9 +143,13 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
                "RMSNorm "
                "and gated feed-forward layers"),
         CHOICE("preset", preset, "tiny|small|base|big",
-               "default sizes: width, layers, heads, feed-forward, warm-up, batch tokens, dropout. "
-               "tiny: 128, 4+4, 4, 256, 2000, 1024, 0.3; small (default): 256, 3+3, 8, 1024, 2000, 1024, 0.2; "
-               "base: 512, 6+6, 8, 2048, 4000, 4096, 0.1; big: 1024, 6+6, 16, 4096, 4000, 4096, 0.3"),
+               "default sizes (default small), which other options change. "
+               "tiny: width 128, 4+4 layers, 4 heads, ffn-dim 256, 2000 warmup-steps, 1024 batch-tokens, dropout 0.3; "
+               "small: width 256, 3+3 layers, 8 heads, ffn-dim 1024, 2000 warmup-steps, 1024 batch-tokens, dropout "
+               "0.2; "
+               "base: width 512, 6+6 layers, 8 heads, ffn-dim 2048, 4000 warmup-steps, 4096 batch-tokens, dropout 0.1; "
+               "big: width 1024, 6+6 layers, 16 heads, ffn-dim 4096, 4000 warmup-steps, 4096 batch-tokens, dropout "
+               "0.3"),
         COUNT("width", width, "the width of the model (default: the preset's)"),
         COUNT("heads", heads, "the number of attention heads (default: the preset's)"),
         COUNT("kv-heads", kv_heads, "with --family llama: the number of KV heads (default: --heads)"),
@@ -160,8 +164,8 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         FLAG("pre-norm", pre_norm, "put the norms before the layers (transformers cannot read such a Marian model)"),
         COUNT("max-steps", max_steps, "stop after N updates (default 100000)"),
         WHOLE("epochs", epochs,
-              "stop after N passes over the data, if before --max-steps, which still defines warm-up and schedule "
-              "(default 0: no limit)"),
+              "stop after N passes over the training text, or after --max-steps if that is earlier (default 0: only "
+              "--max-steps). The learning rate schedule depends on --max-steps alone"),
         COUNT("batch-tokens", batch_tokens,
               "maximum tokens in a micro-batch, of the longer side with padding; of text, whole blocks (default: the "
               "preset's)"),

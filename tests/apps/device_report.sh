@@ -35,7 +35,7 @@ check "tune with -m and --preset is a usage error" one_sentence 2 '-m and --pres
 if run tune --preset tiny --seconds 1 && grep -q 'variant cpu' err; then
     check "tune says that a CPU with wide vectors has nothing to tune" both 0 says err 'there is nothing to tune'
     run tune --reset
-    check "tune --reset says that there is no table to delete" both 0 says err 'the tuning table and the trials of .* are removed'
+    check "tune --reset says that there is no table to delete" both 0 says err 'the tuning table and the kernel validation results of .* are removed'
     as_gpu tune --preset tiny --seconds 1
     check "tune on a GPU prints times before and after for each matrix size" both 0 says out '^4x128x128nt  *[a-z]* .* [0-9.]*$'
     check "tune --seconds says how many sizes the time sufficed for" says err 'the time was up after [0-9]* of [0-9]* GEMMs: give more by --seconds [0-9]*'

@@ -12,6 +12,7 @@ run -V
 check "tfm -V prints the version" [ "$code" = 0 -a "$(cat out)" = "$("$tfm" --version)" ]
 run help
 check "tfm help lists the commands" both 0 says out '^  translate  '
+check "tfm help separates commands and descriptions by at least two blanks" [ "$(sed -n '/^commands/,/^$/p' out | grep -c '^  [a-z]* [a-z]')" = 0 ]
 run help translate
 cp out want
 run translate --help
