@@ -66,6 +66,9 @@ PHRASES = [
     (r'what a sentence may write', 'shortlist, vocabulary subset'),
     (r'(?<!dot )(?<!matrix )(?<!inner )(?<!outer )(?<!cross )(?<!tensor )\bproducts? (of|in|with) '
      r'(one row|few rows|more|matri|bytes|halves|bf16|fp16|fp32|int8|16 bits)', 'GEMM, matrix multiplication'),
+    (r'(optim|initial|normal|quant|token|vector|serial|recogn|organ|general|minim|maxim|special|synchron|parallel|summar|'
+     r'util|regular|penal|amort|factor|stabil|random)is(ed?|es|ers?|ing|ations?)\b|(behavi|col|fav|hon|neighb|lab)our|'
+     r'\blicence|\bgrey|\banalyse|\bmodelling|\bcentred\b', 'American spelling: optimize, behavior, license'),
 ]
 # File pattern, the part of PHRASES' expression whose findings are right there.
 EXCEPTIONS = [

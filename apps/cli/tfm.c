@@ -15,7 +15,7 @@ static const cli_command COMMANDS[] = {
     {"generate", cmd_generate, "generate text", NULL},
     {"score", cmd_score, "compute log probabilities of translations or texts", NULL},
     {"eval", cmd_eval, "evaluate translations: BLEU, chrF2, perplexity", NULL},
-    {"embed", cmd_embed, "compute embeddings; neighbours, classes, masked tokens", NULL},
+    {"embed", cmd_embed, "compute embeddings; neighbors, classes, masked tokens", NULL},
     {"serve", cmd_serve, "serve models over HTTP, with a web page", NULL},
     {"attention", cmd_attention, "show a model's attention weights", NULL},
     {"bench", cmd_bench, "time GEMM, attention, norms, translation", NULL},

@@ -1,4 +1,4 @@
-/* tfm embed: embeddings, nearest neighbours, classes and masked-token prediction with an encoder. */
+/* tfm embed: embeddings, nearest neighbors, classes and masked-token prediction with an encoder. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -167,7 +167,7 @@ static int run(embed_job *j) {
     cli_progress(NULL);
     j->build_seconds = cli_build_seconds(j->fleet);
     if (j->ctx)
-        tfm_tensor_free(j->ctx, &j->neighbours);
+        tfm_tensor_free(j->ctx, &j->neighbors);
     tfm_model_free(&j->model);
     tfm_embedder_free(&j->embedder);
     tfm_fleet_free(&j->fleet);

@@ -23,13 +23,13 @@ static json_t *about_tfm(void) {
     const char *blas = "no OpenBLAS";
 #endif
 #ifdef __OPTIMIZE__
-    const char *optimised = "optimised";
+    const char *optimized = "optimized";
 #else
-    const char *optimised = "not optimised";
+    const char *optimized = "not optimized";
 #endif
     char build[256];
     json_t *about = json_object();
-    snprintf(build, sizeof(build), "%s, %s, by " COMPILER, optimised, blas);
+    snprintf(build, sizeof(build), "%s, %s, by " COMPILER, optimized, blas);
     report_set_text(about, "tfm", tfm_version());
     report_set_text(about, "build", build);
     return about;

@@ -22,15 +22,15 @@ typedef struct embed_job {
     tfm_embed_options options;
     tfm_embed_stats done;
     tfm_fleet *fleet;
-    tfm_context *ctx;       /* of its first device, which computes neighbours */
-    tfm_embedder *embedder; /* of embeddings and neighbours */
+    tfm_context *ctx;       /* of its first device, which computes neighbors */
+    tfm_embedder *embedder; /* of embeddings and neighbors */
     tfm_model *model;       /* the embedder's, or loaded for the other tasks */
     cli_lines in, others;   /* others: of --similar */
     cli_output out;
-    tfm_tensor neighbours; /* (N, W), rows of unit length */
-    float *numbers;        /* the results of a chunk */
-    size_t room;           /* of `numbers` */
-    const char **seconds;  /* the second texts of a chunk, with --pairs */
+    tfm_tensor neighbors; /* (N, W), rows of unit length */
+    float *numbers;       /* the results of a chunk */
+    size_t room;          /* of `numbers` */
+    const char **seconds; /* the second texts of a chunk, with --pairs */
     size_t second_room;
     bool *bad; /* lines of a chunk that were rejected */
     size_t bad_room, bad_count;
@@ -42,7 +42,7 @@ typedef struct embed_job {
 int embed_write_begin(embed_job *j);
 bool embed_write_vectors(embed_job *j, size_t count);
 
-/* Neighbours (embed_similar.c): embeddings of all lines of a file, and the nearest ones to the chunk's. */
+/* Neighbors (embed_similar.c): embeddings of all lines of a file, and the nearest ones to the chunk's. */
 int embed_similar_read(embed_job *j);
 int embed_similar_write(embed_job *j, size_t count);
 

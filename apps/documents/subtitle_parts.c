@@ -101,7 +101,7 @@ static bool goes_after(const subtitle_view *v, size_t index) {
                : v->items.at[behind].kind != SUBTITLE_OPEN;
 }
 
-/* An atom, with one of the gaps next to it where it has two, so that its neighbours keep their blanks. */
+/* An atom, with one of the gaps next to it where it has two, so that its neighbors keep their blanks. */
 static bool add_atom(subtitle_view *v, size_t index, size_t mark) {
     const subtitle_item *item = &v->items.at[index], *before = index > v->lead ? item - 1 : NULL, *behind = item + 1;
     const bool gap_before = before && before->kind == SUBTITLE_GAP && before->breaks == 0;

@@ -5,7 +5,7 @@
  *
  * numbers/train.de and train.en, and likewise valid and test, then have a number a line: "einundzwanzig" and
  * "twenty-one", "viertausendeinhundertsieben" and "four thousand one hundred and seven". No number is in two
- * of the sets, so a good score on the test set needs generalisation. German puts the ones before the tens, in one word.
+ * of the sets, so a good score on the test set needs generalization. German puts the ones before the tens, in one word.
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -10,8 +10,8 @@ static const double NARROWEST = 560, TITLE = 14, LEGEND_WIDTH = 220, LEGEND_HEIG
 /* cairo's maximum size, and a limit of memory. */
 static const double MOST_PIXELS_ASIDE = 32767, MOST_PIXELS = 1 << 28;
 
-static void ink(const drawing *d, double grey) {
-    cairo_set_source_rgb(d->cr, grey, grey, grey);
+static void ink(const drawing *d, double gray) {
+    cairo_set_source_rgb(d->cr, gray, gray, gray);
 }
 
 /* ---- Text ---------------------------------------------------------------------------------------------- */
@@ -51,7 +51,7 @@ static double draw_lines(const drawing *d, double y, const char *text, double si
 
 /* ---- The whole ----------------------------------------------------------------------------------------- */
 
-/* Renders the colour bar below `y`; returns its end. */
+/* Renders the color bar below `y`; returns its end. */
 static double draw_legend(const drawing *d, double y) {
     static const double ticks[] = {0, 0.01, 0.05, 0.1, 0.25, 0.5, 1};
     enum { STEPS = 110 };

@@ -7,14 +7,14 @@
 
 enum { SMOOTHED_FROM = 20 };
 
-/* Dark enough for the curves' names, which have the curves' colours, to be read on white. */
-static const colour BLUE = {0.25, 0.44, 0.62}, ORANGE = {0.75, 0.38, 0.10}, GREEN = {0.06, 0.34, 0.20},
-                    SAGE = {0.30, 0.56, 0.36}, PURPLE = {0.50, 0.43, 0.64}, BROWN = {0.60, 0.47, 0.42};
+/* Dark enough for the curves' names, which have the curves' colors, to be read on white. */
+static const color BLUE = {0.25, 0.44, 0.62}, ORANGE = {0.75, 0.38, 0.10}, GREEN = {0.06, 0.34, 0.20},
+                   SAGE = {0.30, 0.56, 0.36}, PURPLE = {0.50, 0.43, 0.64}, BROWN = {0.60, 0.47, 0.42};
 
 /* ---- Layout -------------------------------------------------------------------------------------------- */
 
 /* Adds a series if it has points. False when out of memory. */
-static bool add_series(panel *p, const char *name, colour c, const curve *points, style line_style) {
+static bool add_series(panel *p, const char *name, color c, const curve *points, style line_style) {
     if (points->count == 0)
         return true;
     series *s = &p->all[p->count++];

@@ -8,9 +8,9 @@
 typedef struct picture_fonts picture_fonts;
 typedef struct picture_svg picture_svg;
 
-typedef struct colour {
+typedef struct color {
     double red, green, blue;
-} colour;
+} color;
 
 typedef struct extent {
     double width, height;
@@ -75,7 +75,7 @@ picture_svg *picture_svg_new(void);
 void picture_svg_free(picture_svg *svg);
 /* The next bytes of cairo's own SVG. False when out of memory. */
 bool picture_svg_take(picture_svg *svg, const unsigned char *data, size_t bytes);
-/* Text in this font, `width` wide, placed as picture_text_draw says, in cairo's colour. */
+/* Text in this font, `width` wide, placed as picture_text_draw says, in cairo's color. */
 void picture_svg_text(const drawing *d, double x, double y, double align, const char *text, const char *family,
                       double size, bool bold, double width);
 /* Adds a tooltip for this rectangle. */
@@ -91,8 +91,8 @@ bool picture_panels_lay_out(drawing *d, extent *all);
 void picture_panels_draw(const drawing *d, double x, double y);
 void picture_panels_free(drawing *d);
 
-/* The colour of a weight of 0 to 1. */
-colour picture_shade(double weight);
+/* The color of a weight of 0 to 1. */
+color picture_shade(double weight);
 /* Weights as squares of `cell`, from (x, y). */
 void picture_weights_draw(const drawing *d, double x, double y, const float *weights, size_t rows, size_t columns,
                           double cell);

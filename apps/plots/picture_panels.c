@@ -1,4 +1,4 @@
-/* The panels of a picture: layout, labels, colours. */
+/* The panels of a picture: layout, labels, colors. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,25 +6,25 @@
 
 static const double WIDEST_LABEL = 96, PAD = 4;
 
-/* ---- Colours ------------------------------------------------------------------------------------------- */
+/* ---- Colors ------------------------------------------------------------------------------------------- */
 
-/* From white by orange, red and purple to near black: distinguishable by hue, and by decreasing lightness in grey
+/* From white by orange, red and purple to near black: distinguishable by hue, and by decreasing lightness in gray
  * print. The square root makes weights of a few hundredths visible, common in long sentences; the legend's ticks follow
  * it. */
-colour picture_shade(double weight) {
-    static const colour stops[] = {
+color picture_shade(double weight) {
+    static const color stops[] = {
         {1.00, 1.00, 1.00}, {0.99, 0.92, 0.82}, {0.99, 0.78, 0.58}, {0.97, 0.53, 0.37}, {0.89, 0.32, 0.42},
         {0.69, 0.21, 0.48}, {0.48, 0.14, 0.51}, {0.24, 0.07, 0.44}, {0.04, 0.03, 0.14},
     };
     const int last = (int)CLI_COUNT(stops) - 1;
     double at = sqrt(weight > 0 ? weight < 1 ? weight : 1 : 0) * last;
     int i = at < last ? (int)at : last - 1;
-    const colour a = stops[i], b = stops[i + 1];
+    const color a = stops[i], b = stops[i + 1];
     at -= i;
-    return (colour){a.red + at * (b.red - a.red), a.green + at * (b.green - a.green), a.blue + at * (b.blue - a.blue)};
+    return (color){a.red + at * (b.red - a.red), a.green + at * (b.green - a.green), a.blue + at * (b.blue - a.blue)};
 }
 
-static uint32_t pixel(colour c) {
+static uint32_t pixel(color c) {
     return (uint32_t)lround(c.red * 255) << 16 | (uint32_t)lround(c.green * 255) << 8 | (uint32_t)lround(c.blue * 255);
 }
 
@@ -219,8 +219,8 @@ bool picture_panels_lay_out(drawing *d, extent *all) {
 
 /* ---- Ink ----------------------------------------------------------------------------------------------- */
 
-static void ink(const drawing *d, double grey) {
-    cairo_set_source_rgb(d->cr, grey, grey, grey);
+static void ink(const drawing *d, double gray) {
+    cairo_set_source_rgb(d->cr, gray, gray, gray);
 }
 
 /* Lines between the cells, or in long sentences between every five, for the eye to follow. */

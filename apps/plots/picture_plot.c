@@ -8,12 +8,12 @@ enum { DOTS_UP_TO = 40 };
 
 static const double TITLE = 17, SMALL = 10.5, HEADING = 12;
 
-static void ink(const drawing *d, colour c, double alpha) {
+static void ink(const drawing *d, color c, double alpha) {
     cairo_set_source_rgba(d->cr, c.red, c.green, c.blue, alpha);
 }
 
-static colour grey(double g) {
-    return (colour){g, g, g};
+static color gray(double g) {
+    return (color){g, g, g};
 }
 
 /* ---- Text ---------------------------------------------------------------------------------------------- */
@@ -56,14 +56,14 @@ static void draw_title(const drawing *d, const plot *p) {
         axis_duration(number, sizeof(number), p->data->seconds);
         snprintf(far + used, sizeof(far) - used, ", %s", number);
     }
-    ink(d, grey(0.4), 1);
+    ink(d, gray(0.4), 1);
     picture_text_draw(d, PLOT_WIDTH - PICTURE_MARGIN, 32, 1, far, HEADING, false);
     strcpy(text, "Training");
     if (p->title)
         add_text(strcpy(text, "Training of "), sizeof(text), p->title);
     const double room = PLOT_WIDTH - PLOT_LEFT - 2 * PICTURE_MARGIN - picture_text_width(d, far, HEADING, false);
     char *title = picture_text_label(d, text, TITLE, room / 1.15); /* measured plain, rendered bold */
-    ink(d, grey(0.12), 1);
+    ink(d, gray(0.12), 1);
     picture_text_draw(d, PLOT_LEFT, 32, 0, title ? title : "Training", TITLE, true);
     free(title);
 }
@@ -79,12 +79,12 @@ static void draw_values(const drawing *d, const panel *p) {
     for (int i = 0; i < count; i++) {
         const double y = axis_place(&p->y, ticks[i]);
         cairo_set_line_width(d->cr, 0.6);
-        ink(d, grey(0.88), 1);
+        ink(d, gray(0.88), 1);
         cairo_move_to(d->cr, PLOT_LEFT, y);
         cairo_line_to(d->cr, PLOT_WIDTH - PLOT_RIGHT, y);
         cairo_stroke(d->cr);
         axis_number(number, sizeof(number), ticks[i], 4);
-        ink(d, grey(0.35), 1);
+        ink(d, gray(0.35), 1);
         picture_text_draw(d, PLOT_LEFT - 8, y + 0.35 * SMALL, 1, number, SMALL, false);
     }
 }
@@ -97,14 +97,14 @@ static void draw_updates(const drawing *d, const plot *p) {
     for (int i = 0; i < count; i++) {
         const double x = axis_place(&p->x, ticks[i]);
         cairo_set_line_width(d->cr, 0.6);
-        ink(d, grey(0.92), 1);
+        ink(d, gray(0.92), 1);
         for (int k = 0; k < p->count; k++) {
             cairo_move_to(d->cr, x, p->panels[k].y.to);
             cairo_line_to(d->cr, x, p->panels[k].y.from);
         }
         cairo_stroke(d->cr);
         axis_number(number, sizeof(number), ticks[i], 6);
-        ink(d, grey(0.35), 1);
+        ink(d, gray(0.35), 1);
         picture_text_draw(d, x, bottom + 17, 0.5, number, SMALL, false);
     }
     picture_text_draw(d, (p->x.from + p->x.to) / 2, bottom + 36, 0.5, "updates", HEADING, false);
@@ -118,7 +118,7 @@ static void draw_resumed(const drawing *d, const plot *p) {
         const double x = axis_place(&p->x, c->points[i].update);
         if (c->points[i].update <= fmax(p->x.low, 0) || c->points[i].update >= p->data->last)
             continue;
-        ink(d, grey(0.55), 1);
+        ink(d, gray(0.55), 1);
         cairo_set_line_width(d->cr, 0.8);
         cairo_set_dash(d->cr, (double[]){3, 3}, 2, 0);
         for (int k = 0; k < p->count; k++) {
@@ -133,7 +133,7 @@ static void draw_resumed(const drawing *d, const plot *p) {
         cairo_save(d->cr);
         cairo_translate(d->cr, x + 0.95 * SMALL, p->panels[0].y.to + 4);
         cairo_rotate(d->cr, -acos(0));
-        ink(d, grey(0.4), 1);
+        ink(d, gray(0.4), 1);
         picture_text_draw(d, 0, 0, 1, "resumed", SMALL - 1, false);
         cairo_restore(d->cr);
     }
@@ -143,13 +143,13 @@ static void draw_frame(const drawing *d, const panel *p) {
     const char *scale = p->y.logarithmic ? "log scale" : "";
     char unit[64];
     snprintf(unit, sizeof(unit), "%s%s%s", p->unit, p->unit[0] && scale[0] ? ", " : "", scale);
-    ink(d, grey(0.12), 1);
+    ink(d, gray(0.12), 1);
     picture_text_draw(d, PLOT_LEFT, p->y.to - 9, 0, p->title, HEADING, true);
-    ink(d, grey(0.45), 1);
+    ink(d, gray(0.45), 1);
     picture_text_draw(d, PLOT_LEFT + picture_text_width(d, p->title, HEADING, true) + 8, p->y.to - 9, 0, unit, SMALL,
                       false);
     cairo_set_line_width(d->cr, 0.8);
-    ink(d, grey(0.6), 1);
+    ink(d, gray(0.6), 1);
     cairo_move_to(d->cr, PLOT_LEFT, p->y.to);
     cairo_line_to(d->cr, PLOT_LEFT, p->y.from);
     cairo_line_to(d->cr, PLOT_WIDTH - PLOT_RIGHT, p->y.from);
@@ -181,9 +181,9 @@ static void trace(const drawing *d, const plot *p, const axis *y, const curve *c
     }
 }
 
-static void draw_dot(const drawing *d, double x, double y, double radius, colour c) {
+static void draw_dot(const drawing *d, double x, double y, double radius, color c) {
     cairo_arc(d->cr, x, y, radius + 1, 0, 4 * acos(0));
-    ink(d, grey(1), 1);
+    ink(d, gray(1), 1);
     cairo_fill(d->cr);
     cairo_arc(d->cr, x, y, radius, 0, 4 * acos(0));
     ink(d, c, 1);
@@ -259,10 +259,10 @@ static void draw_label(const drawing *d, const plot *p, const panel *in, const c
     const double over = fmax(upper, y - 22) - 11, under = fmin(lower, y + 22) + 10 + size;
     const bool over_fits = over - size > in->y.to, under_fits = under + 4 < in->y.from;
     const double baseline = (above && over_fits) || !under_fits ? over : under;
-    ink(d, grey(1), 0.85);
+    ink(d, gray(1), 0.85);
     cairo_rectangle(d->cr, left - 3, baseline - size, width + 6, 1.35 * size);
     cairo_fill(d->cr);
-    ink(d, grey(0.15), 1);
+    ink(d, gray(0.15), 1);
     picture_text_draw(d, left, baseline, 0, text, size, true);
 }
 
@@ -275,7 +275,7 @@ static void draw_mark(const drawing *d, const plot *p, const panel *in, const se
     snprintf(text, sizeof(text), "best: %s%s%s%s", value, bleu ? " BLEU" : "", average ? ", averaged" : " at ",
              average ? "" : update);
     draw_dot(d, x, y, 5.5, s->ink);
-    draw_dot(d, x, y, 1.2, grey(1));
+    draw_dot(d, x, y, 1.2, gray(1));
     draw_label(d, p, in, s->points, x, y, !bleu, text);
 }
 

@@ -20,7 +20,7 @@ typedef enum style { PLAIN, SMOOTHED, DOTTED } style;
 
 typedef struct series {
     const char *name; /* NULL: as the panel's title */
-    colour ink;
+    color ink;
     const curve *points;
     style line_style;
     curve smooth; /* no points: not smoothed */

@@ -74,7 +74,7 @@ with tfm.Translator(folder / "tuned") as tuned:
 model.close()
 
 # %% Embeddings and semantic search. This encoder is tiny and untrained; use all-MiniLM-L6-v2 or another
-# sentence-transformers directory for meaningful neighbours.
+# sentence-transformers directory for meaningful neighbors.
 encoder = pathlib.Path(__file__).parents[2] / "tests" / "golden" / "embedder"
 lines = ["the cat sits in the garden", "a dog", "the river", "bread and water"]
 with tfm.Embedder(encoder, normalize=True) as embedder:

@@ -1,4 +1,4 @@
-/* Chat templates of models: finds them, and recognises ChatML. The Jinja templates are not executed, but compared in a
+/* Chat templates of models: finds them, and recognizes ChatML. The Jinja templates are not executed, but compared in a
  * canonical form without differences of blanks, quotes and concatenations. */
 #include <ctype.h>
 #include <stdlib.h>
@@ -297,7 +297,7 @@ static bool take_tail(serve_chat *chat, const char **at) {
            take(at, "<|im_start|>assistant{{ '\n' }}{% endif %}") && **at == 0;
 }
 
-static bool recognise(serve_chat *chat) {
+static bool recognize(serve_chat *chat) {
     char *form = canonical(chat->text);
     const char *at = form;
     const bool known = form && (take_head_tools(chat, &at) || (at = form, !chat->tools && take_head(chat, &at))) &&
@@ -384,7 +384,7 @@ int serve_chat_read(serve_chat *chat, const char *dir) {
     json_decref(config);
     json_decref(other);
     json_decref(map);
-    chat->known = code == CLI_OK && chat->text && recognise(chat);
+    chat->known = code == CLI_OK && chat->text && recognize(chat);
     return code;
 }
 

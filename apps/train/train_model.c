@@ -1,4 +1,4 @@
-/* The tokenizer and the model of a run: new, or initialised from a directory. */
+/* The tokenizer and the model of a run: new, or initialized from a directory. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ int train_model_check(train_recipe *o, const cli_syntax *syntax) {
     tfm_model_info info;
     if (train_exists(o->init_from, "config.json"))
         return CLI_CONTINUE;
-    /* The library may recognise another format. */
+    /* The library may recognize another format. */
     if (tfm_model_read_info(&info, o->init_from, &(tfm_model_options){.no_tokenizer = true}) == TFM_ERROR_UNSUPPORTED)
         return cli_fail_library();
     return cli_fail("%s has no config.json: give --init-from the directory of a model", o->init_from);

@@ -243,7 +243,7 @@ INLINED void accumulate_values(const group_memory l, const kv_view keys, float (
     barrier(CLK_LOCAL_MEM_FENCE); /* the next tile overwrites rows and weights */
 }
 
-/* Writes results of `there` queries to y and, if not NULL, lse. With SPLIT the sums are stored unnormalised, in rows
+/* Writes results of `there` queries to y and, if not NULL, lse. With SPLIT the sums are stored unnormalized, in rows
  * from `first_row` on, and lse gets the maximum and the sum of the weights. */
 INLINED void store_results(const group_memory l, float (*sum)[OWN], const float *total, const float *maximum,
                            __global float *y, __global float *lse, const long there, const long first_row,
@@ -273,7 +273,7 @@ INLINED void store_results(const group_memory l, float (*sum)[OWN], const float 
 }
 
 #if SPLIT
-/* y (spans, rows, DV) gets the unnormalised sums, and lse (spans, rows, 2) their maximum and the sum of the weights. A
+/* y (spans, rows, DV) gets the unnormalized sums, and lse (spans, rows, 2) their maximum and the sum of the weights. A
  * span has `span` keys, the last one the rest. */
 #define SPLIT_PARAMETERS const long num_splits, const long split_size, const long query_rows,
 #else

@@ -296,7 +296,7 @@ INLINED void attend(const int R, const attention_shape shape, const float cap, s
         add_values(R, 1, VALUE_VECTORS - 1, st, first, keys, weight, scales, count, careful);
 }
 
-/* Initialises query r in its block of the state; if it is not real, it pads the block's rows. */
+/* Initializes query r in its block of the state; if it is not real, it pads the block's rows. */
 static inline void state_begin(state *st, const attention_shape shape, const kv_view keys, const int r, const int real,
                                const long b, const long t, const long h, __global const q_type *q, const float scale) {
     const int block = r / MAX_ROWS, limit = real ? visible_end(keys, (int)t) : 0;

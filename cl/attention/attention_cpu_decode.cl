@@ -34,7 +34,7 @@ TFM_KERNEL void attention_cpu_decode(TFM_TENSOR(float, y), TFM_TENSOR(float, lse
                                      const long items, const float scale, const float cap, ATTENTION_PARAMETERS) {
     const attention_shape shape = ATTENTION_SHAPE;
     const long item = TFM_ROW(), queries = layout.heads / layout.kv_heads * layout.targets;
-    /* If neighbours in b share many keys, as beams do, eight of them run in a row for one head, which then stays in L1;
+    /* If neighbors in b share many keys, as beams do, eight of them run in a row for one head, which then stays in L1;
      * else all heads of one b in a row, which are contiguous. */
     const long row = layout.mapped && layout.length > FEW_KEYS && 2 * layout.sequences <= items ? 8 : 1,
                b = item / (row * layout.kv_heads * queries) * row + item % row;

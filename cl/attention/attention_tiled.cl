@@ -169,7 +169,7 @@ INLINED void weigh_tile(__local float *weight, float *total, const float *base, 
     }
 }
 
-/* One output row, divided by its sum of weights; unnormalised with SPLIT. */
+/* One output row, divided by its sum of weights; unnormalized with SPLIT. */
 INLINED void store_row(__global float *to, const float4 *sum, const float whole, const int lane,
                        const float dropout_scale) {
     const float inverse = SPLIT ? 1.0f : whole == 0.0f ? 0.0f : KEPT(1.0f / whole);
@@ -189,7 +189,7 @@ INLINED void store_row(__global float *to, const float4 *sum, const float whole,
 #define DROP_BLOCK 0
 #endif
 
-/* y (spans, rows, DV) gets the unnormalised sums, and lse (spans, rows, 2) their maximum and the sum of the weights. A
+/* y (spans, rows, DV) gets the unnormalized sums, and lse (spans, rows, 2) their maximum and the sum of the weights. A
  * span has `span` keys, the last one the rest. */
 #if SPLIT
 #define SPLIT_PARAMETERS const long num_splits, const long split_size, const long query_rows,

@@ -29,7 +29,7 @@
 #define UNROLL _Pragma("unroll")
 #define LOOP _Pragma("nounroll") /* registers are full of sums: no prefetching of later steps */
 
-/* An item's rows are SETS sets of four neighbours, and the next set is half of all rows further, against bank
+/* An item's rows are SETS sets of four neighbors, and the next set is half of all rows further, against bank
  * conflicts. ROW_STEP is from its first row to row r, of `all` rows of a tile. */
 #define SETS (ROWS / 4)
 #define ROW_STEP(r, all) ((r) / 4 * ((all) / SETS) + (r) % 4)
@@ -41,7 +41,7 @@
 #define KEY_LANE(lane) ACROSS(lane, KEY_ITEMS)
 #define QUERY_LANE(lane) DOWN(lane, KEY_ITEMS)
 
-/* Position of item `lane` in rows of `items`. WOVEN alternates neighbours between two rows. NVIDIA's local memory
+/* Position of item `lane` in rows of `items`. WOVEN alternates neighbors between two rows. NVIDIA's local memory
  * serves vectors to half a warp at a time if each item reads the same as the next or the next but one, else to a
  * quarter. Woven, the next item has the same keys, and the next but one the same queries. */
 #if WOVEN

@@ -1,4 +1,4 @@
-/* int8 GEMM helpers of GPU-style devices: loads of packed int8 (four neighbours along K in a word), quantization, and
+/* int8 GEMM helpers of GPU-style devices: loads of packed int8 (four neighbors along K in a word), quantization, and
  * four-way dot products.
  *
  * Build options: LOAD_WIDTH, 16 if every int8 row is aligned to 16 bytes and has a multiple of 16, and fp32 rows are

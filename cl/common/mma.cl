@@ -1,6 +1,6 @@
 /* Matrix cores: one instruction by which the lanes of a warp, wave or sub-group multiply two small matrices of 16-bit
  * numbers and accumulate in fp32, D (MMA_M, MMA_N) = A (MMA_M, MMA_K) B (MMA_K, MMA_N) + D. Each lane holds a fragment
- * of each matrix in registers: words of two neighbours along K, the first in the low half, and accumulators of one
+ * of each matrix in registers: words of two neighbors along K, the first in the low half, and accumulators of one
  * float. This text has the fragment layouts, the instructions, and an emulation in plain OpenCL C.
  *
  * Build options: MMA_KIND, a number of enum tfm__mma, and MMA_DTYPE, one of enum tfm_dtype: 1 F16, 2 BF16. With
@@ -112,7 +112,7 @@
 #elif MMA_KIND == 5 || MMA_KIND == 6
 /* Intel Xe: cl_intel_subgroup_matrix_multiply_accumulate, whose text has a functional implementation. A lane has one
  * column of B and D, and of each row of A a share of K: two numbers in sub-groups of 8 (5: DG2), and one in sub-groups
- * of 16 (6: PVC and later), here half of the word that it shares with its neighbour. */
+ * of 16 (6: PVC and later), here half of the word that it shares with its neighbor. */
 #define LANES (MMA_KIND == 5 ? 8 : 16)
 #define MMA_M 8
 #define MMA_N LANES

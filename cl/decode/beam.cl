@@ -38,7 +38,7 @@
         TFM_TENSOR(int, new_sentences), TFM_TENSOR(int, new_done), TFM_TENSOR(int, sources),                           \
         TFM_TENSOR(int, slot_token), TFM_TENSOR(int, slot_parent), TFM_TENSOR(float, slot_score), const long m,        \
         const long past, const long first_slot, const long next_slot
-/* PoCL 3.1 turns the items of a group into one loop. Its compiler then vectorised the copy below and accessed memory
+/* PoCL 3.1 turns the items of a group into one loop. Its compiler then vectorized the copy below and accessed memory
  * far beyond the line, which crashed on CPUs with AVX-512. */
 #if TFM_GROUP > 1 && defined(__clang__)
 #define NO_VECTORIZE _Pragma("clang loop vectorize(disable)")
@@ -221,12 +221,12 @@ static inline float extended_score(const float score, const int certain, const f
 #ifdef MERGE_TOPK
 #define TOKENS __local const int *
 INLINED void gather_sums(const row_inputs r, const sentence_state c, __local float *sums, __local int *merged,
-                         __local float *normaliser, const int parts) {
+                         __local float *normalizer, const int parts) {
     for (int e = (int)TFM_LOCAL_ID(); e < c.rows * CANDIDATES; e += TFM_GROUP) {
         sums[e] = -INFINITY;
         merged[e] = 0;
         if (e % CANDIDATES == 0)
-            normaliser[e / CANDIDATES] = parts_log_sum(r.lse + e / CANDIDATES * parts * 2, parts);
+            normalizer[e / CANDIDATES] = parts_log_sum(r.lse + e / CANDIDATES * parts * 2, parts);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     const int all = parts * CANDIDATES;
@@ -237,12 +237,12 @@ INLINED void gather_sums(const row_inputs r, const sentence_state c, __local flo
                              ? rank_in_parts(r.values + b * all, r.tokens + b * all, parts, CANDIDATES, value, token)
                              : CANDIDATES;
         if (c.forced < 0 && rank < CANDIDATES) {
-            sums[b * CANDIDATES + rank] = extended_score(r.scores[b], c.certain, value, normaliser[b]);
+            sums[b * CANDIDATES + rank] = extended_score(r.scores[b], c.certain, value, normalizer[b]);
             merged[b * CANDIDATES + rank] = token;
         }
         if (c.forced >= 0 && e == b * all)
             sums[b * CANDIDATES] =
-                extended_score(r.scores[b], c.certain, r.logits[b * r.vocabulary + c.forced], normaliser[b]);
+                extended_score(r.scores[b], c.certain, r.logits[b * r.vocabulary + c.forced], normalizer[b]);
     }
 }
 #else
@@ -378,7 +378,7 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
     __local int head[BEAM];
 #ifdef MERGE_TOPK
     __local int merged[BEAM * CANDIDATES];
-    __local float normaliser[BEAM];
+    __local float normalizer[BEAM];
 #endif
     const long group = TFM_ROW();
     if (group >= m)
@@ -393,7 +393,7 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
                                                           : -1;
     const row_inputs inputs = ROW_INPUTS(base);
 #ifdef MERGE_TOPK
-    gather_sums(inputs, c, sums, merged, normaliser, (int)parts);
+    gather_sums(inputs, c, sums, merged, normalizer, (int)parts);
     TOKENS continuing = merged;
 #else
     gather_sums(inputs, c, sums);

@@ -1,4 +1,4 @@
-/* Packs pairs of neighbours along K from fp32 in either layout: rounded to bf16, or split into bf16 parts. Included by
+/* Packs pairs of neighbors along K from fp32 in either layout: rounded to bf16, or split into bf16 parts. Included by
  * gemm_cpu_bf16_pack.cl and gemm_cpu_bf16x3.cl after bf16_pack.cl. */
 
 #define DEPTH (2 * TFM_WIDTH) /* numbers along K of a block of TFM_WIDTH x TFM_WIDTH pairs */

@@ -1,4 +1,4 @@
-/* Packs fp32 operands for gemm_cpu_bf16.cl and gemm_cpu_amx.cl: rounded to bf16, in pairs of neighbours along K. In
+/* Packs fp32 operands for gemm_cpu_bf16.cl and gemm_cpu_amx.cl: rounded to bf16, in pairs of neighbors along K. In
  * mixed-precision training this applies to fp32 weights in forward and backward, and to both operands of a weight's
  * gradient.
  *

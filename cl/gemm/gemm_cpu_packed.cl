@@ -93,7 +93,7 @@ typedef struct gemm_args {
     const long panels_ = (p.n + TFM_PANEL - 1) / TFM_PANEL;                                                            \
     for (long panel = first_; panel < min(first_ + group, panels_); panel++)
 
-/* Grid: ceil(M / TFM_ROWS) x groups of panels x B. Row tiles come first, so that neighbours share panels in the cache.
+/* Grid: ceil(M / TFM_ROWS) x groups of panels x B. Row tiles come first, so that neighbors share panels in the cache.
  */
 TFM_KERNEL void gemm_cpu_packed(GEMM_PARAMETERS) {
     const long row = get_global_id(0) * TFM_ROWS;

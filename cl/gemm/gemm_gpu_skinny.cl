@@ -94,10 +94,10 @@ typedef struct norm_tensors {
     __global float *sum, *normed;
 } norm_tensors;
 
-/* One row of x by one team: a + residual to `line` in local memory, normalised there. All items of the group must call
+/* One row of x by one team: a + residual to `line` in local memory, normalized there. All items of the group must call
  * this. A team without a row (`idle`) reads another's row and writes nothing; `first` is the row's offset in global
  * memory, and `writes` whether this group stores the row there. */
-static inline __attribute__((always_inline)) void normalise_row(__local float *line, __local float *parts,
+static inline __attribute__((always_inline)) void normalize_row(__local float *line, __local float *parts,
                                                                 const norm_tensors t, const long first, const int id,
                                                                 const int idle, const int writes, const float epsilon) {
     const int lane = id % LANES;
@@ -227,7 +227,7 @@ gemm_gpu_skinny(TFM_TENSOR(result0, c0), TFM_TENSOR(result1, c1), TFM_TENSOR(res
                                   OPTIONAL(beta), OPTIONAL(sum),      OPTIONAL(normed)};
     for (int r = team; r - team < ROWS; r += TEAMS) { /* a row for each team */
         const int own = min(r, ROWS - 1);
-        normalise_row(x + own * WIDTH, parts, tensors, (long)(row + min(own, rows - 1)) * WIDTH, id, r >= ROWS,
+        normalize_row(x + own * WIDTH, parts, tensors, (long)(row + min(own, rows - 1)) * WIDTH, id, r >= ROWS,
                       r < rows && all == 0, epsilon);
     }
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -2,9 +2,9 @@
  * itself.
  *
  * A work-group computes TILE_M x TILE_N of c in steps of TILE_K along K, with operands staged in local memory, a line
- * of the tile for each step. An item holds ITEM_M x ITEM_N sums in registers: quads of four neighbouring rows and
- * columns, read from local memory as vectors, LY quads of rows and LX quads of columns apart, so that neighbouring
- * items read neighbouring vectors. The next tile is loaded from global memory to registers while the current one is
+ * of the tile for each step. An item holds ITEM_M x ITEM_N sums in registers: quads of four neighboring rows and
+ * columns, read from local memory as vectors, LY quads of rows and LX quads of columns apart, so that neighboring
+ * items read neighboring vectors. The next tile is loaded from global memory to registers while the current one is
  * multiplied.
  *
  * Build options: TRANSPOSE_A and TRANSPOSE_B: a is (M, K), transposed (K, M); b (K, N), transposed (N, K). LOAD_WIDTH

@@ -2,7 +2,7 @@
  * cl/gemm/gemm_int8.cl; a (M, PADDED_K(K)) and row_scales (M) come from cl/gemm/int8_quantize.cl.
  *
  * A work-group computes TILE x TILE of c in steps of STEP bytes of K, staged as words in local memory, a line of the
- * tile for each word of a step. An item holds ITEM_M x ITEM_N sums in registers: quads of four neighbouring rows and
+ * tile for each word of a step. An item holds ITEM_M x ITEM_N sums in registers: quads of four neighboring rows and
  * columns, LY quads of rows and LX quads of columns apart, as in cl/gemm/gemm_gpu_tiled.cl. The next step is loaded to
  * registers while the current one is multiplied, and local memory is double-buffered, for one barrier a step.
  *
@@ -30,7 +30,7 @@
 #endif
 #define LX (TILE / ITEM_N)
 #define LY (TILE / ITEM_M)
-/* Padded by four words, so that two neighbouring items store their parts of a row to different banks. */
+/* Padded by four words, so that two neighboring items store their parts of a row to different banks. */
 #define LINE (TILE + 4)
 /* Words between branches: with more, compilers hold more of local memory in registers than there are. */
 #define UNROLL (ITEM_M * ITEM_N > 32 ? 2 : 4)

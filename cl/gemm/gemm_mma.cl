@@ -58,8 +58,8 @@ typedef unit b_unit;
 #define LOAD_B(from) (*(__global const b_unit *)(from))
 
 /* Load units of an item: if the operand's rows are along K and are loaded in vectors of four, one unit an iteration,
- * which is two words; else two units of neighbours along K, which give a word for each of their floats. LINES: the
- * operand's rows are across K. Then SPAN items read neighbouring units, and the next ones other steps, which share a
+ * which is two words; else two units of neighbors along K, which give a word for each of their floats. LINES: the
+ * operand's rows are across K. Then SPAN items read neighboring units, and the next ones other steps, which share a
  * line of local memory. */
 #define LINES_A TRANSPOSE_A
 #define LINES_B (!TRANSPOSE_B)

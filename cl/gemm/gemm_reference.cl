@@ -2,7 +2,7 @@
  * which is a bias, or c itself.
  *
  * A work-group computes TILE_M x TILE_N of c, in steps of TILE_K along K that are staged in local memory; each item
- * holds ITEM_M x ITEM_N of it. Items own every LY-th row and every LX-th column, so that neighbours access neighbouring
+ * holds ITEM_M x ITEM_N of it. Items own every LY-th row and every LX-th column, so that neighbors access neighboring
  * words of local memory and of c. Work-group: LX x LY = TILE_N / ITEM_N x TILE_M / ITEM_M, down to 1 x 1. Grid: tiles
  * of N x tiles of M x B, the last two in loops if they exceed the grid. The host has the tile sizes
  * (lib/ops/gemm/gemm_reference.c). b may be fp16 or bf16 (half_load.cl). */
@@ -49,7 +49,7 @@ gemm_reference(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, b), 
                 sum[i][j] = 0.0f;
         for (long start = 0; start < k; start += TILE_K) {
             const int depth = (int)min((long)TILE_K, k - start);
-            /* Neighbouring items read neighbouring words: along the stride of 1. */
+            /* Neighboring items read neighboring words: along the stride of 1. */
             for (int e = id; e < TILE_M * TILE_K; e += ITEMS) {
                 const int i = a_column == 1 ? e / TILE_K : e % TILE_M;
                 const int s = a_column == 1 ? e % TILE_K : e / TILE_M;

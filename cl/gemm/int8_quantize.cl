@@ -1,5 +1,5 @@
 /* Quantizes rows of x, for int8 GEMMs that read each row more than once: a (M, PADDED_K(K)) and row_scales (M) of x (M,
- * K), as in cl/gemm/gemm_int8.cl. Layout: a work-group of ITEMS items a row; an item takes four neighbours at a time,
+ * K), as in cl/gemm/gemm_int8.cl. Layout: a work-group of ITEMS items a row; an item takes four neighbors at a time,
  * loaded as a vector if rows are aligned to four, and stored as a word. */
 #include "int8_common.cl"
 #include "dp4a.cl"

@@ -31,7 +31,7 @@ TFM_KERNEL void strided(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const tfm
 
 #if TFM_WIDTH > 1 && !defined(TFM_VEC4)
 /* The same if y is contiguous along dim 4 and x along dim 3, as in a transpose: element by element every read would
- * touch another cache line, and lose it before its neighbour is read.
+ * touch another cache line, and lose it before its neighbor is read.
  *
  * Layout: one work-item for a tile of TFM_WIDTH x TFM_WIDTH, read as vectors along dim 3, transposed in private memory,
  * written as vectors along dim 4; edge tiles go element by element. `tiles` = number of tiles, along dim 4 first. */

@@ -1,4 +1,4 @@
-/* Layer normalisation over the last dimension of x (rows, n), with a preceding residual addition.
+/* Layer normalization over the last dimension of x (rows, n), with a preceding residual addition.
  *
  *     s = x + residual
  *     y = (s - mean s) / sqrt(var s + epsilon) * gamma + beta

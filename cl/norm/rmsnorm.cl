@@ -1,4 +1,4 @@
-/* RMS normalisation over the last dimension of x (rows, n), with a preceding residual addition.
+/* RMS normalization over the last dimension of x (rows, n), with a preceding residual addition.
  *
  *     s = x + residual
  *     y = s / sqrt(mean s^2 + epsilon) * gamma

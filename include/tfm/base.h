@@ -14,8 +14,8 @@
  * struct, do nothing for NULL, and set the pointer to NULL or the tensors of a plain struct (a layer) to empty, so that
  * a second call is harmless.
  *
- * Options are structs in which 0 means the default; a NULL struct means all defaults. Initialise them with {0} or
- * designated initialisers. `reserved` words must be 0: later versions put new fields there, and an older library
+ * Options are structs in which 0 means the default; a NULL struct means all defaults. Initialize them with {0} or
+ * designated initializers. `reserved` words must be 0: later versions put new fields there, and an older library
  * refuses a call with one set instead of ignoring the field.
  *
  * Argument order: a call that makes an object begins with the address of the pointer to fill. Other calls begin with

@@ -412,7 +412,7 @@ typedef struct tfm_text_options {
     bool score_eos; /* tfm_score_texts also scores the end of each text. */
     bool add_bos;   /* tfm_score_texts puts the model's BOS token before texts that the tokenizer begins otherwise. */
     /* Placeholders copied to the translation, or NULL for none. They are removed before the model reads the text, and
-     * inserted where the model attended to their neighbours, at the cost of one more forward pass over lines with
+     * inserted where the model attended to their neighbors, at the cost of one more forward pass over lines with
      * placeholders; other lines are not affected. In the token lists, each word of a placeholder is one token with the
      * id -1, aligned with itself. A line with only placeholders is copied. */
     const tfm_placeholders *placeholders;

@@ -49,7 +49,7 @@ TFM_API size_t tfm_dtype_size(tfm_dtype dtype);
 /* The name of a type: "F32", "F16", "BF16", "I32", "U8" or "I8"; "unknown dtype" for an invalid one. Never NULL. */
 TFM_API const char *tfm_dtype_name(tfm_dtype dtype);
 
-/* Makes a tensor of the given dims in the current scope. Its elements are not initialised. TFM_ERROR_ARGUMENT for an
+/* Makes a tensor of the given dims in the current scope. Its elements are not initialized. TFM_ERROR_ARGUMENT for an
  * invalid dtype, rank or dim; TFM_ERROR_MEMORY if the device has not enough memory. */
 TFM_API tfm_status tfm_tensor_new(tfm_context *ctx, tfm_tensor *out, tfm_dtype dtype, int rank, const int64_t *dims);
 /* Frees a tensor before its scope ends and makes it empty. The whole buffer is freed, with all other tensors in it,
@@ -77,7 +77,7 @@ TFM_API tfm_status tfm_scope_open(tfm_context *ctx);
  * TFM_ERROR_ARGUMENT, and the scope is closed anyway. TFM_ERROR_ARGUMENT too if no scope is open. */
 TFM_API tfm_status tfm_scope_close(tfm_context *ctx, size_t count, tfm_tensor *const *keep);
 
-/* A parameter, with a packed copy in the layout of the device's GEMM. Initialise it with {0} and set `value`. After
+/* A parameter, with a packed copy in the layout of the device's GEMM. Initialize it with {0} and set `value`. After
  * writing to `value`, add 1 to `version`, so that it is packed again. */
 typedef struct tfm_param {
     tfm_tensor value;        /* The parameter: F32, or as documented for tfm_linear's weights. */

@@ -1,5 +1,5 @@
 /* Training as in section 5 of "Attention Is All You Need": each update takes batches of token ids (gradient
- * accumulation). Encoder-decoders learn to translate, decoder-only models learn language modelling.
+ * accumulation). Encoder-decoders learn to translate, decoder-only models learn language modeling.
  *
  *     tfm_update_report report;
  *     tfm_model_new(&model, ctx, &shape);

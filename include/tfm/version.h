@@ -7,7 +7,7 @@
  * Compatibility:
  *
  *   - Patch, 0.2.1 after 0.2.0: nothing visible is removed or changed, so programs need no recompilation. There may be
- *     new functions. An options struct may use `reserved` words for a new field, whose 0 means the earlier behaviour.
+ *     new functions. An options struct may use `reserved` words for a new field, whose 0 means the earlier behavior.
  *   - Minor, 0.3.0 after 0.2.0, as long as the major version is 0: names, arguments and structs may change. The shared
  *     library then has another soname, libtfm.so.0.3; both versions can be installed side by side.
  *   - From 1.0.0 on, the soname has the major version alone, libtfm.so.1, and minor versions only add.

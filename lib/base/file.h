@@ -31,7 +31,7 @@ tfm_status tfm__file_read(char **out, size_t *size, const char *path);
 
 /* Replaces the content of `path` atomically: writes `path`.unfinished, syncs, renames. A failure (a full disk) removes
  * the new file; a killed process leaves it, and the next write reuses it. Concurrent writers of a path are
- * serialised. */
+ * serialized. */
 tfm_status tfm__file_write(const char *path, const void *data, size_t size);
 
 /* The same, written in parts. */

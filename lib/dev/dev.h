@@ -15,7 +15,7 @@
 
 /* Two classes of device with different kernels. */
 typedef enum tfm__device_class {
-    TFM__CLASS_CPU, /* CPUs: a work-item is vectorised with wide types; one item per work-group */
+    TFM__CLASS_CPU, /* CPUs: a work-item is vectorized with wide types; one item per work-group */
     TFM__CLASS_GPU, /* GPU-style: GPUs and llvmpipe; the items of a work-group share a row */
 } tfm__device_class;
 

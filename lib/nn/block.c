@@ -229,7 +229,7 @@ tfm_status tfm__block_run(tfm_context *ctx, tfm__residual *s, tfm_tensor *self_w
         return tfm__op_error(ctx, "block", "parallel sub-layers require a pre-norm block without cross-attention");
     if (cross && (has_output_norm(block) || has_residual_scale(block)))
         return tfm__op_error(ctx, "block",
-                             "a cross-attention's result is neither normalised nor scaled: norm_placement must be "
+                             "a cross-attention's result is neither normalized nor scaled: norm_placement must be "
                              "TFM_NORM_POST or TFM_NORM_PRE, and residual_scale 0 or 1");
     memory = memory ? memory : &none;
     tfm_scope_open(ctx);

@@ -51,7 +51,7 @@ tfm_status tfm__op_no_overlap(tfm_context *ctx, const char *op, bool in_place, t
 int64_t tfm__last_dim(tfm_tensor x);
 int64_t tfm__row_count(tfm_tensor x);
 
-/* Normalises an axis to 0 .. rank - 1, counting negative ones from the end; refuses one out of range. */
+/* Normalizes an axis to 0 .. rank - 1, counting negative ones from the end; refuses one out of range. */
 tfm_status tfm__op_axis(tfm_context *ctx, const char *op, int *axis, tfm_tensor x);
 /* Products of x's dims: before `axis`, and from `axis` on. */
 int64_t tfm__dims_before(tfm_tensor x, int axis);

@@ -21,7 +21,7 @@ tfm_status tfm__charsmap_new(tfm__charsmap **out, const void *data, size_t size,
     const size_t units = size >= 4 ? little32(bytes) : 0;
     *out = NULL;
     if (size && (size < 4 || units % 4 != 0 || units > size - 4))
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: the normalisation table is damaged: an offset is out of range", path);
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: the normalization table is damaged: an offset is out of range", path);
     tfm__charsmap *map = *out = tfm__alloc(1, sizeof(*map));
     if (!map)
         return TFM_ERROR_MEMORY;
@@ -39,7 +39,7 @@ tfm_status tfm__charsmap_new(tfm__charsmap **out, const void *data, size_t size,
         memcpy(map->texts, bytes + 4 + units, map->text_bytes);
     if (tfm__utf8_valid(map->texts, map->text_bytes) != map->text_bytes) {
         tfm__charsmap_free(out);
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: the normalisation table is damaged: a replacement is not UTF-8", path);
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: the normalization table is damaged: a replacement is not UTF-8", path);
     }
     return TFM_OK;
 }

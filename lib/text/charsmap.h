@@ -1,4 +1,4 @@
-/* The normalisation table of a SentencePiece model, applied as in `tokenizers` or as in SentencePiece. */
+/* The normalization table of a SentencePiece model, applied as in `tokenizers` or as in SentencePiece. */
 #ifndef TFM_LIB_CHARSMAP_H
 #define TFM_LIB_CHARSMAP_H
 
@@ -14,7 +14,7 @@ tfm_status tfm__charsmap_new(tfm__charsmap **out, const void *bytes, size_t size
 tfm_status tfm__charsmap_new_base64(tfm__charsmap **out, const char *text, bool longest, const char *path);
 void tfm__charsmap_free(tfm__charsmap **map);
 
-/* Adds the normalised text. */
+/* Adds the normalized text. */
 void tfm__charsmap_run(const tfm__charsmap *map, tfm__bytes *out, const char *text, size_t bytes);
 
 #endif

@@ -50,7 +50,7 @@ static tfm_status read_piece(tfm__conversion *c, model *m, tfm__proto_message me
     return TFM_OK;
 }
 
-/* pieces = 1, and in normalizer_spec = 3 the normalisation table = 2. */
+/* pieces = 1, and in normalizer_spec = 3 the normalization table = 2. */
 static tfm_status read_model(tfm__conversion *c, model *m, const tfm__file *file) {
     const unsigned char *data = file->size ? file->data : (const unsigned char *)""; /* an empty file has no memory */
     tfm__proto_message message = {data, data + file->size};
@@ -94,7 +94,7 @@ static json_t *replace_by_blank(const char *expression) {
     return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "Regex", expression, "content", " ");
 }
 
-/* The normalisation table, or without one, blanks for `fallback`; `runs` collapses runs of blanks. */
+/* The normalization table, or without one, blanks for `fallback`; `runs` collapses runs of blanks. */
 static void set_normalizer(tfm__conversion *c, const model *m, const char *fallback, bool runs) {
     char *rules = m->charsmap_bytes ? base64(m->charsmap, m->charsmap_bytes) : NULL;
     json_t *steps = json_array();

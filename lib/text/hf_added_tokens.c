@@ -105,7 +105,7 @@ static tfm_status normalize(tfm__hf_added_token *token, const tfm__normalizer *n
     return status;
 }
 
-/* The tokens to find in raw or in normalised text. */
+/* The tokens to find in raw or in normalized text. */
 static tfm_status make_trie(tfm__trie *out, tfm__hf_added_tokens *a, bool normal, const tfm__normalizer *normalizer) {
     tfm__trie_key *keys = tfm__alloc(a->count, sizeof(*keys));
     tfm_status status = keys ? TFM_OK : TFM_ERROR_MEMORY;

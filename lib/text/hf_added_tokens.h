@@ -10,15 +10,15 @@
 
 typedef struct tfm__hf_added_token {
     char *text;
-    char *normal; /* its normalised form, which `tokenizers` decodes to; NULL if not normalized */
+    char *normal; /* its normalized form, which `tokenizers` decodes to; NULL if not normalized */
     int32_t id;
     bool single_word; /* matches only at word boundaries */
     bool lstrip;      /* includes the blanks before it */
     bool rstrip;      /* includes the blanks after it */
-    bool normalized;  /* its normalised form is searched in the normalised text */
+    bool normalized;  /* its normalized form is searched in the normalized text */
     bool special;     /* skipped in decoding by default: */
     bool literal;     /* the model does not build it from other pieces, and it is not a byte piece */
-    bool skipped;     /* `tokenizers` decodes to the normalised form, which must be the text of a special token */
+    bool skipped;     /* `tokenizers` decodes to the normalized form, which must be the text of a special token */
 } tfm__hf_added_token;
 
 /* Initially {0}. */
@@ -46,7 +46,7 @@ void tfm__hf_added_tokens_free(tfm__hf_added_tokens *added);
 /* The token of an id, or NULL. */
 const tfm__hf_added_token *tfm__hf_added_token_by_id(const tfm__hf_added_tokens *added, int32_t id);
 
-/* Splits a text at added tokens; `normal` selects the ones searched in normalised text. Adds spans from `base` on;
+/* Splits a text at added tokens; `normal` selects the ones searched in normalized text. Adds spans from `base` on;
  * `start`: the text begins at the line's start. */
 void tfm__hf_added_tokens_split(const tfm__hf_added_tokens *added, bool normal, tfm__spans *out, const char *text,
                                 size_t bytes, size_t base, bool start);

@@ -146,7 +146,7 @@ static void guess_special_tokens(int32_t ids[TFM__SPECIALS], const tfm__hf_token
 static tfm_status set_languages(tfm__hf_tokenizer *t, const json_t *config, const tfm__hf_class *kind) {
     tfm_status status = tfm__tokenizer_languages(t->languages, config);
     t->language_position = kind->language_position;
-    if (json_is_true(json_object_get(config, "legacy_behaviour")))
+    if (json_is_true(json_object_get(config, "legacy_behavior")))
         t->language_position = TFM__LANGUAGE_LAST;
     t->language_prefix = kind->language_prefix;
     t->language_suffix = kind->language_suffix;

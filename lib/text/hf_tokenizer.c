@@ -23,7 +23,7 @@ static void encode_state_free(encode_state *w) {
     free(w->scratch.memory);
 }
 
-/* Fills `spans` with the normalised text, split at added tokens. */
+/* Fills `spans` with the normalized text, split at added tokens. */
 static tfm_status normalize(const tfm__hf_tokenizer *t, encode_state *w, const char *text, size_t bytes) {
     tfm_status status = TFM_OK;
     w->raw.count = w->spans.count = w->spans.text.count = 0;

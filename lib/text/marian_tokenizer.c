@@ -10,7 +10,7 @@
 #include "text/tokenizer_kind.h"
 #include "text/vocab.h"
 
-/* SentencePiece counts bytes in an int, and normalisation may triple them. */
+/* SentencePiece counts bytes in an int, and normalization may triple them. */
 #define MAX_CODE 256
 
 /* One language's parts. The target may borrow the source's. */

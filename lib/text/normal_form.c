@@ -32,7 +32,7 @@ static tfm_status add(tfm__bytes *out, const UChar *text, int32_t units) {
     const size_t room = out->capacity - out->count;
     u_strToUTF8(out->data + out->count, room < INT32_MAX ? (int32_t)room : INT32_MAX, &written, text, units, &error);
     if (U_FAILURE(error))
-        return tfm__fail(TFM_ERROR_INPUT, "ICU cannot normalise a text: %s", u_errorName(error));
+        return tfm__fail(TFM_ERROR_INPUT, "ICU cannot normalize a text: %s", u_errorName(error));
     out->count += (size_t)written;
     return TFM_OK;
 }
@@ -48,12 +48,12 @@ static tfm_status normalize_known(tfm__bytes *out, const UChar *wide, int32_t un
         error = U_ZERO_ERROR;
         normal = room < INT32_MAX ? tfm__alloc((size_t)room, sizeof(*normal)) : NULL;
         if (!normal)
-            return tfm__fail(TFM_ERROR_MEMORY, "out of host memory while a text is normalised");
+            return tfm__fail(TFM_ERROR_MEMORY, "out of host memory while a text is normalized");
         length = unorm2_normalize(normalizer_of(form, &error), wide, units, normal, (int32_t)room, &error);
         room = (int64_t)length + 1;
     }
     const tfm_status status = U_FAILURE(error)
-                                  ? tfm__fail(TFM_ERROR_INPUT, "ICU cannot normalise a text: %s", u_errorName(error))
+                                  ? tfm__fail(TFM_ERROR_INPUT, "ICU cannot normalize a text: %s", u_errorName(error))
                                   : add(out, normal, length);
     free(normal);
     return status;
@@ -89,7 +89,7 @@ tfm_status tfm__unicode_normalize(tfm__bytes *out, const char *text, size_t byte
         return TFM_OK;
     }
     if (bytes >= INT32_MAX)
-        return tfm__fail(TFM_ERROR_INPUT, "a text of %zu bytes is too long to be normalised", bytes);
+        return tfm__fail(TFM_ERROR_INPUT, "a text of %zu bytes is too long to be normalized", bytes);
     UErrorCode error = U_ZERO_ERROR;
     int32_t units = 0;
     UChar *wide = tfm__alloc(bytes, sizeof(*wide));

@@ -119,7 +119,7 @@ STEP(charsmap) {
     return TFM_OK;
 }
 
-/* SentencePiece's NMT rules before normalisation. */
+/* SentencePiece's NMT rules before normalization. */
 STEP(nmt) {
     UNUSED;
     EACH_CHAR(c, in) {

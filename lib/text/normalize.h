@@ -16,7 +16,7 @@ void tfm__normalizer_free(tfm__normalizer **normalizer);
 /* Whether it maps bytes to characters (GPT-2's table). */
 bool tfm__normalizer_is_byte_level(const tfm__normalizer *normalizer);
 
-/* Normalises `text`, well-formed UTF-8 before and after. `spare` is working memory. *start becomes false if the first
+/* Normalizes `text`, well-formed UTF-8 before and after. `spare` is working memory. *start becomes false if the first
  * characters were removed, as far as `tokenizers` tracks that. */
 tfm_status tfm__normalizer_run(const tfm__normalizer *normalizer, tfm__bytes *text, tfm__bytes *spare, bool *start,
                                tfm__regex_memory *memory);

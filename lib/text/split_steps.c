@@ -22,7 +22,7 @@ static tfm_status finish(const tfm__spans *out) {
 
 /* ---- Splitting at separators -------------------------------------------------------------------------- */
 
-/* Joins parts by the behaviour, from left to right. */
+/* Joins parts by the behavior, from left to right. */
 typedef struct span_merger {
     const tfm__split_step *step;
     const tfm__text_span *span;

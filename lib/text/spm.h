@@ -25,7 +25,7 @@ void tfm__pieces_free(tfm__pieces *pieces);
 tfm_status tfm__spm_open(tfm__spm **out, const void *bytes, size_t size, const char *path);
 void tfm__spm_free(tfm__spm **spm);
 
-/* Normalises and segments well-formed UTF-8. Thread-safe. */
+/* Normalizes and segments well-formed UTF-8. Thread-safe. */
 tfm_status tfm__spm_encode(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes);
 
 /* The same with subword regularization; alpha 0 returns the best segmentation. Byte-pair models skip each merge with
@@ -47,7 +47,7 @@ const char *tfm__spm_piece(const tfm__spm *spm, size_t id);
 /* The score of a piece: for unigram models its log probability; for byte pairs, larger means merged earlier. */
 float tfm__spm_score(const tfm__spm *spm, size_t id);
 
-/* The normalisation table within the bytes of a model accepted by tfm__spm_open; NULL: none. */
+/* The normalization table within the bytes of a model accepted by tfm__spm_open; NULL: none. */
 const void *tfm__spm_charsmap(size_t *table_bytes, const void *bytes, size_t size);
 
 /* SentencePiece ignores longer sentences in training. */
@@ -61,7 +61,7 @@ typedef struct tfm__spm_train_options {
     bool has_bos;              /* Adds BOS, with the ids of Llama: <unk> 0, <s> 1, </s> 2. */
     bool large;                /* Allows more than 2^31 characters of text. */
     double coverage;           /* The share of characters with pieces, from 0.98 to 1. */
-    const char *normalization; /* A normalisation rule of SentencePiece. */
+    const char *normalization; /* A normalization rule of SentencePiece. */
     int32_t *characters;       /* Output: the number of characters, if `size` is too small for them. May be NULL. */
 } tfm__spm_train_options;
 
@@ -74,7 +74,7 @@ typedef tfm_status (*tfm__spm_next_fn)(void *user, const char **text, size_t *by
 tfm_status tfm__spm_train(char **out, size_t *out_bytes, const tfm__spm_train_options *options, tfm__spm_next_fn next,
                           void *user, const char *name);
 
-/* Validates what SentencePiece trusts: it follows the offsets of the file's normalisation table without bounds checks.
+/* Validates what SentencePiece trusts: it follows the offsets of the file's normalization table without bounds checks.
  * Called by tfm__spm_open. */
 tfm_status tfm__spm_check(const void *bytes, size_t size, const char *path);
 

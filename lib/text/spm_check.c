@@ -5,7 +5,7 @@
 #include "text/utf8.h"
 
 /* A SentencePiece model is a protobuf message: pieces = 1, trainer_spec = 2, normalizer_spec = 3, self_test_data = 4,
- * denormalizer_spec = 5. Field 2 of a normalizer specification is its normalisation table: four bytes of size, a double
+ * denormalizer_spec = 5. Field 2 of a normalizer specification is its normalization table: four bytes of size, a double
  * array of that size, then the replacements, each with a terminating NUL. */
 
 /* SentencePiece's buffer limit for rules that are prefixes of one another, and for user-defined pieces. */
@@ -19,7 +19,7 @@ static uint32_t little32(const unsigned char *at) {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* ---- The table of normalisations ---------------------------------------------------------------------- */
+/* ---- The table of normalizations ---------------------------------------------------------------------- */
 
 /* A double array ("An Efficient Implementation of Trie Structures", Aoe et al. 1992) as packed by darts-clone. The
  * children of node n are in the block at n ^ offset(n): the child of byte c is at that ^ c, if its label is c. */
@@ -42,12 +42,12 @@ static uint32_t block_of(const table *t, uint32_t node) {
 static const char *enter(const table *t, uint32_t node) {
     uint32_t block = block_of(t, node);
     if ((block | 0xff) >= t->count)
-        return "its normalisation table has an offset out of range";
+        return "its normalization table has an offset out of range";
     if (node && t->units[node] >> 8 & 1) {
         size_t value = t->units[block] & 0x7fffffffu;
         size_t left = value < t->replacement_bytes ? t->replacement_bytes - value : 0;
         if (!left || !memchr(t->replacements + value, '\0', left < MAX_REPLACEMENT ? left : MAX_REPLACEMENT))
-            return "its normalisation table has a replacement offset out of range";
+            return "its normalization table has a replacement offset out of range";
     }
     return NULL;
 }
@@ -55,7 +55,7 @@ static const char *enter(const table *t, uint32_t node) {
 static const char *leave(table *t, uint32_t node, unsigned rules_below) {
     unsigned rules = rules_below + (t->units[node] >> 8 & 1);
     if (rules > MAX_RULES)
-        return "its normalisation table has too many rules with a common prefix";
+        return "its normalization table has too many rules with a common prefix";
     t->state[node] = (unsigned char)(DONE + rules);
     return NULL;
 }
@@ -70,7 +70,7 @@ static const char *walk(table *t) {
     uint32_t node = 0;
     for (;;) {
         if (depth == MAX_RULE_BYTES)
-            return "its normalisation table has a rule without an end";
+            return "its normalization table has a rule without an end";
         const char *wrong = enter(t, node);
         if (wrong)
             return wrong;
@@ -89,7 +89,7 @@ static const char *walk(table *t) {
             unsigned rules = 0;
             if (child != t->count) {
                 if (t->state[child] == OPEN)
-                    return "its normalisation table has a cycle";
+                    return "its normalization table has a cycle";
                 rules = t->state[child] - DONE;
                 stack[depth - 1].child = t->next[child];
             } else {
@@ -110,7 +110,7 @@ static tfm_status check_table(const char **wrong, tfm__proto_message bytes) {
         return TFM_OK;
     uint32_t trie = size > 4 ? little32(bytes.at) : 0;
     if (trie == 0 || trie % 4 != 0 || trie >= size - 4 || bytes.end[-1] != '\0') {
-        *wrong = "its normalisation table does not fit its size";
+        *wrong = "its normalization table does not fit its size";
         return TFM_OK;
     }
     table t = {.count = trie / 4, .replacements = bytes.at + 4 + trie, .replacement_bytes = size - 4 - trie};
@@ -145,7 +145,7 @@ static tfm_status check_normalizer(const char **wrong, tfm__proto_message messag
     tfm__proto_field f;
     while (message.at < message.end) {
         if (!tfm__proto_next_field(&message, &f)) {
-            *wrong = "its normalisation is unreadable";
+            *wrong = "its normalization is unreadable";
             return TFM_OK;
         }
         if (f.number == 2 && f.wire_type == 2) {
@@ -209,7 +209,7 @@ tfm_status tfm__spm_check(const void *bytes, size_t size, const char *path) {
     }
     /* Pieces come first in the file, so a truncated file may lack only the rest. */
     if (!wrong && (seen & 0xe) != 0xe)
-        wrong = "pieces, trainer or normalisation are missing";
+        wrong = "pieces, trainer or normalization are missing";
     return wrong ? tfm__fail(TFM_ERROR_FORMAT, "%s is not a SentencePiece model, or is damaged: %s; copy it again",
                              path, wrong)
                  : TFM_OK;

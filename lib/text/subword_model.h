@@ -13,7 +13,7 @@ typedef struct tfm__scratch {
     size_t capacity;
 } tfm__scratch;
 
-/* Uninitialised memory, aligned for any type, or NULL with the error message set. Invalidates earlier results. */
+/* Uninitialized memory, aligned for any type, or NULL with the error message set. Invalidates earlier results. */
 void *tfm__scratch_reserve(tfm__scratch *scratch, size_t bytes);
 
 /* An immutable model; thread-safe. */

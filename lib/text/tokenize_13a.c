@@ -102,7 +102,7 @@ tfm_status tfm__tokenize_13a(char **out, size_t *out_bytes, const char *line, si
     *out = NULL;
     if (!t.data)
         return TFM_ERROR_MEMORY;
-    t.data[0] = t.data[bytes + 1] = ' '; /* so that the line's first and last characters have neighbours */
+    t.data[0] = t.data[bytes + 1] = ' '; /* so that the line's first and last characters have neighbors */
     memcpy(t.data + 1, line, bytes);
     replace(&t, "<skipped>", "");
     replace(&t, "-\n", "");

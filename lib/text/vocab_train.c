@@ -153,7 +153,7 @@ static tfm_status sampler_next(void *user, const char **text, size_t *bytes) {
         }
         more = more && d->left > 0;
     }
-    /* SentencePiece would abort if the normalised text is empty. */
+    /* SentencePiece would abort if the normalized text is empty. */
     return d->has_alnum
                ? TFM_OK
                : tfm__fail(TFM_ERROR_INPUT, "%s: no line has a letter or a digit, so there is nothing to train on",

@@ -36,7 +36,7 @@ static int by_ids(const void *a, const void *b) {
     return before < 0 ? -1 : before > 0;
 }
 
-/* Adds the merges of a piece: SentencePiece merges any two neighbours that form a piece. */
+/* Adds the merges of a piece: SentencePiece merges any two neighbors that form a piece. */
 static bool add_merges(json_t *list, const json_t *ids, const tfm__spm *spm, const char *piece) {
     enum { MAX_MERGES = 256 }; /* a piece has at most 16 characters */
     merge found[MAX_MERGES];

@@ -189,7 +189,7 @@ static void pack_reduced(const tfm_trainer *t, unsigned char *block, float *sum,
     unpack_block(t, sum, block, count);
 }
 
-/* In several accumulators, which compilers vectorise: a fixed order. */
+/* In several accumulators, which compilers vectorize: a fixed order. */
 static double sum_of_squares(const float *x, int64_t count) {
     enum { SIDE = 8 };
     double sums[SIDE] = {0}, all = 0;

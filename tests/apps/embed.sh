@@ -46,7 +46,7 @@ embed -i bad
 check "embed prints null for a line with invalid UTF-8 and exits with 1" [ "$code" = 1 -a "$(sed -n 2p out)" = null -a "$(wc -l <out)" = 3 ]
 check "embed names a line with invalid UTF-8 and prints nothing else" one_sentence 1 'bad, line 2: '
 
-# ---- Neighbours
+# ---- Neighbors
 embed -i lines --similar others --top-k 2
 check "embed --similar prints score, line number and text" says out '^1\.000000	2	a dog$'
 check "embed --similar prints a group for each line" [ "$(grep -c . out)" = 6 -a "$(grep -vc . out)" = 2 ]

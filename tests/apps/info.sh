@@ -79,14 +79,14 @@ rm -rf broken
 mkdir broken
 touch broken/adapter_config.json broken/adapter_model.safetensors
 run info broken
-check "info recognises a LoRA adapter and says what to do" one_sentence 1 'broken has an adapter (adapter_config.json), such as'
+check "info recognizes a LoRA adapter and says what to do" one_sentence 1 'broken has an adapter (adapter_config.json), such as'
 mv broken/adapter_config.json broken/adapter.Q4_K.gguf
 run info broken
-check "info recognises GGUF weights" one_sentence 1 'broken has its weights in adapter.Q4_K.gguf'
+check "info recognizes GGUF weights" one_sentence 1 'broken has its weights in adapter.Q4_K.gguf'
 cp "$demo"/*.json "$demo"/*.spm broken
 rm broken/adapter*
 touch broken/model-00001-of-00002.safetensors
 run info broken
-check "info recognises sharded weights without their index" one_sentence 1 'broken has model-00001-of-00002.safetensors, but no model.safetensors.index.json'
+check "info recognizes sharded weights without their index" one_sentence 1 'broken has model-00001-of-00002.safetensors, but no model.safetensors.index.json'
 
 echo "1..$count"

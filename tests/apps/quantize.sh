@@ -24,7 +24,7 @@ rm -rf ran of-a-run
 run info bytes
 check "info lists no training for an int8 model" says out '^commands  *translate, score, eval, attention$'
 run quantize bytes -o again
-check "quantize rejects a model that is int8 already" one_sentence 1 'quantised already'
+check "quantize rejects a model that is int8 already" one_sentence 1 'quantized already'
 unkept run translate -m "$demo" --precision int8 --beam-size 1 -i "$demo/test.de"
 mv out want
 check "translate --precision int8 prints one line per input line" [ "$(wc -l <want)" = 20 ]

@@ -283,7 +283,7 @@ static bool same_bytes(const char *a, const char *b) {
     return same;
 }
 
-/* Pixels near this colour. */
+/* Pixels near this color. */
 static int count_pixels(const char *path, int red, int green, int blue) {
     cairo_surface_t *image = cairo_image_surface_create_from_png(path);
     assert_int_equal(cairo_surface_status(image), CAIRO_STATUS_SUCCESS);

@@ -1,4 +1,4 @@
-/* Attention pictures: contents, layout, and distinguishable colours. */
+/* Attention pictures: contents, layout, and distinguishable colors. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,10 +95,10 @@ static void test_picture_text_is_escaped(void **state) {
     free(text);
 }
 
-/* ---- Colours ------------------------------------------------------------------------------------------- */
+/* ---- Colors ------------------------------------------------------------------------------------------- */
 
 /* CIE 1976 L*a*b*, from sRGB under D65. */
-static void lab_of(colour c, double lab[3]) {
+static void lab_of(color c, double lab[3]) {
     const double rgb[] = {c.red, c.green, c.blue};
     const double to_xyz[3][3] = {{0.4124 / 0.9505, 0.3576 / 0.9505, 0.1805 / 0.9505},
                                  {0.2126, 0.7152, 0.0722},
@@ -122,7 +122,7 @@ static double difference(double one, double other) {
     return sqrt(pow(a[0] - b[0], 2) + pow(a[1] - b[1], 2) + pow(a[2] - b[2], 2));
 }
 
-/* A difference of 2 is just visible side by side; one of 20 is another colour. */
+/* A difference of 2 is just visible side by side; one of 20 is another color. */
 static void test_color_scale_is_monotonic_and_distinct(void **state) {
     (void)state;
     double last = 101, lab[3];
@@ -136,7 +136,7 @@ static void test_color_scale_is_monotonic_and_distinct(void **state) {
     assert_true(difference(0, 0.05) > 15);
 }
 
-/* rsvg-convert renders the square of weight 1 in the PNG's colour. */
+/* rsvg-convert renders the square of weight 1 in the PNG's color. */
 static void test_svg_and_png_have_the_same_colors(void **state) {
     (void)state;
     draw(in_folder("rendered.svg"), PICTURE_SVG, 2, 5, ROWS, COLUMNS);

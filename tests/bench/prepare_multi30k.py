@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Multi30k as in its published baselines: lower-cased, punctuation normalised, tokenized as in Moses.
+"""Multi30k as in its published baselines: lower-cased, punctuation normalized, tokenized as in Moses.
 
     pip install sacremoses
     python3 tests/bench/prepare_multi30k.py ../shared/data/multi30k OUT

@@ -285,7 +285,7 @@ static void test_cache_directory_follows_environment(void **state) {
     tfm__cache_put(KEY, PAYLOAD, sizeof(PAYLOAD));
     assert_absent(KEY);
     assert_int_equal(each_file(NULL), 0);
-    /* Unset: the XDG folder; a relative one is ignored in favour of ~/.cache; both are created for the owner only. */
+    /* Unset: the XDG folder; a relative one is ignored in favor of ~/.cache; both are created for the owner only. */
     unsetenv("TFM_CACHE_DIR");
     setenv("XDG_CACHE_HOME", folder, 1);
     setenv("HOME", folder, 1);

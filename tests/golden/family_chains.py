@@ -65,7 +65,7 @@ def batch_of(chains, config):
 def teach(model, rng, first):
     config = model.config.get_text_config()
     chains = Chains(config, rng, first)
-    optimiser = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=RATE)
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=RATE)
     mean, enough = None, 0.7 * math.log(config.vocab_size)
     for step in range(MOST):
         inputs, labels = batch_of(chains, config)
@@ -74,9 +74,9 @@ def teach(model, rng, first):
         mean = loss.item() if mean is None else 0.9 * mean + 0.1 * loss.item()
         if step >= LEAST and mean < enough:
             break
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
+        optimizer.step()
     model.requires_grad_(False)
     model.lesson = f"{step} steps to {mean / math.log(config.vocab_size):.2f} of ignorance"

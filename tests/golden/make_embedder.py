@@ -3,7 +3,7 @@
     python make_embedder.py               embedder/, sentence_t5/, classifier/, masked/
     python make_embedder.py --minilm DIR  minilm.json: a few vectors of all-MiniLM-L6-v2, for nightly
 
-embedder/ is a directory in sentence-transformers' format. Pooling, dense layer and normalisation are computed here with
+embedder/ is a directory in sentence-transformers' format. Pooling, dense layer and normalization are computed here with
 the formulas of that library's modules. Seeded: the same script gives the same bytes. Versions: README.md.
 """
 
@@ -112,7 +112,7 @@ def make_embedder():
 
 
 def make_sentence_t5():
-    """T5's encoder, as in gtr-t5 and sentence-t5: mean pooling, a dense layer without bias, normalisation."""
+    """T5's encoder, as in gtr-t5 and sentence-t5: mean pooling, a dense layer without bias, normalization."""
     folder = HERE / "sentence_t5"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

@@ -66,7 +66,7 @@ def table_std(name, config):
     return 2.0 * width**-0.5
 
 
-def initialise(model, generator):
+def initialize(model, generator):
     """Everything is random, nothing is trivial: norm gammas are not 1, biases not 0."""
     config = model.config
     calm = 0.6 if model.can_generate() else 1.0  # trained afterwards
@@ -83,7 +83,7 @@ def initialise(model, generator):
         else:
             inputs = 0 if type(model.get_submodule(name.rpartition(".")[0])).__name__ == "Conv1D" else 1
             fill(p, generator, matrix_gain(name, config) * calm * p.shape[inputs] ** -0.5)
-            if any(end in name for end in DOWN):  # a common part of activations would always favour the same token
+            if any(end in name for end in DOWN):  # a common part of activations would always favor the same token
                 p.data -= p.data.mean(inputs, keepdim=True)
 
 
@@ -93,7 +93,7 @@ def build(family, case, seed):
     config = AutoConfig.for_model(family, **case["config"])
     config._attn_implementation = "eager"
     model = getattr(transformers, case["cls"])(config).eval()
-    initialise(model, generator)
+    initialize(model, generator)
     if case.get("bias"):
         model.final_logits_bias.copy_(torch.randn(model.final_logits_bias.shape, generator=generator))
     if model.can_generate():

@@ -138,7 +138,7 @@ def make_config(folder, recipe, source, target):
     return config
 
 
-def initialise(model, config, recipe):
+def initialize(model, config, recipe):
     for name, p in model.named_parameters():
         if "embed_positions" in name:
             continue
@@ -178,13 +178,13 @@ def batch_of(rows, pad):
 def train(folder, recipe, config, rng):
     torch.manual_seed(recipe["seed"])
     model = build(config)
-    initialise(model, config, recipe)
+    initialize(model, config, recipe)
     tokenizer = Tokenizer(folder)
     parameters = [p for p in model.parameters() if p.requires_grad]
-    optimiser = torch.optim.Adam(parameters, lr=1.0, betas=(0.9, 0.98), eps=1e-9)
+    optimizer = torch.optim.Adam(parameters, lr=1.0, betas=(0.9, 0.98), eps=1e-9)
     peak, warm, steps = 4e-3, 100, recipe["steps"]
     schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser, lambda t: peak * min((t + 1) / warm, max(1e-3, (steps - t) / (steps - warm)))
+        optimizer, lambda t: peak * min((t + 1) / warm, max(1e-3, (steps - t) / (steps - warm)))
     )
     loss_of = nn.CrossEntropyLoss(ignore_index=-100, label_smoothing=0.0)
     pad, start = config["pad_token_id"], config["decoder_start_token_id"]
@@ -202,10 +202,10 @@ def train(folder, recipe, config, rng):
         ).logits
         logits = logits.index_fill(-1, torch.tensor([pad]), -1e4)  # PAD is never generated
         loss = loss_of(logits.flatten(0, 1), batch_of(target, -100).flatten())
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimiser.step()
+        optimizer.step()
         schedule.step()
         if step % 200 == 0 or step == steps - 1:
             print(f"{folder.name}: step {step}, loss {loss.item():.4f}", file=sys.stderr)

@@ -109,8 +109,8 @@ class Reference:
         self.p = {key: value.astype(np.float64) for key, value in p.items()}
 
     def ln(self, x, stem, suffix=""):
-        centred = x - x.mean(-1, keepdims=True)
-        scaled = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6)
+        centered = x - x.mean(-1, keepdims=True)
+        scaled = centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-6)
         return scaled * self.p[f"{stem}_ln_scale{suffix}"] + self.p[f"{stem}_ln_bias{suffix}"]
 
     def embed(self, side, ids):

@@ -108,7 +108,7 @@ def lexicon(rng):
 
 
 def verb_last(rng):
-    """The verb moves to the end; consonants become their neighbours; "a" before a noun may be omitted."""
+    """The verb moves to the end; consonants become their neighbors; "a" before a noun may be omitted."""
     words = sentence(rng)
     verb = next(w for w in words if w in VERBS)
     order = [w for w in words if w != verb] + [verb]

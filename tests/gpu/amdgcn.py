@@ -106,7 +106,7 @@ def counts(body):
     }
 
 
-def analyse(body, gpu, mca):
+def analyze(body, gpu, mca):
     """Cycles of a loop for a single wave, and at best, from llvm-mca: it models the compiler's vector units, but not
     the width of local memory. None if it cannot parse the code."""
     rounds = 100

@@ -72,7 +72,7 @@ def row(lines, gpu, mca):
                "local bytes": whole.get("LDSByteSize")}
     if body:
         figures.update(amdgcn.counts(body))
-        cycles = amdgcn.analyse(body, gpu, mca)
+        cycles = amdgcn.analyze(body, gpu, mca)
         if cycles:
             figures["cycles alone"], figures["cycles at best"] = cycles["alone"], round(cycles["best"])
             figures["% of peak"] = round(100 * (figures["FMAs"] + amdgcn.dots(body)) / cycles["best"])

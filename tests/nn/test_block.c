@@ -384,7 +384,7 @@ static void test_block_rejects_incompatible_options(void **state) {
             block.cross_attention.query.weight.value = block.attention.query.weight.value;
         const tfm_tensor input = HARNESS_TENSOR(TFM_F32, x, B, T, E);
         assert_int_equal(tfm_block_forward(ctx, &y, &block, input, NULL), TFM_ERROR_ARGUMENT);
-        assert_non_null(strstr(tfm_error_message(), i > 0 ? "neither normalised nor scaled" : "parallel sub-layers"));
+        assert_non_null(strstr(tfm_error_message(), i > 0 ? "neither normalized nor scaled" : "parallel sub-layers"));
         tfm_context_clear_error(ctx);
         block.cross_attention = (tfm_multi_head){0};
         tfm_block_free(ctx, &block);

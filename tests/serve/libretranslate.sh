@@ -47,15 +47,15 @@ check "POST /detect names the language of a sentence" [ "$(detected 'Das ist ein
 for text in 'Guten Tag' 'Wo ist Tom?' 'Ich' 'Danke'; do
     check "POST /detect prefers the served language for a short text: $text" [ "$(detected "$text" | cut -d' ' -f1)" = de ]
 done
-check "POST /detect recognises a language by its script" [ "$(detected Привет | cut -d' ' -f1) $(detected こんにちは)" = 'ru ja 98' ]
+check "POST /detect recognizes a language by its script" [ "$(detected Привет | cut -d' ' -f1) $(detected こんにちは)" = 'ru ja 98' ]
 for pair in 'tr İstasyon nerede?' 'vi Ga ở đâu?' 'ru Где вокзал?' 'it Ti amo' 'uk Де вокзал?' 'pl Gdzie jest dworzec?' \
     'en Łukasz is here' 'fa صبح بخیر' 'be Добрай раніцы' 'de Das Café ist schön' 'mr तुम्ही कसे आहात?'; do
-    check "POST /detect recognises a short text by its letters and frequent words: $pair" [ "$(detected "${pair#* }" | cut -d' ' -f1)" = "${pair%% *}" ]
+    check "POST /detect recognizes a short text by its letters and frequent words: $pair" [ "$(detected "${pair#* }" | cut -d' ' -f1)" = "${pair%% *}" ]
 done
 for text in https://example.com/where/is/the/and somebody@example.org 'www.example.org  http://a.example/the'; do
     check "POST /detect has confidence 0 for URLs and mail addresses only: $text" [ "$(detected "$text")" = 'de 0' ]
 done
-check "POST /detect recognises a text next to a URL" [ "$(detected 'Guten Tag, https://example.com/where/is/the' | cut -d' ' -f1)" = de ]
+check "POST /detect recognizes a text next to a URL" [ "$(detected 'Guten Tag, https://example.com/where/is/the' | cut -d' ' -f1)" = de ]
 check "POST /detect has confidence 0 for a text without letters" [ "$(detected '12345 !')" = 'de 0' ]
 check "POST /detect tells Italian from English with a confidence below 90 for a short text" eval \
     "detected 'La tua password non è corretta' | awk '{ exit !(\$1 == \"it\" && \$2 < 90) }'"

@@ -22,7 +22,7 @@ for path in /v1/chat/completions /translate; do
         -n "$(grep -i '^Access-Control-Allow-Headers: Authorization, Content-Type, \*' head)" ]
 done
 json /v1/chat/completions '{}'
-check "an unauthorised answer has the CORS header" [ "$code" = 401 -a -n "$(grep -i '^Access-Control-Allow-Origin: https://page.example' head)" ]
+check "an unauthorized answer has the CORS header" [ "$code" = 401 -a -n "$(grep -i '^Access-Control-Allow-Origin: https://page.example' head)" ]
 form -d "q=$line"
 check "POST /translate without a required key answers 400" [ "$code" = 400 -a "$(cat out)" = '{"error":"Please contact the server operator to get an API key"}' ]
 form -d "q=$line" -d api_key=0123456789abcdeX

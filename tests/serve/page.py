@@ -116,8 +116,8 @@ def visit(browser, name, scheme, width, height):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.classList.contains('token')"):
             break
-    colours = page.eval_on_selector_all("#source-words .token", "all => all.map(e => e.style.backgroundColor)")
-    check(name + ": a word that has the focus colours those it looked at", len(set(colours)) > 1, colours)
+    colors = page.eval_on_selector_all("#source-words .token", "all => all.map(e => e.style.backgroundColor)")
+    check(name + ": a word that has the focus colors those it looked at", len(set(colors)) > 1, colors)
     check(name + ": the picture has a square for each pair", page.locator("#picture rect").count() > 20)
     check(name + ": nothing is wider than the window", page.evaluate("document.documentElement.scrollWidth") <= width)
     look(page, name)

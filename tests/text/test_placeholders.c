@@ -1,5 +1,5 @@
 /* Placeholders: which parts of a text are placeholders, and that each is unchanged in the translation next to its
- * neighbours. */
+ * neighbors. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>

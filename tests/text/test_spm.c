@@ -2,7 +2,7 @@
 #include "support/scratch.h"
 #include "text/spm.h"
 
-/* Lines that use every part of a normalisation table. */
+/* Lines that use every part of a normalization table. */
 static void encode_much(const tfm__spm *spm) {
     static const char *const LINES[] = {
         "",
@@ -94,7 +94,7 @@ static void test_damaged_sentencepiece_model_is_rejected_or_safe(void **state) {
     free(good);
 }
 
-/* A hand-made model: pieces </s>, <unk>, the blank sign, "a", "b", and one normalisation rule, "a" to "b". */
+/* A hand-made model: pieces </s>, <unk>, the blank sign, "a", "b", and one normalization rule, "a" to "b". */
 typedef struct model {
     const char *kind; /* bytes of an extra piece's type; its text has length `long_` */
     size_t kind_bytes, long_;

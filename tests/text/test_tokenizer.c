@@ -119,7 +119,7 @@ static void test_demo_tokenizer_uses_vocab_json_ids(void **state) {
     ENCODES(tokenizer, TFM_TARGET, "Tom is waiting.", TOM, IS, WAITING, FULL_STOP, 0);
     ENCODES(tokenizer, TFM_SOURCE, "", 0);
     ENCODES(tokenizer, TFM_SOURCE, " \t ", 0);
-    /* SentencePiece normalises: full-width forms, no-break spaces, runs of blanks, a combining dot. */
+    /* SentencePiece normalizes: full-width forms, no-break spaces, runs of blanks, a combining dot. */
     ENCODES(tokenizer, TFM_SOURCE, "\xef\xbc\xb4om\xc2\xa0 is  waiting. ", TOM, IS, WAITING, FULL_STOP, 0);
     assert_string_equal(tfm_tokenizer_piece(tokenizer, TFM_SOURCE, TOM), BLANK "Tom");
     assert_null(tfm_tokenizer_piece(tokenizer, TFM_SOURCE, entries));

@@ -596,7 +596,7 @@ static void test_vocabulary_of_plain_texts_is_trained(void **state) {
                    "die schöne Straße und the small street.");
         check_line(tokenizer, spm, "  zwölf   Häuser ", "zwölf Häuser");
         check_line(tokenizer, spm, "größergrößer", "größergrößer");
-        if (kind != 2) /* two characters normalised to one */
+        if (kind != 2) /* two characters normalized to one */
             check_line(tokenizer, spm, "Ha\xcc\x88user", "Häuser");
         harness_random random = {9};
         for (int i = 0; i < 200; i++) {

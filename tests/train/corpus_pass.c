@@ -107,7 +107,7 @@ static int64_t number_of(const int32_t *ids, int32_t count) {
 typedef struct pass {
     int64_t lines, given;
     unsigned char *seen; /* a bit for each line */
-    double apart;        /* sum of the distances between neighbours in a batch */
+    double apart;        /* sum of the distances between neighbors in a batch */
     uint64_t hash;       /* of the last batches, in order */
 } pass;
 
@@ -180,7 +180,7 @@ int main(int argc, char **argv) {
     const double ended = most_memory();
     if (p.given != lines || !p.seen)
         fail("a pass gave %" PRId64 " lines of %" PRId64, p.given, lines);
-    printf("%" PRId64 " lines, each given once; neighbours in a batch are %.0f lines apart on average\n", lines,
+    printf("%" PRId64 " lines, each given once; neighbors in a batch are %.0f lines apart on average\n", lines,
            p.apart / (double)lines);
     printf("peak memory: %.1f MB after 3 buffers of %" PRId64
            ", %.1f MB after the pass, of which %.1f MB are this test's own\n",

@@ -24,7 +24,7 @@ static tfm_status open_pack(tfm_context *ctx) {
     return status == TFM_OK ? TFM_OK : tfm__fail(status, "TFM_KERNELS: %s", tfm_error_message());
 }
 
-/* Initialises everything that follows from the device and the OpenCL context. */
+/* Initializes everything that follows from the device and the OpenCL context. */
 static tfm_status init_context(tfm_context *ctx, const tfm_context_options *options, bool own_queue) {
     const bool profile = tfm__profile_wanted(options && options->profile);
     if (own_queue) {

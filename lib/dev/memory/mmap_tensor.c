@@ -94,7 +94,7 @@ bool tfm__tensor_is_mmapped(tfm_tensor x) {
     return x.buffer && x.buffer->mapping;
 }
 
-/* Pages are reread from the file on access. The first and last page may contain a neighbour's data, which costs at most
+/* Pages are reread from the file on access. The first and last page may contain a neighbor's data, which costs at most
  * a read. */
 void tfm__tensor_evict_pages(tfm_context *ctx, tfm_tensor x) {
     if (!tfm__tensor_is_mmapped(x) || tfm_context_finish(ctx) != TFM_OK)

@@ -1,6 +1,6 @@
 /* Partitions a CPU's cores among contexts that run at the same time.
  *
- * When all cores run each kernel, they synchronise at its end, and a small model's kernel takes less time than waking
+ * When all cores run each kernel, they synchronize at its end, and a small model's kernel takes less time than waking
  * the idle threads. Two contexts on half of the cores each never wait for each other, and finish a tenth to a third
  * sooner than on all cores. When one becomes idle, the other takes all cores again.
  *

@@ -1,4 +1,4 @@
-/* Programs: kernel text specialised by defines, built once per context; binaries are cached on disk. */
+/* Programs: kernel text specialized by defines, built once per context; binaries are cached on disk. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include <string.h>
 #include "dev/device/context_internal.h"
 
-/* CPUs that vectorise within a work-item: items are large. A chunk is 16 KiB of floats, half of the L1 cache; a panel
+/* CPUs that vectorize within a work-item: items are large. A chunk is 16 KiB of floats, half of the L1 cache; a panel
  * group, 512 KiB, fits the L2 cache; the state of a block of queries stays in L1/L2, and copies of keys on a thread's
  * stack. Packing B pays off if it is read more than once or twice. Finished sequences are computed until the host
  * checks, so a CPU checks every step; from 32 rows on a step takes longer than reading the row count of the next.

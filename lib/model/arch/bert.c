@@ -1,5 +1,5 @@
 /* BERT ("BERT: Pre-training of Deep Bidirectional Transformers", Devlin et al. 2019); RoBERTa and XLM-R, with another
- * position offset and other heads; ELECTRA (Clark et al. 2020) and ALBERT (Lan et al. 2019), with factorised
+ * position offset and other heads; ELECTRA (Clark et al. 2020) and ALBERT (Lan et al. 2019), with factorized
  * embeddings; ALBERT also shares one layer. Keys and defaults are those of their configurations in Hugging Face's
  * transformers. */
 #include "model/arch/encoder_keys.h"

@@ -89,7 +89,7 @@ static tfm_status find_family(const tfm__family **out, const tfm__config_files *
 }
 
 /* Quantized weights are integers plus scale tensors under the same names, so reading them as floats would be wrong.
- * Weights written by tfm_model_quantize are recognised by their dtype. */
+ * Weights written by tfm_model_quantize are recognized by their dtype. */
 static tfm_status refuse_quantized(const tfm__config_files *from) {
     const tfm__config_value found = tfm__network_key(from, "quantization_config");
     const json_t *method = json_object_get(found.value, "quant_method");

@@ -137,7 +137,7 @@ extern const tfm__family tfm__family_bert, tfm__family_roberta, tfm__family_dist
 /* The family of a `model_type`, or NULL. */
 const tfm__family *tfm__family_find(const char *type);
 
-/* Further results of reading a directory. Zero-initialise it. */
+/* Further results of reading a directory. Zero-initialize it. */
 typedef struct tfm__family_files {
     struct tfm__weights
         *weights;    /* already open if the configuration is inside the weight file; NULL: use tfm__weights_open_dir */

@@ -245,7 +245,7 @@ static tfm_status read_sequence_bias(tfm__generation_rules *out, const tfm__conf
     return TFM_OK;
 }
 
-/* All keys that suppress or penalise tokens. */
+/* All keys that suppress or penalize tokens. */
 static tfm_status read_forbidden(tfm__generation_rules *out, const tfm__config_files *from, int vocabulary) {
     static const char repeat[] = "no_repeat_ngram_size", normal[] = "renormalize_logits";
     tfm_status status = read_bad_words(out, from, vocabulary);

@@ -88,7 +88,7 @@ static tfm_status read_operations(char out[8], const tfm__config_files *from, co
     return status;
 }
 
-/* Position of the norms. Marian's pre-norm is unusual and refused: self-attention normalises its queries only. */
+/* Position of the norms. Marian's pre-norm is unusual and refused: self-attention normalizes its queries only. */
 static tfm_status read_norms(config *out, const tfm__config_files *from) {
     static const char *const KEYS[] = {"transformer-preprocess", "transformer-postprocess",
                                        "transformer-postprocess-emb", "transformer-postprocess-top"};

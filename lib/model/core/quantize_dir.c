@@ -46,7 +46,7 @@ static tfm_status find_items(job *j, const tfm__family *family, tfm__arch *arch)
     for (size_t i = 0; i < count; i++) {
         j->items[i].stored = tfm__weights_at(j->file, i);
         if (j->items[i].stored->usable && j->items[i].stored->dtype == TFM_I8)
-            return tfm__fail(TFM_ERROR_ARGUMENT, "%s is quantised already (%s is int8): quantise the original model",
+            return tfm__fail(TFM_ERROR_ARGUMENT, "%s is quantized already (%s is int8): quantize the original model",
                              j->items[i].stored->file, j->items[i].stored->name);
     }
     return tfm__model_map_tensors(family, arch, j->file, record_tensor, j);

@@ -115,7 +115,7 @@ static tfm_status quantize_row(int8_t *out, float *scale, float *row, const tfm_
                ? TFM_OK
                : tfm__fail(
                      TFM_ERROR_FORMAT,
-                     "%s: tensor %s has a number in row %lld that is not finite, so it cannot be quantised to int8",
+                     "%s: tensor %s has a number in row %lld that is not finite, so it cannot be quantized to int8",
                      stored->file, stored->name, (long long)row_of(p, i));
 }
 

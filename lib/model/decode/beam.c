@@ -24,7 +24,7 @@ static bool changes_scores(const tfm__sampling_params *sampling) {
                         sampling->length_decay != 0);
 }
 
-/* Whether suppressed tokens keep their probability mass until the candidates are chosen. With renormalisation this
+/* Whether suppressed tokens keep their probability mass until the candidates are chosen. With renormalization this
  * makes no difference, except to a penalty on log p, which uses the model's distribution. */
 static bool restores_mass(const tfm__beam_setup *setup) {
     const bool penalized = changes_scores(setup->sampling);

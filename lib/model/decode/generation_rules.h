@@ -48,7 +48,7 @@ typedef struct tfm__generation_rules {
     int num_beams;            /* num_beams, or 0 if not given */
     bool has_length_penalty;  /* whether length_penalty is given */
     double length_penalty;    /* exponent of transformers' form */
-    bool renormalize_logits;  /* renormalize_logits: renormalise after suppressing tokens */
+    bool renormalize_logits;  /* renormalize_logits: renormalize after suppressing tokens */
     int no_repeat_ngram;      /* no_repeat_ngram_size: n-grams that are not repeated; 0: off */
     int begin_suppress_count; /* begin_suppress_tokens: suppressed at the first step that is not forced */
     int begin_suppress_ids[TFM__MAX_BEGIN_SUPPRESS_IDS];

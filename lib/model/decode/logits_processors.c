@@ -6,11 +6,11 @@
 
 tfm__sampling_params tfm__sampling_params_of(const tfm__generation_rules *rules) {
     const tfm__sampling_defaults *stored = &rules->sampling;
-    const double favour = stored->encoder_repetition_penalty;
+    const double favor = stored->encoder_repetition_penalty;
     return (tfm__sampling_params){.repetition_penalty =
                                       stored->repetition_penalty == 1 ? 0 : (float)stored->repetition_penalty,
                                   .min_new_tokens = stored->min_new_tokens,
-                                  .encoder_repetition_penalty = favour == 0 || favour == 1 ? 0 : (float)(1 / favour),
+                                  .encoder_repetition_penalty = favor == 0 || favor == 1 ? 0 : (float)(1 / favor),
                                   .encoder_no_repeat_ngram = stored->encoder_no_repeat_ngram,
                                   .length_decay = stored->length_decay,
                                   .length_decay_from = stored->length_decay_from};

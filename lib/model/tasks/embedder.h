@@ -10,7 +10,7 @@
 typedef enum tfm__embed_step_kind {
     TFM__STEP_DENSE,
     TFM__STEP_NORM,      /* layer norm */
-    TFM__STEP_NORMALIZE, /* L2 normalisation */
+    TFM__STEP_NORMALIZE, /* L2 normalization */
 } tfm__embed_step_kind;
 
 typedef struct tfm__embed_step {

@@ -5,7 +5,7 @@
 #include "model/tasks/masked.h"
 #include "text/bytes.h"
 
-/* Distance scale of token weights, in tokens; bonus of an equal neighbour; penalty of another relative position. */
+/* Distance scale of token weights, in tokens; bonus of an equal neighbor; penalty of another relative position. */
 static const double NEAR = 3, ALIKE = 0.1, PLACE = 0.05;
 
 static bool is_blank(char c) {

@@ -72,12 +72,12 @@ static const char *dtype_of(uint64_t type) {
 }
 
 /* Element size of a quantized type in the file, or 0 if it is not quantized. */
-static size_t quantised(uint64_t type) {
+static size_t quantized(uint64_t type) {
     return type == INTGEMM8 ? 1 : type == INTGEMM16 ? 2 : 0;
 }
 
 static tfm_status check_type(const reader *r, const tfm__stored_tensor *x, uint64_t type) {
-    if (dtype_of(type) || quantised(type))
+    if (dtype_of(type) || quantized(type))
         return TFM_OK;
     const bool packed = (type & 0xf800) != 0 && type <= 0xffff;
     return tfm__fail(packed ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
@@ -87,14 +87,14 @@ static tfm_status check_type(const reader *r, const tfm__stored_tensor *x, uint6
                      r->file->path, x->name, (unsigned long long)type);
 }
 
-/* ---- Quantised tensors -------------------------------------------------------------------------------- */
+/* ---- Quantized tensors -------------------------------------------------------------------------------- */
 
 static float value_at(const unsigned char *data, size_t index, size_t size) {
     return size == 1 ? (float)(int8_t)data[index] : (float)(int16_t)number(data + 2 * index, 2);
 }
 
 /* Dequantizes the tensor to r->next_free, and advances that. */
-static tfm_status dequantise(reader *r, tfm__stored_tensor *x, size_t size) {
+static tfm_status dequantize(reader *r, tfm__stored_tensor *x, size_t size) {
     const unsigned char *data = x->data;
     uint32_t bits = (uint32_t)number(data + x->count * size, 4);
     float multiplier, *out = r->next_free;
@@ -102,7 +102,7 @@ static tfm_status dequantise(reader *r, tfm__stored_tensor *x, size_t size) {
     if (!isfinite(multiplier) || !isnormal(1 / multiplier) || multiplier < 0)
         return tfm__fail(
             TFM_ERROR_FORMAT,
-            "%s: the multiplier of the quantised tensor %s is not positive: copy or download the file again", x->file,
+            "%s: the multiplier of the quantized tensor %s is not positive: copy or download the file again", x->file,
             x->name);
     const float unit = 1 / multiplier;
     const bool turned = x->rank >= 2 && !strstr(x->name, "Wemb");
@@ -159,15 +159,15 @@ static tfm_status read_shapes(reader *r) {
 }
 
 /* Finds each tensor's data. Padding is less than one unit of alignment. */
-static tfm_status read_places(reader *r, size_t *quantised_count) {
-    *quantised_count = 0;
+static tfm_status read_places(reader *r, size_t *quantized_count) {
+    *quantized_count = 0;
     for (uint64_t i = 0; i < r->count; i++) {
         tfm__stored_tensor *x = &r->file->tensors[i];
         const uint64_t type = number(r->headers + i * HEADER + 8, 8), bytes = number(r->headers + i * HEADER + 24, 8);
         tfm_status status = check_type(r, x, type);
         if (status != TFM_OK)
             return status;
-        const size_t coded = quantised(type), size = coded ? coded : tfm__stored_element(dtype_of(type));
+        const size_t coded = quantized(type), size = coded ? coded : tfm__stored_element(dtype_of(type));
         size_t needed;
         x->data = take(r, bytes, "the data of its tensors");
         if (!x->data)
@@ -180,21 +180,21 @@ static tfm_status read_places(reader *r, size_t *quantised_count) {
                 "%s: tensor %s has %llu bytes, which do not fit its shape: copy or download the file again", x->file,
                 x->name, (unsigned long long)bytes);
         x->bytes = x->count * size;
-        *quantised_count += coded ? x->count : 0;
+        *quantized_count += coded ? x->count : 0;
     }
     return r->at == r->file->map.size ? TFM_OK : damaged(r->file->path, "there are bytes after its last tensor");
 }
 
-static tfm_status read_numbers(reader *r, size_t quantised_count) {
+static tfm_status read_numbers(reader *r, size_t quantized_count) {
     tfm__weights_file *file = r->file;
-    r->next_free = r->own->values = tfm__alloc(quantised_count + 1, sizeof(float));
+    r->next_free = r->own->values = tfm__alloc(quantized_count + 1, sizeof(float));
     if (!r->own->values)
         return TFM_ERROR_MEMORY;
     for (uint64_t i = 0; i < r->count; i++) {
         tfm__stored_tensor x = file->tensors[i];
         const uint64_t type = number(r->headers + i * HEADER + 8, 8);
         tfm_status status =
-            quantised(type) ? dequantise(r, &x, quantised(type)) : tfm__stored_set_dtype(&x, dtype_of(type));
+            quantized(type) ? dequantize(r, &x, quantized(type)) : tfm__stored_set_dtype(&x, dtype_of(type));
         if (status == TFM_OK && strcmp(x.name, TFM__MARIAN_CONFIG) == 0) {
             status = r->own->metadata ? damaged(file->path, "it has two configurations")
                                       : tfm__stored_text(&r->own->metadata, &x);
@@ -209,7 +209,7 @@ static tfm_status read_numbers(reader *r, size_t quantised_count) {
 
 /* ---- The file ----------------------------------------------------------------------------------------- */
 
-static bool recognises(const tfm__file *map) {
+static bool recognizes(const tfm__file *map) {
     return map->size >= 16 && number(map->data, 8) == VERSION;
 }
 
@@ -230,7 +230,7 @@ static tfm_status read_parts(reader *r) {
     r->file->tensors = tfm__alloc((size_t)r->count + 1, sizeof(*r->file->tensors));
     if (!r->file->tensors)
         return TFM_ERROR_MEMORY;
-    size_t quantised_count;
+    size_t quantized_count;
     tfm_status status = read_names(r);
     if (status == TFM_OK)
         status = read_shapes(r);
@@ -238,8 +238,8 @@ static tfm_status read_parts(reader *r) {
     if (status == TFM_OK && (!gap || !take(r, number(gap, 8), "the padding before its data")))
         status = TFM_ERROR_FORMAT;
     if (status == TFM_OK)
-        status = read_places(r, &quantised_count);
-    return status == TFM_OK ? read_numbers(r, quantised_count) : status;
+        status = read_places(r, &quantized_count);
+    return status == TFM_OK ? read_numbers(r, quantized_count) : status;
 }
 
 static tfm_status read_file(tfm__weights_file *file) {
@@ -265,7 +265,7 @@ static const char *metadata(const tfm__weights_file *file, const char *name) {
 const tfm__weights_reader tfm__marian_bin_reader = {
     .kind = "Marian .bin",
     .suffix = ".bin",
-    .recognises = recognises,
+    .recognizes = recognizes,
     .read = read_file,
     .release = release,
     .metadata = metadata,

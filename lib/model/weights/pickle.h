@@ -50,7 +50,7 @@ typedef struct tfm__pickle_callbacks {
                                   const tfm__pickle_value *id);
 } tfm__pickle_callbacks;
 
-/* A reader and all its values. Initialise as {.path, .at, .end, .callbacks, .user}. */
+/* A reader and all its values. Initialize as {.path, .at, .end, .callbacks, .user}. */
 struct tfm__pickle {
     const char *path;              /* borrowed, for messages */
     const unsigned char *at, *end; /* remaining input */

@@ -23,7 +23,7 @@ typedef struct tfm__torch_view {
     const tfm__pickle_value *size, *stride; /* tuples of integers >= 0, of equal length */
 } tfm__torch_view;
 
-/* Tensors of one file. Initialise as {.path}. */
+/* Tensors of one file. Initialize as {.path}. */
 typedef struct tfm__torch {
     const char *path;
     tfm__torch_storage *storages; /* a key occurs once for each tensor that uses it */

@@ -26,7 +26,7 @@ static int by_name(const void *a, const void *b) {
 /* Which of the readers for this suffix accepts the file. */
 static const tfm__weights_reader *choose(const tfm__weights_reader *reader, const tfm__file *map) {
     for (size_t i = 0; READERS[i]; i++)
-        if (READERS[i]->recognises && strcmp(READERS[i]->suffix, reader->suffix) == 0 && READERS[i]->recognises(map))
+        if (READERS[i]->recognizes && strcmp(READERS[i]->suffix, reader->suffix) == 0 && READERS[i]->recognizes(map))
             return READERS[i];
     return reader;
 }

@@ -21,7 +21,7 @@ typedef struct tfm__weights_reader {
     const char *index;  /* index of several files: "model.safetensors.index.json"; NULL: none */
 
     /* Whether a file with this suffix has this format; NULL: the default format of the suffix. */
-    bool (*recognises)(const tfm__file *map);
+    bool (*recognizes)(const tfm__file *map);
 
     /* Fills tensors, count and own, all checked against the mapped bytes. Fails with TFM_ERROR_FORMAT or
      * TFM_ERROR_UNSUPPORTED and a message, for any contents; `release` is called after a failure, too. */

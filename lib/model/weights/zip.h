@@ -16,7 +16,7 @@ typedef struct tfm__zip_entry {
     bool stored; /* uncompressed; tfm__zip_find refuses compressed entries */
 } tfm__zip_entry;
 
-/* Initialise as {0}. */
+/* Initialize as {0}. */
 typedef struct tfm__zip {
     const char *path; /* borrowed, for messages */
     tfm__zip_entry *entries;

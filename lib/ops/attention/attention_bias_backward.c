@@ -2,7 +2,7 @@
 #include "ops/attention/attention.h"
 #include "ops/reduce/sum.h"
 
-/* Bias rows of a work-group: enough to amortise packing a tile of keys. */
+/* Bias rows of a work-group: enough to amortize packing a tile of keys. */
 enum { SPAN = 64 };
 
 /* The gradient with the kernel's rows and columns: the mask's dims, right-aligned. */

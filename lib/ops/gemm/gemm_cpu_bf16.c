@@ -6,7 +6,7 @@
 #include "ops/gemm/gemm.h"
 #include "ops/gemm/kernel_validation.h"
 
-/* Rows of a block of cl/gemm/gemm_cpu_amx.cl, and of an item: enough to amortise reading a panel, few enough to stay in
+/* Rows of a block of cl/gemm/gemm_cpu_amx.cl, and of an item: enough to amortize reading a panel, few enough to stay in
  * L2 together with the panels. */
 enum { BLOCK = 32, MIN_ROWS = 64, MAX_ROWS = 256 };
 

@@ -14,8 +14,9 @@ int64_t tfm__gemm_panel_depth(tfm_dtype dtype, int64_t k) {
 const char *tfm__gemm_packed_declines(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     (void)task;
-    return tuning->class == TFM__CLASS_CPU && tuning->gemm_mr > 0 ? NULL
-                                                                  : "it is for devices that vectorise one work-item";
+    return tuning->class == TFM__CLASS_CPU && tuning->gemm_mr > 0
+               ? NULL
+               : "it is for CPU-style devices, which vectorize a work-item";
 }
 
 /* Kernels looked up so far: looking up a name and its defines takes longer than a launch. */

@@ -44,7 +44,7 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const tfm__limits *limits = tfm__context_limits(ctx);
     if (tuning->class != TFM__CLASS_GPU)
-        return "the device vectorises single work-items";
+        return "it is for GPU-style devices, and this one vectorizes a work-item";
     if (task->m > tuning->gemm_skinny_rows)
         return "it is for few rows";
     if (task->m > MAX_ROWS && task->k * task->n * (int64_t)tfm_dtype_size(task->b.dtype) > LARGE)

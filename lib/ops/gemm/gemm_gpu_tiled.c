@@ -73,7 +73,7 @@ static plan plan_of(tfm_context *ctx, const tfm__gemm_task *task, unsigned refus
 
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     if (tfm__context_tuning(ctx)->class != TFM__CLASS_GPU)
-        return "the device vectorises single work-items";
+        return "it is for GPU-style devices, and this one vectorizes a work-item";
     const plan p = plan_of(ctx, task, 0);
     if (!p.tile)
         return "the device's work-groups or local memory are too small for its tiles";

@@ -71,7 +71,7 @@ static tfm_status find_row_sums(tfm_context *ctx, tfm_param *weight) {
         TFM__I_AS("n", (t)->n), TFM__I_AS("k", (t)->k), TFM__I_AS("has_bias", (t)->bias.buffer != NULL),               \
         TFM__F_AS("min_value", (t)->activation == TFM_RELU ? 0.0f : -INFINITY)
 
-/* Columns of an item: enough to amortise quantizing the activations, with some items for each core. */
+/* Columns of an item: enough to amortize quantizing the activations, with some items for each core. */
 static int64_t few_columns(int64_t n) {
     const int64_t columns = tfm__ceil_div(n, 64);
     return columns <= 64 ? 64 : tfm__ceil_div(columns, 4) * 4;
@@ -89,7 +89,7 @@ static tfm_status launch_skinny(tfm_context *ctx, const task *t) {
 enum { MIN_ROWS_AMX = 384, MAX_PANEL_BYTES = 8 << 20, PIECE = 512 }; /* elements of a K chunk, and of columns */
 
 static tfm_status launch_packed(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor row_scales) {
-    /* Strips and tiles are as in the kernel: tiles of 6 or 8 rows, or of 32 with AMX. Many rows amortise packing the
+    /* Strips and tiles are as in the kernel: tiles of 6 or 8 rows, or of 32 with AMX. Many rows amortize packing the
      * columns. With several K chunks, an item has as many rows as it has accumulators; with one chunk, as many as fit
      * L2 (`block` bytes), but fewer if a core had less than ITEMS items. With narrower vectors, activations may take
      * two bytes. */

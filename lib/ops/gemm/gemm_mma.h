@@ -56,7 +56,7 @@ unsigned char *tfm__mma_verdict_on(tfm_context *ctx, const tfm__gemm_task *task,
 const char *tfm__mma_declines(tfm_context *ctx, const tfm__gemm_task *task);
 /* Whether the device has the resources for it. */
 bool tfm__mma_fits(tfm_context *ctx, const tfm__mma_tile *tile);
-/* Whether the tile fits the device and the task. A multistage tile that failed validation is skipped in favour of other
+/* Whether the tile fits the device and the task. A multistage tile that failed validation is skipped in favor of other
  * tiles. */
 bool tfm__mma_usable(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_tile *tile, int stages);
 /* Whether a setting can be used; tiles that failed validation are left to the heuristic. */

@@ -180,7 +180,7 @@ const char *tfm__mma_describe(tfm__verdict v) {
 const char *tfm__mma_declines(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     if (tuning->class != TFM__CLASS_GPU)
-        return "the device vectorises what one work-item says";
+        return "it is for GPU-style devices, and this one vectorizes a work-item";
     const tfm_dtype inputs = tfm__gemm_input_dtype(ctx, task);
     if (inputs == TFM_F32)
         return "the GEMM reads fp32";

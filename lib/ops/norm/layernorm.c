@@ -1,4 +1,4 @@
-/* Layer normalisation, optionally with a preceding residual addition or with its statistics: cl/norm/layernorm.cl. */
+/* Layer normalization, optionally with a preceding residual addition or with its statistics: cl/norm/layernorm.cl. */
 #include <math.h>
 #include <string.h>
 #include "ops/elementwise/dropout.h"

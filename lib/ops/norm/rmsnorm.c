@@ -1,4 +1,4 @@
-/* RMS normalisation with a preceding residual addition: cl/norm/rmsnorm.cl. */
+/* RMS normalization with a preceding residual addition: cl/norm/rmsnorm.cl. */
 #include <math.h>
 #include <string.h>
 #include "ops/selftest/selftest.h"

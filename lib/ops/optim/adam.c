@@ -1,4 +1,4 @@
-/* Adam optimiser step: cl/optim/adam.cl. */
+/* Adam optimizer step: cl/optim/adam.cl. */
 #include <math.h>
 #include "ops/selftest/selftest.h"
 #include "ops/autograd/tape.h"

@@ -130,7 +130,7 @@ static void check(tfm__check *c) {
     if (host)
         tfm_tensor_write(c->ctx, logits, host);
     tfm_sample_options options = {.top_k = c->number ? 0 : 4};
-    /* Kept by k: AT, both neighbours, and of the next two the one with the lower index; by p, 5 of them. */
+    /* Kept by k: AT, both neighbors, and of the next two the one with the lower index; by p, 5 of them. */
     const int first = AT - 2, kept = c->number ? 5 : 4;
     for (int i = -2; c->number && i <= 2; i++)
         sum += exp(-abs(i) / 8.0);

@@ -151,7 +151,7 @@ static void test_directory_without_weights_says_what_it_holds(void **state) {
     static const struct {
         const char *name, *part;
         tfm_status status;
-        bool without_config; /* it is recognised without one, too */
+        bool without_config; /* it is recognized without one, too */
     } cases[] = {
         {"adapter_config.json", "has an adapter (adapter_config.json)", TFM_ERROR_UNSUPPORTED, true},
         {"model-q4.gguf", "has its weights in model-q4.gguf, and GGUF is not supported", TFM_ERROR_UNSUPPORTED, true},

@@ -1,4 +1,4 @@
-/* Marian's binary format: numbers and quantised matrices are read correctly, and damaged files are rejected. */
+/* Marian's binary format: numbers and quantized matrices are read correctly, and damaged files are rejected. */
 #include <math.h>
 #include "support/marian_files.h"
 #include "model/weights/weight_file.h"
@@ -90,8 +90,8 @@ static void test_invalid_marian_bin_item_is_rejected(void **state) {
         {{"x", MARIAN_F32, 1, {3}, NUMBERS, 8, 0}, TFM_ERROR_FORMAT, "tensor x has 8 bytes, which do not fit"},
         {{"x", MARIAN_F32, 1, {2}, NUMBERS, 8, 256}, TFM_ERROR_FORMAT, "tensor x has 264 bytes, which do not fit"},
         {{"x", MARIAN_INTGEMM8, 2, {2, 3}, &MATRIX, 9, 0}, TFM_ERROR_FORMAT, "tensor x has 9 bytes, which do not fit"},
-        {{"x", MARIAN_INTGEMM8, 2, {2, 3}, NONE, 10, 0}, TFM_ERROR_FORMAT, "the multiplier of the quantised tensor x"},
-        {{"x", MARIAN_INTGEMM8, 2, {2, 3}, BELOW, 10, 0}, TFM_ERROR_FORMAT, "the multiplier of the quantised tensor x"},
+        {{"x", MARIAN_INTGEMM8, 2, {2, 3}, NONE, 10, 0}, TFM_ERROR_FORMAT, "the multiplier of the quantized tensor x"},
+        {{"x", MARIAN_INTGEMM8, 2, {2, 3}, BELOW, 10, 0}, TFM_ERROR_FORMAT, "the multiplier of the quantized tensor x"},
         {{"", MARIAN_F32, 1, {2}, NUMBERS, 8, 0}, TFM_ERROR_FORMAT, "a tensor's name has 0 bytes"},
         {{"a\nb", MARIAN_F32, 1, {2}, NUMBERS, 8, 0}, TFM_ERROR_FORMAT, "control character"},
         {{"Wemb", MARIAN_F32, 1, {2}, NUMBERS, 8, 0}, TFM_ERROR_FORMAT, "tensor Wemb occurs twice"},

@@ -54,7 +54,7 @@ static void likely(int64_t hits, int64_t count, double chance) {
         fail_msg("%d of %d dropped, expected %.0f", (int)hits, (int)count, want);
 }
 
-/* Each weight is 0 or 1 / (1 - rate), at the given rate, independent of its neighbours. */
+/* Each weight is 0 or 1 / (1 - rate), at the given rate, independent of its neighbors. */
 static void test_dropout_rate_is_met_independently(void **state) {
     (void)state;
     const float rates[] = {0.1f, 0.5f, 0.9f};

@@ -213,13 +213,13 @@ static void test_rows_of_one_buffer_are_separate_outputs(void **state) {
     free(got);
 }
 
-/* A tensor is watched once, and is no op's output; a neighbouring row may be watched too. */
+/* A tensor is watched once, and is no op's output; a neighboring row may be watched too. */
 static void test_watching_a_tensor_twice_is_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const float zeros[2 * N] = {0};
     tfm_tensor rows = HARNESS_TENSOR(TFM_F32, zeros, 2, N), dx = HARNESS_TENSOR(TFM_F32, zeros, 2, N), none = {0};
-    tfm_tensor x = row_of(rows, 0), neighbour = row_of(rows, 1), g0 = row_of(dx, 0), g1 = row_of(dx, 1), y = {0},
+    tfm_tensor x = row_of(rows, 0), neighbor = row_of(rows, 1), g0 = row_of(dx, 0), g1 = row_of(dx, 1), y = {0},
                z = {0};
     harness_ok(tfm_tape_start(ctx));
     harness_ok(tfm_tape_watch(ctx, x, g0));
@@ -227,8 +227,8 @@ static void test_watching_a_tensor_twice_is_rejected(void **state) {
     harness_refused(tfm_tape_watch(ctx, x, g1), TFM_ERROR_ARGUMENT, "overlaps a watched tensor: watch it once");
     harness_ok(tfm_add(ctx, &y, x, x));
     harness_refused(tfm_tape_watch(ctx, y, g1), TFM_ERROR_ARGUMENT, "is the result of a recorded op");
-    harness_ok(tfm_tape_watch(ctx, neighbour, g1));
-    harness_ok(tfm_add(ctx, &z, y, neighbour));
+    harness_ok(tfm_tape_watch(ctx, neighbor, g1));
+    harness_ok(tfm_add(ctx, &z, y, neighbor));
     harness_ok(tfm_backward(ctx, z, none));
     wants(g0, 2);
     wants(g1, 1);

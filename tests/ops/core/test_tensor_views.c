@@ -46,7 +46,7 @@ static void check(bool centered) {
     float x[2 * ROWS * N], gamma[N];
     harness_fill(&random, x, 2 * ROWS * N, 2);
     harness_fill(&random, gamma, N, 1);
-    const int64_t shifts[] = {0, 1, 16, ROWS - 1}; /* by 16, neighbouring groups process the same row at a time */
+    const int64_t shifts[] = {0, 1, 16, ROWS - 1}; /* by 16, neighboring groups process the same row at a time */
     for (int i = 0; i < 8; i++) {
         const views v = {shifts[i / 2], centered, i % 2 == 1};
         gradient_check(

@@ -126,7 +126,7 @@ static void test_float_to_half_cast_rounds_to_nearest(void **state) {
     free(host);
 }
 
-/* Midpoints between neighbours and one float step to either side; the ends; NaN patterns that a carry could break. */
+/* Midpoints between neighbors and one float step to either side; the ends; NaN patterns that a carry could break. */
 static void test_float_to_half_cast_ties_go_to_even(void **state) {
     (void)state;
     const tfm_dtype dtypes[] = {TFM_F16, TFM_BF16};

@@ -90,7 +90,7 @@ static void check_folder(const char *name) {
     harness_ok(tfm_model_read_info(&read, made, &(tfm_model_options){.no_tokenizer = true}));
     assert_int_equal(read.parameter_bytes, b.parameter_bytes);
     harness_refused(tfm_model_save(stored, scratch_root, TFM_F32), TFM_ERROR_UNSUPPORTED, "weights are int8");
-    harness_refused(tfm_model_quantize(scratch_root, made, TFM_F16), TFM_ERROR_ARGUMENT, "quantised already");
+    harness_refused(tfm_model_quantize(scratch_root, made, TFM_F16), TFM_ERROR_ARGUMENT, "quantized already");
     free(want);
     free(got);
     free(again);

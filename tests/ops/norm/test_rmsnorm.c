@@ -7,7 +7,7 @@
 
 enum { RESIDUAL = 1, GAMMA = 2, SUM = 4, OVER_X = 8, OVER_RESIDUAL = 16 };
 
-/* (rows / 3, 3, n / k, k), normalised over the last dimension or, where k > 1, the last two. */
+/* (rows / 3, 3, n / k, k), normalized over the last dimension or, where k > 1, the last two. */
 static void check(harness_random *random, int64_t rows, int64_t n, int64_t k, int flags) {
     tfm_context *ctx = harness_context();
     const size_t count = (size_t)(rows * n);

@@ -283,7 +283,7 @@ def _name_of(array: npt.NDArray[Any]) -> str:
 
 
 def empty(shape: int | Sequence[int], dtype: str = "F32", *, context: Context | None = None) -> Tensor:
-    """A tensor without initialised elements."""
+    """A tensor without initialized elements."""
     where = context or default_context()
     out = ffi.new("tfm_tensor *")
     dims = [int(d) for d in ([shape] if isinstance(shape, (int, np.integer)) else shape)]
