@@ -131,8 +131,8 @@ int cmd_bench(int argc, char **argv) {
                  "  norm        ROWSxCOLUMNS\n"
                  "'cpu-packed' packs the weight once, as a layer does; 'cpu-packed fresh' packs\n"
                  "it every time. A star marks the provider that tfm chooses. If tfm was built\n"
-                 "with OpenBLAS, it runs too, on all cores. norm counts bytes read and written,\n"
-                 "compared with a copy; attention is compared with a GEMM of 1024x1024x1024.\n",
+                 "with OpenBLAS, it runs too, on all cores. norm is shown in bytes read and\n"
+                 "written a second, next to a copy; attention next to a GEMM 1024x1024x1024.\n",
         .examples = "  tfm bench gemm\n  tfm bench gemm 256x512x512 8x2048x512 --variant cpu-512\n"
                     "  tfm bench gemm 256x512x512 1x2048x512 --precision int8\n"
                     "  tfm bench attention 1x8x1024x64 --causal --backward\n  tfm bench norm 4096x1024 --json\n"

@@ -341,7 +341,7 @@ int cmd_generate(int argc, char **argv) {
          "write N texts for each prompt, the best of the beam or N samples, as lines `index ||| text ||| score`, the "
          "index from 0",
          NULL},
-        {0, "sample", CLI_FLAG, &j.sample, NULL, "sample tokens; implied by each of the next four", NULL},
+        {0, "sample", CLI_FLAG, &j.sample, NULL, "sample tokens; implied by each of the next four options", NULL},
         {'t', "temperature", CLI_DOUBLE, &j.temperature, "T",
          "divide logits by T; 0 is greedy (default: the model's own, else 1)", &j.has_temperature},
         {0, "top-k", CLI_POSITIVE, &o->top_k, "K",

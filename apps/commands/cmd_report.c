@@ -197,11 +197,12 @@ int cmd_report(int argc, char **argv) {
         .name = "report",
         .usage = "report [--device DEVICE] [-o NAME]",
         .about = "Writes a report on a device as Markdown and JSON: versions, device info, the\n"
-                 "self-test, the table of tfm tune, and timings: GEMM, attention and norms as\n"
-                 "fractions of the measured peak and bandwidth; 16-bit and int8 GEMM and decoding\n"
-                 "steps without such a fraction; their spread, and the machine's load. The report\n"
-                 "has no names of users, machines or folders. It takes about two minutes. After\n"
-                 "a failure the report so far is written. Attach both files to an issue.\n",
+                 "self-test, the table of tfm tune, and timings with their spread and the load of\n"
+                 "the machine. Timed are GEMM in fp32, 16 bits and int8, attention, norms and\n"
+                 "decoding steps; those in fp32 also as fractions of the measured peak or\n"
+                 "bandwidth. The report has no names of users, machines or folders. It takes\n"
+                 "about two minutes. After a failure the report so far is written. Attach both\n"
+                 "files to an issue.\n",
         .examples = "  tfm report\n  tfm report --device nvidia -o my-gpu\n",
         .options = options,
         .option_count = CLI_COUNT(options),

@@ -73,9 +73,9 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
     const cli_option table[] = {
         TEXT('o', "out", out, "DIR", "the directory of the run and its model, created if missing"),
         TEXT(0, "resume", resume, "DIR",
-             "resume the run of this directory; further options change its recipe, except the model, the vocabulary, "
-             "the training text (its files may move), --seed, --batch-tokens, --max-length, --buffer-size and "
-             "--hold-out"),
+             "resume the run of this directory. Other options change its recipe. They cannot change the model, the "
+             "vocabulary, the training text (its files may move), --seed, --batch-tokens, --max-length, --buffer-size "
+             "and --hold-out"),
         CLI_DEVICES(&r->device),
         COUNT("workers", workers,
               "replicas on each device, which share the micro-batches of each update, 1 to 16 (default 1)"),
@@ -122,12 +122,12 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
              "--max-grad-norm 1, and the dropouts of config.json. Precedence: command line, recipe.json of --resume, "
              "these defaults, defaults of training from scratch"),
         TEXT(0, "freeze", freeze, "PATTERNS",
-             "parameters to freeze: comma-separated patterns of their names in model.safetensors, of --init-from or as "
-             "written, such as 'model.encoder.*'"),
+             "parameters to freeze: comma-separated patterns such as 'model.encoder.*' of their names in the "
+             "model.safetensors of --init-from, or of this run"),
         TEXT(0, "vocab", vocabulary, "DIR", "use the tokenizer of this directory instead of training one"),
         WHOLE("vocab-size", vocabulary_size,
-              "the number of pieces in a new vocabulary (default 0: one per 250 bytes of text, from 500 to 8000, fewer "
-              "if the text has fewer, more if it has more characters)"),
+              "the number of pieces in a new vocabulary (default 0: one per 250 bytes of text, from 500 to 8000; fewer "
+              "if the text does not yield as many, more if it has more different characters)"),
         COUNT("vocab-lines", vocabulary_lines, "train a new vocabulary on at most N lines (default 1000000)"),
         FLAG("separate-vocab", separate, "train a vocabulary for each side (default: one for both)"),
         FLAG("unigram", unigram, "train a SentencePiece unigram model instead of byte-pair encoding"),
@@ -135,7 +135,7 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
              "subword regularization: skip each merge with this probability (BPE-dropout; 0.1 is usual), or sample "
              "unigram segmentations with their probability to this power (default 0: the best segmentation)"),
         REAL("character-coverage", character_coverage,
-             "the fraction of the text's characters with a piece, from 0.98 to 1 (default 1)"),
+             "the fraction of the text's characters that the vocabulary covers, from 0.98 to 1 (default 1)"),
         CHOICE("normalization", normalization, "nmt_nfkc|nfkc|nmt_nfkc_cf|nfkc_cf|identity",
                "SentencePiece's normalization rule; _cf converts to lower case (default nmt_nfkc)"),
         CHOICE("family", family, "gpt|llama",
@@ -177,8 +177,8 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         CHOICE("comm-dtype", comm_dtype, "f32|f16|bf16",
                "dtype of gradients in all-reduce (default f32); accumulation is f32"),
         TEXT(0, "balance", balance, "RATIO",
-             "load balancing: the ratio of rows per device or rank, comma-separated, such as 3,1 (default: equal, "
-             "whole micro-batches round-robin)"),
+             "load balancing: each device's or rank's share of the tokens, comma-separated, such as 3,1 (default: "
+             "equal, whole micro-batches round-robin)"),
         CHOICE("lr-scheduler-type", lr_scheduler_type, "inverse-sqrt|linear|cosine|constant",
                "learning rate schedule after warm-up; linear and cosine reach 0 at --max-steps (default "
                "inverse-sqrt)"),
@@ -211,7 +211,7 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         CHOICE("valid-tokenize", valid_tokenize, "13a|none|char", "BLEU's tokenizer (default 13a)"),
         FLAG("valid-lowercase", valid_lowercase, "convert to lower case before BLEU and chrF2 are measured"),
         CHOICE("best-metric", best_metric, "bleu|ppl",
-               "metric of the best model (default bleu, and ppl while BLEU is below 1)"),
+               "the metric that selects the best model (default bleu, and ppl while BLEU is below 1)"),
         CHOICE("save-dtype", save_dtype, "f32|f16|bf16", "dtype of model.safetensors (default f32)"),
     };
     _Static_assert(CLI_COUNT(table) <= TRAIN_OPTIONS, "the table of options is too long");
