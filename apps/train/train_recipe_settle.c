@@ -26,6 +26,18 @@ static bool is_code(const char *code) {
     return !code || (*code && !code[strspn(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")]);
 }
 
+static int check_optimizer(const train_recipe *r, const cli_syntax *syntax) {
+    if (!(r->learning_rate > 0))
+        return cli_usage_error(syntax, "--learning-rate is %g: give a number above 0", r->learning_rate);
+    if (!(r->epsilon >= 1e-37)) /* the smallest float */
+        return cli_usage_error(syntax, "--epsilon is %g: give at least 1e-37", r->epsilon);
+    if (r->weight_decay < 0)
+        return cli_usage_error(syntax, "--weight-decay is %g: give at least 0", r->weight_decay);
+    if (r->max_grad_norm < 0)
+        return cli_usage_error(syntax, "--max-grad-norm is %g: give at least 0", r->max_grad_norm);
+    return CLI_CONTINUE;
+}
+
 static int check(const train_recipe *r, const cli_syntax *syntax) {
     const struct {
         const char *name;
@@ -59,12 +71,9 @@ static int check(const train_recipe *r, const cli_syntax *syntax) {
     if (!train_is_lm(r) && r->width % 2 != 0)
         return cli_usage_error(syntax, "--width %d is odd: give an even one, positions are pairs of sine and cosine",
                                r->width);
-    if (!(r->learning_rate > 0) || !(r->epsilon >= 1e-37) || r->weight_decay < 0 ||
-        r->max_grad_norm < 0) /* the smallest float */
-        return cli_usage_error(syntax,
-                               "--learning-rate %g must be above 0, --epsilon %g at least 1e-37, --weight-decay %g and "
-                               "--max-grad-norm %g not below 0",
-                               r->learning_rate, r->epsilon, r->weight_decay, r->max_grad_norm);
+    const int code = check_optimizer(r, syntax);
+    if (code != CLI_CONTINUE)
+        return code;
     if (r->keep_average && r->average < 2)
         return cli_usage_error(syntax, "--keep-average needs an average of 2 at least: --average is %d", r->average);
     if (!(r->character_coverage >= 0.98 && r->character_coverage <= 1))

@@ -193,7 +193,7 @@ tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_traine
                          "model before quantization",
                          model->low_precision);
     if (o.freeze && !*o.freeze)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is empty: name parameters, or pass NULL");
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is empty: give patterns of parameter names, or none");
     model->changed = true;
     return tfm__batches_are_parallel(model) ? new_on_fleet(out, model, &o) : tfm__trainer_make(out, model, &o);
 }

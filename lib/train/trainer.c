@@ -72,10 +72,10 @@ static tfm_status check_patterns(const tfm_trainer *t) {
         if (status != TFM_OK)
             return status;
         if (!s.found)
-            return tfm__fail(TFM_ERROR_ARGUMENT,
-                             "trainer_new: no parameter matches freeze, \"%s\"%s%s; a name is %s, for example",
-                             t->options.freeze, strcmp(one, t->options.freeze) ? ": none matches " : "",
-                             strcmp(one, t->options.freeze) ? one : "", s.example);
+            return tfm__fail(
+                TFM_ERROR_ARGUMENT,
+                "trainer_new: no parameter matches \"%s\" in freeze, \"%s\": give patterns of names such as %s", one,
+                t->options.freeze, s.example);
     }
     return TFM_OK;
 }

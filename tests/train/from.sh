@@ -40,8 +40,8 @@ touch adapter/adapter_config.json
 run train -o other --init-from adapter $files
 check "train --init-from refuses a LoRA adapter" one_sentence 1 'adapter has an adapter (adapter_config.json), such as'
 run train -o other --init-from base $files --freeze 'no.such.*'
-check "train --freeze names a module that the model does not have" one_sentence 1 'no parameter matches freeze'
-check "train --freeze lists the modules that the model has" says err '; a name is model\.[a-z0-9._]*, for example$'
+check "train --freeze names a module that the model does not have" one_sentence 1 'no parameter matches "no.such.*" in freeze'
+check "train --freeze lists the modules that the model has" says err ': give patterns of names such as model\.[a-z0-9._]*$'
 run train -o other --init-from base $files --freeze '*'
 check "train --freeze of the whole model is an error" one_sentence 1 'leaves no parameter'
 run train -o other --init-from base $files --max-length 600

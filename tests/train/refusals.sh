@@ -44,6 +44,11 @@ check "one of two runs that start in one directory trains and the other is rejec
 rm -rf run
 attempt train -o text.de/run $files
 check "train reports a directory that cannot be made" one_sentence 1 'text.de/run'
+for wrong in "--learning-rate -1" "--epsilon 0" "--weight-decay -1" "--max-grad-norm -1"; do
+    # shellcheck disable=SC2086 # words
+    begin run $files $wrong
+    check "train $wrong is a usage error that names only this option" one_sentence 2 "train: ${wrong% *} is ${wrong#* }: give "
+done
 begin run $files --vocab-size 5
 check "train rejects a vocabulary size that is too small" one_sentence 1 '5 pieces are too few'
 check "train with a vocabulary size that is too small leaves nothing" [ ! -e run ]
@@ -79,7 +84,7 @@ check "train --resume rejects other validation pairs" one_sentence 2 'holds pair
 resume run --tsv text.tsv
 check "train --resume rejects text of another kind" one_sentence 2 'not both'
 resume run --max-steps 5 --learning-rate 0
-check "train --resume rejects a learning rate of 0" one_sentence 2 '--learning-rate 0'
+check "train --resume rejects a learning rate of 0" one_sentence 2 '--learning-rate is 0: give a number above 0;'
 check "train --resume with a rejected option leaves the recipe unchanged" [ "$(value run max-steps)" = 1 ]
 cp text.de moved.de
 resume run --max-steps 2 --src moved.de

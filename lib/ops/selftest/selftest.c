@@ -74,5 +74,7 @@ tfm_status tfm_selftest(tfm_context *ctx, const char *op, tfm_selftest_fn report
         }
     return any ? TFM_OK
                : tfm__fail(TFM_ERROR_ARGUMENT,
-                           "selftest: there is no op \"%.40s\": give the name of a function of ops.h without tfm_", op);
+                           "selftest: there is no op \"%.40s\": give a name from the first column of a whole "
+                           "self-test, such as softmax",
+                           op);
 }
