@@ -229,8 +229,8 @@ int cmd_serve(int argc, char **argv) {
     serve_limits *l = &o.limits;
     const cli_option options[] = {
         {'m', "model", CLI_LIST, &o.models, "[NAME=]DIR",
-         "a model's directory, repeatable; the name of a translation model is its languages, as in de-en=DIR, if its "
-         "directory does not have them",
+         "a model's directory, repeatable; NAME of a translation model is its languages, as in de-en=DIR, needed if "
+         "its directory does not state them",
          NULL},
         {0, "host", CLI_STRING, &o.host, "ADDRESS",
          "listen on this address; 0.0.0.0 is every IPv4 address (default 127.0.0.1)", NULL},
