@@ -269,7 +269,8 @@ static void test_load_balancing_matches_one_device(void **state) {
             assert_int_equal(together.target_tokens, alone.target_tokens);
             assert_int_equal(together.source_tokens, alone.source_tokens);
             assert_true(fabs(together.loss / alone.loss - 1) < 1e-5 || harness_poses());
-            harness_refused(tfm_trainer_set_balance(m.trainer, shares, devices + 1), TFM_ERROR_ARGUMENT, "one per device");
+            harness_refused(tfm_trainer_set_balance(m.trainer, shares, devices + 1), TFM_ERROR_ARGUMENT,
+                            "one per device");
             harness_refused(tfm_trainer_update(m.trainer, NULL, &(tfm_batch){0}, 1), TFM_ERROR_ARGUMENT, "batch 1");
             drop(&m);
             drop(&again);
