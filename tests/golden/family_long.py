@@ -5,7 +5,7 @@ SOURCE_LENGTHS = [2, 5, 18, 60, 120, 190]
 ENCODER_LENGTHS = [180, 1, 5, 90, 33, 150]
 LONGEST = 330
 IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
-ROPE_KEYS = ("rope_parameters", "rotary_pct", "rope_theta", "rope_scaling")
+ROPE_KEYS = ("rope_parameters", "rotary_pct", "rotary_dim", "rope_theta", "rope_scaling")
 
 
 def coin(r, chance=0.35):

@@ -221,7 +221,7 @@ def draw_llama(family, r):
     eos = r.choice([r.choice(rest), r.sample(rest, 2)])
     more = dict(rms_norm_eps=epsilon(r), tie_word_embeddings=coin(r), pad_token_id=pad, bos_token_id=r.choice(rest),
                 hidden_act=r.choice(ACTIVATIONS))
-    if own_width and (width != E // heads or family in ("qwen3", "gemma", "gemma2", "gemma3_text")):
+    if own_width and (width != E // heads or family in ("ministral", "qwen3", "gemma", "gemma2", "gemma3_text")):
         more["head_dim"] = width
     if "gemma" in family:
         more.update(attention_bias=coin(r), tie_word_embeddings=True)

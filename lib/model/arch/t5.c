@@ -14,7 +14,7 @@ enum { MAX_POSITIONS = 1 << 15 };
 /* ---- Reading ------------------------------------------------------------------------------------------ */
 
 /* When hidden states are scaled before the output projection. */
-typedef enum scaling { BY_KEYS, NEVER, ALWAYS } scaling;
+typedef enum scaling { BY_KEYS, NEVER } scaling;
 
 typedef struct config {
     scaling scaling;
@@ -92,7 +92,7 @@ static tfm_status read_feed_forward(config *c, const tfm__config_files *from) {
 
 /* Whether hidden states are scaled before the output projection. Until transformers 5 that was `tie_word_embeddings`;
  * transformers 5 forces it to true and has a separate key for the scale. Whether the output has its own table is taken
- * from the file. mT5 never scales, UMT5 always does. */
+ * from the file. mT5 never scales. */
 static tfm_status read_scale(bool *scaled, scaling when, const tfm__config_files *from) {
     static const char *const keys[] = {"tie_word_embeddings", "scale_decoder_outputs"};
     tfm_status status = TFM_OK;
@@ -207,7 +207,7 @@ static tfm_status read_mt5(tfm__arch *arch, tfm__generation_rules *rules, const 
 }
 
 static tfm_status read_umt5(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
-    return read_with(many_languages(ALWAYS, true), arch, rules, from);
+    return read_with(many_languages(BY_KEYS, true), arch, rules, from);
 }
 
 static tfm_status read_mt5_alone(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
@@ -215,7 +215,7 @@ static tfm_status read_mt5_alone(tfm__arch *arch, tfm__generation_rules *rules, 
 }
 
 static tfm_status read_umt5_alone(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
-    return read_alone(many_languages(ALWAYS, true), arch, rules, from);
+    return read_alone(many_languages(BY_KEYS, true), arch, rules, from);
 }
 
 /* ---- Writing ------------------------------------------------------------------------------------------ */
