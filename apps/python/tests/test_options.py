@@ -88,6 +88,16 @@ def test_every_renamed_keyword_has_a_call_that_takes_the_new_name() -> None:
     assert {old for _, old, _ in _old_names()} == set(_options._RENAMED)
 
 
+def test_encode_still_takes_special(demo: tfm.Translator) -> None:
+    tokenizer = demo.tokenizer
+    assert tokenizer is not None
+    ids = tokenizer.encode("Danke.", add_special_tokens=False)
+    assert (tokenizer.encode("Danke.", special=False) == ids).all()  # type: ignore[call-overload]
+    assert len(tokenizer.encode("Danke.", special=True)) > len(ids)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="'special': did you mean|'special': It takes"):
+        tokenizer.encode("Danke.", special=True, add_special_tokens=True)  # type: ignore[call-overload]
+
+
 def test_string_length_penalty_suggests_length_norm(demo: tfm.Translator) -> None:
     with pytest.raises(TypeError, match="^length_penalty is a number, the exponent: use length_norm='hf'"):
         demo.translate("Danke.", length_penalty="hf")  # type: ignore[call-overload]

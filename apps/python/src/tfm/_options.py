@@ -170,7 +170,7 @@ _RENAMED: dict[str, tuple[str, ...]] = {
     "norm": ("grad_norm",), "num_beams": ("beam_size",), "num_return_sequences": ("n_best",), "pair": ("text_pair",),
     "pairs": ("text_pairs",), "positions": ("max_positions",), "rate": ("learning_rate", "dropout"),
     "recompute": ("gradient_checkpointing",), "report_every": ("logging_steps",), "schedule": ("lr_scheduler_type",),
-    "shard": ("shard_optimizer",), "smoothing": ("label_smoothing",), "special": ("add_special_tokens",),
+    "shard": ("shard_optimizer",), "smoothing": ("label_smoothing",),
     "start": ("init_from",), "stop": ("stop_strings",), "stops": ("stop_strings",), "store": ("save_dtype",),
     "top": ("top_k",), "unscored": ("return_scores=False",), "updates": ("max_steps",), "valid_beam": ("valid_beam_size",),
     "valid_every": ("eval_steps",), "warmup": ("warmup_steps",), "wire": ("comm_dtype",),
@@ -193,9 +193,10 @@ def _parameters(source: Callable[..., Any] | type) -> list[inspect.Parameter]:
     return [each for each in inspect.signature(source).parameters.values() if each.kind is each.KEYWORD_ONLY]
 
 
-def keywords(passed_on: Callable[..., Any] | type | None = None) -> Callable[[F], F]:
+def keywords(passed_on: Callable[..., Any] | type | None = None, **aliases: str) -> Callable[[F], F]:
     """Decorates a public function: an unknown keyword argument raises a TypeError that lists the valid ones.
-    `**options` go to the function `passed_on`, or are the keys of that TypedDict; the signature lists them."""
+    `**options` go to the function `passed_on`, or are the keys of that TypedDict; the signature lists them. `aliases`
+    are earlier names that calls may still use, each with its present name."""
 
     def decorate(function: F) -> F:
         own = inspect.signature(function)
@@ -207,6 +208,8 @@ def keywords(passed_on: Callable[..., Any] | type | None = None) -> Callable[[F]
 
         @wraps(function)
         def checked(*given: Any, **options: Any) -> Any:
+            options = {aliases.get(name, name) if aliases.get(name) not in options else name: value
+                       for name, value in options.items()}
             for name in options:
                 if name not in known:
                     made = function.__name__ == "__init__" and given  # as the caller writes it

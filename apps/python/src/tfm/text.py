@@ -90,7 +90,7 @@ class Tokenizer:
     def encode(self, text: Iterable[Text], *, side: Side = "source", add_special_tokens: bool = True,
                language: str | None = None, text_pair: Iterable[Text] | None = None) -> list[npt.NDArray[np.int32]]: ...
 
-    @keywords()
+    @keywords(special="add_special_tokens")
     def encode(self, text: Text | Iterable[Text], *, side: Side = "source", add_special_tokens: bool = True,
                language: str | None = None, text_pair: Text | Iterable[Text] | None = None) -> Any:
         """Encodes a text to ids, or several texts to a list of ids, with the model's special tokens unless
