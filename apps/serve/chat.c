@@ -1,24 +1,46 @@
-/* Renders chats as ChatML prompts: <|im_start|>ROLE, the text and <|im_end|> for each message. */
+/* Prompts of chats: prepares the messages of a request, renders them with the model's chat template, and finds the ends
+ * of turns. */
 #include <stdlib.h>
 #include <string.h>
-#include <unicode/uchar.h>
-#include <unicode/utf8.h>
 #include "serve/openai.h"
 #include "serve/server.h"
 
 static const char MARKER[] = "<|im_end|>";
 
 bool serve_has_chat(const serve_model *model) {
-    return model->chat.known;
+    return tfm_chat_source(model->chat, NULL) != NULL;
+}
+
+/* ---- What a template reads ------------------------------------------------------------------------------------- */
+
+/* Whether a template renders one message with this content, as its text and not as the JSON around it. */
+static bool renders(const tfm_chat *chat, const char *content) {
+    char *messages = NULL, *text = NULL;
+    bool good = false;
+    if (asprintf(&messages, "[{\"role\": \"user\", \"content\": %s}]", content) < 0)
+        return false;
+    if (tfm_chat_render(chat, &text, messages, NULL) == TFM_OK)
+        good = strstr(text, "tfm-first") && !strstr(text, "'text'") && !strstr(text, "\"text\"");
+    tfm_text_free(&text);
+    free(messages);
+    return good;
+}
+
+/* How the template reads the content of a message. If it does neither, it may need other roles, and reads strings. */
+static void probe(serve_model *model) {
+    model->reads_lists = renders(model->chat, "[{\"type\": \"text\", \"text\": \"tfm-first\"}]");
+    model->reads_strings = !model->reads_lists || renders(model->chat, "\"tfm-first\"");
+}
+
+int serve_chat_read(serve_model *model) {
+    if (tfm_chat_open(&model->chat, model->dir) != TFM_OK)
+        return cli_fail_library();
+    if (serve_has_chat(model))
+        probe(model);
+    return CLI_OK;
 }
 
 /* ---- Messages -------------------------------------------------------------------------------------------------- */
-
-typedef struct message {
-    const char *role;
-    char *content; /* NULL: invalid */
-    size_t bytes;
-} message;
 
 /* Refuses a message, and names the invalid field. */
 static bool refuse(const serve_request *r, size_t i, const char *field, const char *what, serve_reply *reply) {
@@ -28,20 +50,21 @@ static bool refuse(const serve_request *r, size_t i, const char *field, const ch
     return false;
 }
 
-/* The role in templates: OpenAI's developer is system. NULL: unknown role. */
-static const char *role_of(const json_t *item) {
+/* The usual roles, and those that the template names; OpenAI's developer is system in other templates. */
+static bool set_role(const serve_request *r, const serve_model *model, size_t i, json_t *message, serve_reply *reply) {
     static const char *const ROLES[] = {"system", "user", "assistant", "tool"};
-    const char *role = json_string_value(json_object_get(item, "role"));
-    if (role && strcmp(role, "developer") == 0)
-        return ROLES[0];
-    for (size_t i = 0; role && i < CLI_COUNT(ROLES); i++)
-        if (strcmp(role, ROLES[i]) == 0)
-            return ROLES[i];
-    return NULL;
+    const char *role = json_string_value(json_object_get(message, "role"));
+    bool known = role && *role && strstr(tfm_chat_source(model->chat, NULL), role);
+    for (size_t k = 0; role && k < CLI_COUNT(ROLES); k++)
+        known |= strcmp(role, ROLES[k]) == 0;
+    if (!known && role && strcmp(role, "developer") == 0)
+        return json_object_set_new(message, "role", json_string(ROLES[0])) == 0;
+    return known ||
+           refuse(r, i, "role", "is not system, developer, user, assistant, tool or a role of the model", reply);
 }
 
-/* Joins the parts of a content by line ends, as vLLM and llama.cpp do. */
-static bool join_parts(const serve_request *r, size_t i, const json_t *parts, FILE *out, serve_reply *reply) {
+/* Checks the parts of a content: texts only. */
+static bool check_parts(const serve_request *r, size_t i, const json_t *parts, serve_reply *reply) {
     for (size_t k = 0; k < json_array_size(parts); k++) {
         const json_t *part = json_array_get(parts, k), *text = json_object_get(part, "text");
         const char *type = json_string_value(json_object_get(part, "type"));
@@ -51,131 +74,160 @@ static bool join_parts(const serve_request *r, size_t i, const json_t *parts, FI
             return refuse(r, i, field, "is not of type text: images, audio and files are not supported", reply);
         if (!type || !json_is_string(text))
             return refuse(r, i, field, "is not {\"type\": \"text\", \"text\": string}", reply);
-        fprintf(out, "%s%s", k ? "\n" : "", json_string_value(text));
     }
     return true;
 }
 
-/* Refuses fields of a message that this template cannot express. */
-static bool check_calls(const serve_request *r, size_t i, const json_t *item, serve_reply *reply) {
-    static const char *const NAMES[] = {"tool_calls", "function_call", "audio"};
-    for (size_t k = 0; k < CLI_COUNT(NAMES); k++) {
-        const json_t *value = json_object_get(item, NAMES[k]);
-        if (value && !json_is_null(value) && !(json_is_array(value) && json_array_size(value) == 0))
-            return refuse(r, i, NAMES[k], "is not supported: leave it out", reply);
-    }
-    return true;
+/* Joins the parts of a content by line ends, as vLLM and llama.cpp do; NULL without memory. */
+static json_t *joined(const json_t *parts) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    for (size_t k = 0; out && k < json_array_size(parts); k++)
+        fprintf(out, "%s%s", k ? "\n" : "", json_string_value(json_object_get(json_array_get(parts, k), "text")));
+    if (out)
+        fclose(out);
+    json_t *string = text ? json_stringn(text, bytes) : NULL;
+    free(text);
+    return string;
 }
 
-static bool read_message(const serve_request *r, const serve_chat *chat, size_t i, message *m, serve_reply *reply) {
-    const json_t *item = json_array_get(json_object_get(r->fields, "messages"), i);
-    const json_t *content = json_object_get(item, "content");
-    m->role = role_of(item);
-    if (!m->role)
-        return refuse(r, i, "role", "is not system, developer, user, assistant or tool", reply);
-    if (chat->tools && strcmp(m->role, "tool") == 0)
-        return refuse(r, i, "role", "is tool, and tools are not supported with this model's template", reply);
-    if (!check_calls(r, i, item, reply))
-        return false;
-    const bool none = (!content || json_is_null(content)) && strcmp(m->role, "assistant") == 0;
+/* The content in the form that the template reads. */
+static bool set_content(const serve_request *r, const serve_model *model, size_t i, json_t *message,
+                        serve_reply *reply) {
+    json_t *content = json_object_get(message, "content"), *other = NULL;
+    const char *role = json_string_value(json_object_get(message, "role"));
+    const bool none = (!content || json_is_null(content)) && strcmp(role, "assistant") == 0;
     if (!none && !json_is_string(content) && !json_is_array(content))
         return refuse(r, i, "content", "is neither a string nor a list of parts", reply);
-    FILE *out = open_memstream(&m->content, &m->bytes);
-    if (!out) {
-        *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the messages");
+    if (json_is_array(content) && !check_parts(r, i, content, reply))
         return false;
+    if (none)
+        other = json_string("");
+    else if (json_is_array(content) && !model->reads_lists)
+        other = joined(content);
+    else if (json_is_string(content) && !model->reads_strings)
+        other = json_pack("[{s:s, s:O}]", "type", "text", "text", content);
+    else
+        return true;
+    if (other && json_object_set_new(message, "content", other) == 0)
+        return true;
+    *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the messages");
+    return false;
+}
+
+/* Calls of tools: templates read the arguments as an object, OpenAI's clients send JSON text. */
+static bool set_calls(const serve_request *r, size_t i, json_t *message, serve_reply *reply) {
+    static const char *const UNSUPPORTED[] = {"function_call", "audio"};
+    json_t *calls = json_object_get(message, "tool_calls");
+    for (size_t k = 0; k < CLI_COUNT(UNSUPPORTED); k++) {
+        const json_t *value = json_object_get(message, UNSUPPORTED[k]);
+        if (value && !json_is_null(value))
+            return refuse(r, i, UNSUPPORTED[k], "is not supported: leave it out", reply);
     }
-    bool good = true;
-    if (json_is_array(content))
-        good = join_parts(r, i, content, out, reply);
-    else if (!none)
-        fputs(json_string_value(content), out);
-    fclose(out);
-    return good;
+    if (calls && !json_is_null(calls) && !json_is_array(calls))
+        return refuse(r, i, "tool_calls", "is not a list", reply);
+    if (json_array_size(calls) == 0)
+        json_object_del(message, "tool_calls");
+    for (size_t k = 0; k < json_array_size(calls); k++) {
+        json_t *function = json_object_get(json_array_get(calls, k), "function");
+        const char *text = json_string_value(json_object_get(function, "arguments"));
+        if (!json_is_object(function) || !json_is_string(json_object_get(function, "name")))
+            return refuse(r, i, "tool_calls", "has a call without function.name", reply);
+        json_t *arguments = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+        if (json_is_object(arguments))
+            json_object_set(function, "arguments", arguments);
+        json_decref(arguments);
+    }
+    return true;
+}
+
+/* A copy of the request's messages for the template; NULL with the error reply. */
+static json_t *read_messages(const serve_request *r, const serve_model *model, serve_reply *reply) {
+    json_t *messages = json_deep_copy(json_object_get(r->fields, "messages"));
+    bool good = json_array_size(messages) > 0;
+    if (!good)
+        *reply = serve_reply_field(
+            r, "messages", NULL, "Invalid request: messages is not a list of {\"role\": string, \"content\": string}");
+    for (size_t i = 0; good && i < json_array_size(messages); i++) {
+        json_t *message = json_array_get(messages, i);
+        if (!json_is_object(message))
+            good = refuse(r, i, "role", "is missing", reply);
+        else
+            good = set_role(r, model, i, message, reply) && set_calls(r, i, message, reply) &&
+                   set_content(r, model, i, message, reply);
+    }
+    if (!good) {
+        json_decref(messages);
+        messages = NULL;
+    }
+    return messages;
 }
 
 /* ---- Prompts --------------------------------------------------------------------------------------------------- */
 
-/* The characters of Python's strip(). */
-static bool is_blank(UChar32 c) {
-    return u_isUWhiteSpace(c) || (c >= 0x1c && c <= 0x1f);
+/* A field of the request as JSON text for free(), or NULL if it is absent or an empty list. */
+static char *text_of(const serve_request *r, const char *name) {
+    const json_t *value = json_object_get(r->fields, name);
+    return (json_is_array(value) && json_array_size(value)) || json_is_object(value) ? json_dumps(value, 0) : NULL;
 }
 
-/* Writes a text, with `trims` stripped. */
-static void put_content(FILE *out, const message *m, bool trims) {
-    int32_t from = 0, to = (int32_t)m->bytes, next;
-    UChar32 c;
-    for (next = from; trims && from < to; from = next) {
-        U8_NEXT(m->content, next, to, c);
-        if (!is_blank(c))
-            break;
-    }
-    for (next = to; trims && to > from; to = next) {
-        U8_PREV(m->content, from, next, c);
-        if (!is_blank(c))
-            break;
-    }
-    fwrite(m->content + from, 1, (size_t)(to - from), out);
+/* Whether the template receives the tools of the request. */
+static bool uses_tools(const serve_request *r) {
+    const char *choice = json_string_value(json_object_get(r->fields, "tool_choice"));
+    return !choice || strcmp(choice, "none") != 0;
 }
 
-static void put_chat(FILE *out, const serve_chat *chat, const message *messages, size_t count) {
-    const char *line = chat->line ? "\n" : "";
-    if (chat->bos && chat->bos_token)
-        fputs(chat->bos_token, out);
-    if (chat->system && strcmp(messages[0].role, "system") != 0)
-        fprintf(out, "<|im_start|>system\n%s%s\n", chat->system, MARKER);
-    for (size_t i = 0; i < count; i++) {
-        fprintf(out, "<|im_start|>%s\n", messages[i].role);
-        put_content(out, &messages[i], chat->trims);
-        fprintf(out, "%s%s", MARKER, line);
-    }
-    if (chat->after_assistant || strcmp(messages[count - 1].role, "assistant") != 0)
-        fputs("<|im_start|>assistant\n", out);
-}
-
-/* The prompt of the request's messages, for free(); NULL with the error reply. */
-static char *prompt_of(serve_request *r, const serve_model *model, size_t *bytes, serve_reply *reply) {
-    const size_t count = json_array_size(json_object_get(r->fields, "messages"));
-    message *messages = calloc(count ? count : 1, sizeof(*messages));
-    char *text = NULL;
-    bool good = messages && count > 0;
-    if (!good)
-        *reply = serve_reply_field(
-            r, "messages", NULL, "Invalid request: messages is not a list of {\"role\": string, \"content\": string}");
-    for (size_t i = 0; good && i < count; i++)
-        good = read_message(r, &model->chat, i, &messages[i], reply);
-    FILE *out = good ? open_memstream(&text, bytes) : NULL;
-    if (out) {
-        put_chat(out, &model->chat, messages, count);
-        fclose(out);
-    }
-    if (good && !text)
+/* Renders messages; NULL with the error reply. */
+static char *render(serve_request *r, const serve_model *model, const json_t *messages, serve_reply *reply) {
+    char *input = json_dumps(messages, 0), *tools = uses_tools(r) ? text_of(r, "tools") : NULL,
+         *documents = text_of(r, "documents"), *variables = text_of(r, "chat_template_kwargs"), *text = NULL;
+    const json_t *prompt = json_object_get(r->fields, "add_generation_prompt");
+    const bool continues = json_is_true(json_object_get(r->fields, "continue_final_message"));
+    tfm_chat_options options = {.add_generation_prompt =
+                                    prompt && !json_is_null(prompt) ? json_is_true(prompt) : !continues,
+                                .continue_final_message = continues,
+                                .tools = tools,
+                                .documents = documents,
+                                .variables = variables};
+    if (!input)
         *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the messages");
-    for (size_t i = 0; messages && i < count; i++)
-        free(messages[i].content);
-    free(messages);
+    else if (continues && options.add_generation_prompt)
+        *reply =
+            serve_reply_field(r, "continue_final_message", NULL,
+                              "Invalid request: continue_final_message and add_generation_prompt exclude each other");
+    else {
+        const tfm_status status = tfm_chat_render(model->chat, &text, input, &options);
+        if (status == TFM_ERROR_MEMORY)
+            *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the messages");
+        else if (status != TFM_OK)
+            *reply = serve_reply_field(r, status == TFM_ERROR_INPUT ? "messages" : "model", NULL, "Invalid request: %s",
+                                       tfm_error_message());
+    }
+    free(input);
+    free(tools);
+    free(documents);
+    free(variables);
     return text;
 }
 
 json_t *serve_chat_prompt(serve_request *r, const serve_model *model, serve_reply *reply) {
-    size_t bytes = 0;
     if (!serve_has_chat(model)) {
-        *reply = serve_reply_field(
-            r, "model", NULL,
-            model->chat.text ? "The model '%s' has a chat template other than ChatML, the only supported one: "
-                               "render the prompt for /v1/completions"
-                             : "The model '%s' has no chat template: use /v1/completions",
-            model->name);
+        *reply = serve_reply_field(r, "model", NULL, "The model '%s' has no chat template: use /v1/completions",
+                                   model->name);
         return NULL;
     }
-    char *text = prompt_of(r, model, &bytes, reply);
-    const size_t limit = (size_t)r->server->options->limits.chars;
-    json_t *list = NULL;
+    if (!serve_fields_check(r, SERVE_CHAT_FIELDS, reply))
+        return NULL;
+    json_t *messages = read_messages(r, model, reply), *list = NULL;
+    char *text = messages ? render(r, model, messages, reply) : NULL;
+    const size_t bytes = text ? strlen(text) : 0, limit = (size_t)r->server->options->limits.chars;
     if (text && serve_characters(text, bytes) > limit)
         *reply = serve_reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE, "messages have more than %zu characters", limit);
     else if (text && !(list = json_pack("[s%]", text, bytes)))
         *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the messages");
-    free(text);
+    tfm_text_free(&text);
+    json_decref(messages);
     return list;
 }
 
@@ -201,8 +253,15 @@ static void add_end(serve_model *model, const char *token, bool any_text) {
 }
 
 void serve_chat_stop_tokens(serve_model *model) {
-    const char *eos = model->chat.eos_token;
+    static const char *const MARKERS[] = {"<|eot_id|>", "<end_of_turn>", "<|end|>"};
+    const char *eos = tfm_chat_token(model->chat, "eos_token"), *source = tfm_chat_source(model->chat, NULL);
     add_end(model, eos, false);
-    if (!eos || strcmp(eos, MARKER) != 0)
+    if (!source)
+        return;
+    if (strstr(source, MARKER) && (!eos || strcmp(eos, MARKER) != 0))
         add_end(model, MARKER, true);
+    /* With channels, <|end|> ends one of them and not the turn. */
+    for (size_t i = 0; i < CLI_COUNT(MARKERS) && !strstr(source, "<|channel|>"); i++)
+        if (strstr(source, MARKERS[i]) && (!eos || strcmp(eos, MARKERS[i]) != 0))
+            add_end(model, MARKERS[i], false);
 }

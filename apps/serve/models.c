@@ -86,7 +86,7 @@ static int read_generator(serve_model *m, const tfm_model_info *info) {
     m->eos_id = info->eos_id;
     if (tfm_tokenizer_open(&m->tokenizer, m->dir) != TFM_OK)
         return cli_fail_library();
-    const int code = serve_chat_read(&m->chat, m->dir);
+    const int code = serve_chat_read(m);
     if (code == CLI_OK)
         serve_chat_stop_tokens(m);
     return code;
@@ -137,7 +137,7 @@ void serve_models_free(serve_models *models) {
     for (size_t i = 0; i < models->count; i++) {
         for (int k = 0; k < SERVE_WORKERS; k++)
             serve_model_unload(&models->items[i].instances[k]);
-        serve_chat_free(&models->items[i].chat);
+        tfm_chat_free(&models->items[i].chat);
         tfm_tokenizer_free(&models->items[i].tokenizer);
     }
     free(models->items);

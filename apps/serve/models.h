@@ -1,10 +1,11 @@
-/* Served models: their metadata, and the instances of workers (models.c, chat.c, chat_template.c). */
+/* Served models: their metadata, and the instances of workers (models.c, chat.c). */
 #ifndef TFM_SERVE_MODELS_H
 #define TFM_SERVE_MODELS_H
 
 #include <jansson.h>
 #include <stdatomic.h>
 #include "cli/cli.h"
+#include "tfm/chat.h"
 
 struct serve_options;
 typedef struct serve_worker serve_worker;
@@ -12,19 +13,6 @@ typedef struct serve_worker serve_worker;
 typedef enum serve_task { SERVE_TRANSLATE, SERVE_EMBED, SERVE_GENERATE } serve_task;
 
 enum { SERVE_CODE = 32, SERVE_WORKERS = 4 };
-
-/* The chat template of a directory (chat_template.c). */
-typedef struct serve_chat {
-    char *text;           /* of chat_template.jinja, chat_template.json or tokenizer_config.json; NULL: none */
-    bool known;           /* it is ChatML, with the following properties */
-    bool bos;             /* bos_token begins a prompt */
-    bool tools;           /* it has (unsupported) branches for tools, and only the roles system, user, assistant */
-    bool trims;           /* messages are stripped */
-    bool line;            /* a line end follows the end marker of a message */
-    bool after_assistant; /* a generation prompt is added after a message of the assistant, too */
-    char *system;         /* the default system message; NULL: none */
-    char *eos_token, *bos_token; /* of tokenizer_config.json, or NULL */
-} serve_chat;
 
 /* A model instance of one worker; only atomic members are shared. */
 typedef struct serve_instance {
@@ -41,12 +29,13 @@ typedef struct serve_model {
     serve_task task;
     char source[SERVE_CODE], target[SERVE_CODE]; /* of a translator */
     bool says_source, says_target;               /* the model has an input for the language */
-    serve_chat chat;
-    tfm_tokenizer *tokenizer;  /* of a decoder-only model: prompts are encoded before queueing */
-    int positions, vocabulary; /* of a decoder-only model */
-    int eos_id;                /* the first EOS of its directory, or -1 */
-    int32_t ends[2];           /* [end_count]: other end tokens of chat turns */
-    const char *end_texts[2];  /* [end_text_count]: stop strings of chat turns that are no special tokens */
+    tfm_tokenizer *tokenizer;                    /* of a decoder-only model: prompts are encoded before queueing */
+    tfm_chat *chat;                              /* of a decoder-only model: its chat templates */
+    bool reads_lists, reads_strings;             /* how its template reads a content: a list of parts, a string */
+    int positions, vocabulary;                   /* of a decoder-only model */
+    int eos_id;                                  /* the first EOS of its directory, or -1 */
+    int32_t ends[4];                             /* [end_count]: other end tokens of chat turns */
+    const char *end_texts[5]; /* [end_text_count]: stop strings of chat turns that are no special tokens */
     int end_count, end_text_count;
     int width;      /* of its embeddings; 0: none */
     uint64_t bytes; /* estimated device memory */
@@ -82,12 +71,11 @@ bool serve_instance_failed(const serve_instance *instance);
 double serve_instance_build_seconds(const serve_instance *instance);
 unsigned long long serve_instance_memory(const serve_instance *instance);
 
-/* Reads the chat template of a directory: CLI_OK, or another code after a message; freed in any case. */
-int serve_chat_read(serve_chat *chat, const char *dir);
-void serve_chat_free(serve_chat *chat);
-/* Finds the ends of a turn: the tokenizer's eos_token and the template's marker (chat.c). */
+/* Reads the chat templates of a model's directory: CLI_OK, or another code after a message. */
+int serve_chat_read(serve_model *model);
+/* Finds the ends of a turn: the tokenizer's eos_token and the template's markers (chat.c). */
 void serve_chat_stop_tokens(serve_model *model);
-/* Whether a model has a supported chat template (chat.c). */
+/* Whether a model has a chat template (chat.c). */
 bool serve_has_chat(const serve_model *model);
 
 #endif

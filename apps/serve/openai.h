@@ -26,8 +26,8 @@ const char *serve_openai_fingerprint(void);
 json_t *serve_openai_choice(const serve_job *job, size_t segment, int best);
 json_t *serve_openai_vector(const float *numbers, size_t count, bool base64);
 
-/* The messages of a chat as a list of one prompt (chat.c); NULL with the error reply, also for an unsupported template.
- */
+/* The messages of a chat as a list of one prompt (chat.c); NULL with the error reply. Checks the
+ * fields of the request first. */
 json_t *serve_chat_prompt(serve_request *r, const serve_model *model, serve_reply *reply);
 
 /* ---- Events (sse.c) ---------------------------------------------------------------------------------------------- */

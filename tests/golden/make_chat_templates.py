@@ -1,4 +1,4 @@
-"""Writes chat_templates.json: results of transformers' apply_chat_template for ChatML templates, and other templates.
+"""Writes chat_templates.json: results of transformers' apply_chat_template for ChatML templates.
 Run with transformers and jinja2 installed:
     python3 tests/golden/make_chat_templates.py > tests/golden/chat_templates.json"""
 import json
@@ -73,16 +73,6 @@ TEMPLATES = {
     "before": "{% if messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nHello<|im_end|>\n' }}{% endif %}" + LOOP + PROMPT,
     "unbroken": LOOP.replace(" + '\n'}}{% endfor %}", "}}{% endfor %}") + PROMPT,
 }
-OTHERS = {
-    "llama2": "{% for message in messages %}{{ '[INST] ' + message['content'] + ' [/INST]' }}{% endfor %}",
-    "names": LOOP.replace("message['role']", "message['name']") + PROMPT,
-    "upper": LOOP.replace("message['content']", "message['content'] | upper") + PROMPT,
-    "more": LOOP + PROMPT + "{{ '<think>' }}",
-    "condition": LOOP.replace("'<|im_end|>'", "'<|im_end|>' if loop.last else ''") + PROMPT,
-    "first-only": "{% for message in messages[1:] %}" + LOOP.split("%}", 1)[1] + PROMPT,
-    "broken": LOOP[:-8] + PROMPT,
-    "thinks": QWEN.replace("<|im_start|>assistant\\n' }}\n{%- endif %}\n", "<|im_start|>assistant\\n<think>\\n' }}\n{%- endif %}\n"),
-}
 CHATS = [
     [{"role": "user", "content": "Hi"}],
     [{"role": "system", "content": "Be kind."}, {"role": "user", "content": " What is\n2 + 2? \n"}],
@@ -96,5 +86,5 @@ rendered = {}
 for name, template in TEMPLATES.items():
     rendered[name] = [tokenizer.apply_chat_template(chat, chat_template=template, tokenize=False, add_generation_prompt=True)
                       for chat in CHATS]
-json.dump({"templates": TEMPLATES, "others": OTHERS, "chats": CHATS, "rendered": rendered}, sys.stdout, indent=1)
+json.dump({"templates": TEMPLATES, "chats": CHATS, "rendered": rendered}, sys.stdout, indent=1)
 print()

@@ -17,6 +17,14 @@ with open(HERE + "/../golden/chat_templates.json", encoding="utf-8") as file:
     GOLDEN = json.load(file)
 # Locations of the template; the names are also folder names.
 PLACES = ("config", "jinja", "json", "list", "object", "marked", "blank")
+OTHERS = {
+    "broken": "a\n{% if %}",
+    "refuses": "{% if messages[0].role == 'system' %}{{ raise_exception('no system messages') }}{% endif %}a",
+    "parts": "{% for m in messages %}{% for p in m.content %}{{ '<' + p['type'] + '>' + p['text'] }}{% endfor %}{% endfor %}",
+    "inputs": "{{ tools[0].function.name if tools else none }}/{{ documents[0].text if documents else none }}/"
+              "{{ enable_thinking if enable_thinking is defined else none }}/{{ add_generation_prompt }}",
+    "calls": "{{ messages[1].tool_calls[0].function.arguments.b }}",
+}
 BIG = 1000000000000000019884624838656
 
 
@@ -40,7 +48,7 @@ def put(folder, template, place):
 
 
 def make(folder):
-    for name, template in (GOLDEN["templates"] | GOLDEN["others"]).items():
+    for name, template in (GOLDEN["templates"] | OTHERS).items():
         os.mkdir(folder + "/" + name)
         put(folder + "/" + name, template, "jinja")
     for place in PLACES:
@@ -58,10 +66,10 @@ def ask(port, path, **fields):
         return error.code, json.load(error)
 
 
-def same(port, name, chat, rendered):
+def same(port, name, chat, rendered, **fields):
     """Whether a chat's answer equals the completion of a prompt."""
     how = {"max_tokens": 8, "temperature": 0}
-    code, said = ask(port, "chat/completions", model=name, messages=chat, **how)
+    code, said = ask(port, "chat/completions", model=name, messages=chat, **how, **fields)
     assert code == 200, said
     _, wanted = ask(port, "completions", model="base", prompt=rendered, **how)
     return (said["choices"][0]["message"]["content"] == wanted["choices"][0]["text"] and
@@ -79,22 +87,40 @@ def test(port):
     for place in PLACES:
         check("a chat template is found in " + place,
               same(port, place, GOLDEN["chats"][0], GOLDEN["rendered"]["smollm2"][0]))
-    for name in GOLDEN["others"]:
-        code, said = ask(port, "chat/completions", model=name, messages=GOLDEN["chats"][0])
-        check("chat template %s is rejected as unsupported" % name, code == 400 and "other than ChatML" in said["error"]["message"])
+    code, said = ask(port, "chat/completions", model="broken", messages=GOLDEN["chats"][0])
+    check("a damaged chat template is rejected with its line",
+          code == 400 and "line 2 of the chat template" in said["error"]["message"])
+    code, said = ask(port, "chat/completions", model="refuses", messages=GOLDEN["chats"][1])
+    check("a chat that its template refuses is rejected with the template's message",
+          code == 400 and "no system messages" in said["error"]["message"])
     parts = [{"role": "developer", "content": [{"type": "text", "text": "Be kind."}]},
              {"role": "user", "content": [{"type": "text", "text": " What is"}, {"type": "text", "text": "2 + 2? \n"}], "name": "x"}]
     check("a chat with a list of text parts and the role developer is rendered", same(port, "smollm2", parts, GOLDEN["rendered"]["smollm2"][1]))
     empty = [{"role": "user", "content": "a"}, {"role": "assistant", "content": None, "tool_calls": []}]
     check("a chat with null content of an assistant is rendered", same(port, "chatml", empty, "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n"
                                                      "<|im_end|>\n<|im_start|>assistant\n"))
+    unchecked = [{"role": "user", "content": [{"type": "text", "text": "a"}]}]
+    check("a template that reads lists of parts gets them", same(port, "parts", unchecked, "<text>a"))
+    check("a template that reads only lists gets a string as a list", same(port, "parts", GOLDEN["chats"][0], "<text>Hi"))
+    asked = {"tools": [{"type": "function", "function": {"name": "f"}}], "documents": [{"text": "d"}],
+             "chat_template_kwargs": {"enable_thinking": False}}
+    check("tools, documents and variables reach the template", same(port, "inputs", GOLDEN["chats"][0], "f/d/False/True", **asked))
+    check("tool_choice none hides the tools", same(port, "inputs", GOLDEN["chats"][0], "None/d/False/True",
+                                                   tool_choice="none", **asked))
+    check("add_generation_prompt reaches the template", same(port, "inputs", GOLDEN["chats"][0], "None/None/None/False",
+                                                             add_generation_prompt=False))
+    check("continue_final_message ends the prompt after the last message",
+          same(port, "chatml", GOLDEN["chats"][4], "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb",
+               continue_final_message=True))
+    called = [{"role": "user", "content": "a"}, {"role": "assistant", "content": None, "tool_calls": [
+        {"id": "x", "type": "function", "function": {"name": "f", "arguments": '{"b": 1}'}}]}]
+    check("arguments of a call reach the template as an object", same(port, "calls", called, "1"))
     tool = [{"role": "tool", "content": "4", "tool_call_id": "x"}]
     check("the role tool is rendered by a template without fixed roles",
           same(port, "chatml", tool, "<|im_start|>tool\n4<|im_end|>\n<|im_start|>assistant\n"))
-    for what, message, named in (("the role tool of Qwen 2.5", tool[0], "messages[0].role"),
-                                 ("an image", {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]},
+    for what, message, named in (("an image", {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]},
                                   "messages[0].content[0]"),
-                                 ("a call of a tool", {"role": "assistant", "content": None, "tool_calls": [{"id": "x"}]},
+                                 ("a call without a function", {"role": "assistant", "content": None, "tool_calls": [{"id": "x"}]},
                                   "messages[0].tool_calls"),
                                  ("a user's content that is null", {"role": "user", "content": None}, "messages[0].content"),
                                  ("an unknown role", {"role": "robot", "content": "a"}, "messages[0].role")):

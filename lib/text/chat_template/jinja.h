@@ -97,7 +97,7 @@ struct tfm__jinja {
 enum { TFM__JINJA_DEPTH = 1000 };
 #define TFM__JINJA_MEMORY ((size_t)512 << 20)
 #define TFM__JINJA_OUTPUT ((size_t)64 << 20)
-#define TFM__JINJA_STEPS 50000000u
+#define TFM__JINJA_STEPS 20000000u
 
 /* Zeroed memory that lives as long as `j`; NULL after a failure. */
 void *tfm__jinja_alloc(tfm__jinja *j, size_t count, size_t size);

@@ -175,7 +175,7 @@ tfm__jinja_value *tfm__jinja_dict_find_text(tfm__jinja *j, const tfm__jinja_dict
 }
 
 static bool grow(tfm__jinja *j, tfm__jinja_dict *dict) {
-    const size_t capacity = dict->capacity ? 2 * dict->capacity : 8;
+    const size_t capacity = dict->capacity ? 2 * dict->capacity : 4;
     if (capacity > UINT32_MAX / 4) {
         tfm__jinja_error(j, "a dict has more than %zu entries", dict->count);
         return false;
@@ -209,6 +209,12 @@ void tfm__jinja_dict_set(tfm__jinja *j, tfm__jinja_dict *dict, tfm__jinja_value 
         dict->entries[dict->count++] = (tfm__jinja_entry){.key = key, .value = value, .hash = hash};
         *slot = (uint32_t)dict->count;
     }
+}
+
+void tfm__jinja_dict_clear(tfm__jinja_dict *dict) {
+    dict->count = 0;
+    if (dict->capacity)
+        memset(dict->slots, 0, 2 * dict->capacity * sizeof(*dict->slots));
 }
 
 void tfm__jinja_dict_set_text(tfm__jinja *j, tfm__jinja_dict *dict, const char *key, tfm__jinja_value value) {

@@ -21,6 +21,7 @@ tfm__jinja_value *tfm__jinja_dict_find(tfm__jinja *j, const tfm__jinja_dict *dic
 tfm__jinja_value *tfm__jinja_dict_find_text(tfm__jinja *j, const tfm__jinja_dict *dict, const char *key);
 void tfm__jinja_dict_set(tfm__jinja *j, tfm__jinja_dict *dict, tfm__jinja_value key, tfm__jinja_value value);
 void tfm__jinja_dict_set_text(tfm__jinja *j, tfm__jinja_dict *dict, const char *key, tfm__jinja_value value);
+void tfm__jinja_dict_clear(tfm__jinja_dict *dict);
 void tfm__jinja_dict_update(tfm__jinja *j, tfm__jinja_dict *dict, const tfm__jinja_dict *from);
 
 bool tfm__jinja_is_hashable(tfm__jinja_value value);

@@ -67,8 +67,12 @@ static signal run_loop(tfm__jinja *j, tfm__jinja_writer *out, const tfm__jinja_n
     tfm__jinja_value item;
     signal way = NEXT;
     bool complete = false;
+    tfm__jinja_frame *frame = NULL;
     while (loop && way != BREAK && !tfm__jinja_is(item = tfm__jinja_loop_next(j, loop), TFM__JINJA_MISSING)) {
-        tfm__jinja_frame *frame = new_frame(j, parent);
+        if (!frame || node->keeps_scope)
+            frame = new_frame(j, parent);
+        else if (frame->variables)
+            tfm__jinja_dict_clear(frame->variables);
         if (!frame)
             break;
         tfm__jinja_set_variable(j, frame, &name, (tfm__jinja_value){.type = TFM__JINJA_LOOP, .object = loop});
@@ -79,8 +83,8 @@ static signal run_loop(tfm__jinja *j, tfm__jinja_writer *out, const tfm__jinja_n
     }
     /* jinja2 runs `else` unless an iteration comes to its end. */
     if (node->other && j->status == TFM_OK && !complete) {
-        tfm__jinja_frame frame = {.parent = parent};
-        return execute_body(j, out, node->other, &frame);
+        tfm__jinja_frame *other = new_frame(j, parent);
+        return other ? execute_body(j, out, node->other, other) : NEXT;
     }
     return NEXT;
 }

@@ -44,6 +44,15 @@ static bool uses(const tfm__jinja_node *node, const char *name) {
     return false;
 }
 
+/* Whether statements keep their scope: it is that of macros. */
+static bool defines_function(const tfm__jinja_node *node) {
+    for (; node; node = node->next)
+        if (node->kind == TFM__JINJA_N_MACRO || node->kind == TFM__JINJA_N_CALL_BLOCK || defines_function(node->body) ||
+            defines_function(node->other))
+            return true;
+    return false;
+}
+
 /* The body of a macro. It is a function: loops around it cannot be left from it. */
 static void parse_function(tfm__jinja_parser *p, tfm__jinja_node *node, const char *end) {
     const int loops = p->loops;
@@ -87,6 +96,7 @@ static tfm__jinja_node *parse_for(tfm__jinja_parser *p) {
     p->loops++;
     node->body = parse_block(p, ends);
     p->loops--;
+    node->keeps_scope = p->j->status == TFM_OK && defines_function(node->body);
     if (tfm__jinja_skip_name(p, "else"))
         node->other = parse_whole_block(p, "endfor");
     else

@@ -55,6 +55,7 @@ struct tfm__jinja_node {
     int line;
     bool flag;
     bool caller, kwargs, varargs; /* of macros and call blocks: the body uses the variable */
+    bool keeps_scope;             /* of loops: the body defines macros, which keep the scope of their iteration */
     const tfm__jinja_string *name;
     tfm__jinja_value value;
     tfm__jinja_node *a, *b, *c;

@@ -20,6 +20,7 @@ static tfm_documents *documents;
 static tfm_placeholders *placeholders;
 static tfm_tokenizer *tokenizer;
 static tfm_metrics *metrics;
+static tfm_chat *chat;
 static tfm_tensor x, numbers, row, transposed, square, bytes, indices, cube, heads, angles, *tensors[8];
 static char path[4200], folder[4200], file[4200], *text;
 static const char *said, *strings[8];
@@ -175,6 +176,7 @@ static void test_null_pointer_arguments_are_rejected(void **state) {
     harness_ok(tfm_documents_open(&documents, file, NULL));
     harness_ok(tfm_placeholders_new(&placeholders, NULL, 0));
     harness_ok(tfm_metrics_new(&metrics, NULL));
+    harness_ok(tfm_chat_new(&chat, "", 0, NULL));
     char *encoder = harness_source("tests/golden/embedder");
     harness_ok(tfm_embedder_open(&embedder, context, encoder, NULL));
     free(encoder);
@@ -190,6 +192,7 @@ static void test_null_pointer_arguments_are_rejected(void **state) {
     tfm_fleet_free(&fleet);
     tfm_embedder_free(&embedder);
     tfm_metrics_free(&metrics);
+    tfm_chat_free(&chat);
     tfm_data_free(&data);
     tfm_documents_free(&documents);
     tfm_placeholders_free(&placeholders);
