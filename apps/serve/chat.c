@@ -241,27 +241,24 @@ static bool is_seen(const tfm_tokenizer *tokenizer, int32_t id) {
     return seen;
 }
 
-/* Adds the end of a turn, unless it is an EOS of the model: a special token by its id, other text as a stop string. */
-static void add_end(serve_model *model, const char *token, bool any_text) {
-    const int32_t id = token ? tfm_tokenizer_piece_id(model->tokenizer, TFM_TARGET, token) : -1;
-    if (!token || (id >= 0 && id == model->eos_id) || (id < 0 && !any_text))
-        return;
-    if (id < 0 || is_seen(model->tokenizer, id))
-        model->end_texts[model->end_text_count++] = token;
-    else
-        model->ends[model->end_count++] = id;
-}
-
-void serve_chat_stop_tokens(serve_model *model) {
-    static const char *const MARKERS[] = {"<|eot_id|>", "<end_of_turn>", "<|end|>"};
-    const char *eos = tfm_chat_token(model->chat, "eos_token"), *source = tfm_chat_source(model->chat, NULL);
-    add_end(model, eos, false);
-    if (!source)
-        return;
-    if (strstr(source, MARKER) && (!eos || strcmp(eos, MARKER) != 0))
-        add_end(model, MARKER, true);
-    /* With channels, <|end|> ends one of them and not the turn. */
-    for (size_t i = 0; i < CLI_COUNT(MARKERS) && !strstr(source, "<|channel|>"); i++)
-        if (strstr(source, MARKERS[i]) && (!eos || strcmp(eos, MARKERS[i]) != 0))
-            add_end(model, MARKERS[i], false);
+/* The tokens, except an EOS of the model: special tokens by their ids, others as stop strings. */
+int serve_chat_stop_tokens(serve_model *model) {
+    const char *source = tfm_chat_source(model->chat, NULL);
+    int32_t *ids = NULL;
+    size_t count = 0;
+    if (tfm_chat_end_tokens(model->chat, &ids, &count, model->tokenizer) != TFM_OK)
+        return cli_fail_library();
+    for (size_t i = 0; i < count && i < CLI_COUNT(model->ends); i++) {
+        if (ids[i] == model->eos_id)
+            continue;
+        if (is_seen(model->tokenizer, ids[i]))
+            model->end_texts[model->end_text_count++] = tfm_tokenizer_piece(model->tokenizer, TFM_TARGET, ids[i]);
+        else
+            model->ends[model->end_count++] = ids[i];
+    }
+    /* ChatML with a tokenizer that does not have its tokens. */
+    if (source && strstr(source, MARKER) && tfm_tokenizer_piece_id(model->tokenizer, TFM_TARGET, MARKER) < 0)
+        model->end_texts[model->end_text_count++] = MARKER;
+    tfm_ids_free(&ids);
+    return CLI_OK;
 }

@@ -87,9 +87,7 @@ static int read_generator(serve_model *m, const tfm_model_info *info) {
     if (tfm_tokenizer_open(&m->tokenizer, m->dir) != TFM_OK)
         return cli_fail_library();
     const int code = serve_chat_read(m);
-    if (code == CLI_OK)
-        serve_chat_stop_tokens(m);
-    return code;
+    return code == CLI_OK ? serve_chat_stop_tokens(m) : code;
 }
 
 static int read_one(serve_model *m, const char *text) {

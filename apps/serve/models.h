@@ -34,8 +34,8 @@ typedef struct serve_model {
     bool reads_lists, reads_strings;             /* how its template reads a content: a list of parts, a string */
     int positions, vocabulary;                   /* of a decoder-only model */
     int eos_id;                                  /* the first EOS of its directory, or -1 */
-    int32_t ends[4];                             /* [end_count]: other end tokens of chat turns */
-    const char *end_texts[5]; /* [end_text_count]: stop strings of chat turns that are no special tokens */
+    int32_t ends[8];                             /* [end_count]: other end tokens of chat turns */
+    const char *end_texts[9]; /* [end_text_count]: stop strings of chat turns that are no special tokens */
     int end_count, end_text_count;
     int width;      /* of its embeddings; 0: none */
     uint64_t bytes; /* estimated device memory */
@@ -74,7 +74,7 @@ unsigned long long serve_instance_memory(const serve_instance *instance);
 /* Reads the chat templates of a model's directory: CLI_OK, or another code after a message. */
 int serve_chat_read(serve_model *model);
 /* Finds the ends of a turn: the tokenizer's eos_token and the template's markers (chat.c). */
-void serve_chat_stop_tokens(serve_model *model);
+int serve_chat_stop_tokens(serve_model *model);
 /* Whether a model has a chat template (chat.c). */
 bool serve_has_chat(const serve_model *model);
 

@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include "base.h"
+#include "text.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,6 +40,11 @@ TFM_API void tfm_chat_free(tfm_chat **chat);
 TFM_API const char *tfm_chat_source(const tfm_chat *chat, const char *name);
 /* A special token such as "eos_token", or NULL. Belongs to `chat`. */
 TFM_API const char *tfm_chat_token(const tfm_chat *chat, const char *name);
+
+/* The tokens that end a turn: eos_token, and the ends of messages that the template writes, such as <|im_end|>,
+ * <|eot_id|> and <end_of_turn>. The caller frees *ids with tfm_ids_free; on failure it is NULL. */
+TFM_API tfm_status tfm_chat_end_tokens(const tfm_chat *chat, int32_t **ids, size_t *count,
+                                       const tfm_tokenizer *tokenizer);
 
 /* Options of rendering. All zeros: no tools, and the prompt ends after the last message. */
 typedef struct tfm_chat_options {

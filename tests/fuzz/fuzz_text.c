@@ -8,6 +8,7 @@
 #include "text/line_file.h"
 #include "text/tokenize_13a.h"
 #include "text/unicode.h"
+#include "tfm/chat.h"
 #include "tfm/metrics.h"
 #include "tfm/text.h"
 
@@ -132,8 +133,35 @@ static bool tokens(const uint8_t *data, size_t size) {
     return good;
 }
 
+/* A chat template, and after a NUL the messages; without them, messages with most fields. */
+static bool chat(const uint8_t *data, size_t size) {
+    static const char usual[] =
+        "[{\"role\": \"system\", \"content\": \"Be kind.\"}, {\"role\": \"user\", \"content\": [{\"type\": \"text\", "
+        "\"text\": \"H\u00e4 \\\"1\\\"\\n 2.5\"}]}, {\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"id\": 1, "
+        "\"function\": {\"name\": \"f\", \"arguments\": {\"a\": [1, 2.5, true, null, \"x\"]}}}]}]";
+    size_t bytes;
+    char *template = fuzz_part(&data, &size, &bytes), *messages = size ? strndup((const char *)data, size) : NULL;
+    char *exact = (char *)fuzz_copy((const uint8_t *)template, bytes), *text = NULL;
+    tfm_chat *opened_chat = NULL;
+    const tfm_chat_options options = {.add_generation_prompt = bytes & 1,
+                                      .continue_final_message = bytes % 7 == 2,
+                                      .tools = "[{\"function\": {\"name\": \"f\", \"parameters\": {}}}]",
+                                      .variables = "{\"x\": 3, \"s\": \"a b\", \"l\": [3, 1, \"b\"], \"d\": {\"k\": {\"n\": 1}}}",
+                                      .now = 1};
+    bool good = tfm_chat_new(&opened_chat, exact, bytes, "{\"bos_token\": \"<s>\"}") == TFM_OK;
+    good = good && tfm_chat_render(opened_chat, &text, messages ? messages : usual, &options) == TFM_OK;
+    if (good)
+        fuzz_touch(text, strlen(text));
+    tfm_text_free(&text);
+    tfm_chat_free(&opened_chat);
+    free(messages);
+    free(exact);
+    free(template);
+    return good;
+}
+
 const fuzz_target fuzz_text[] = {{"lines", lines, NULL},     {"words", words, NULL},
-                                 {"metrics", metrics, NULL}, {"tokens", tokens, NULL},
+                                 {"metrics", metrics, NULL}, {"tokens", tokens, NULL}, {"chat", chat, NULL},
 #ifdef TFM_YAML
                                  {"yaml", yaml, yaml_seed},
 #endif

@@ -110,6 +110,19 @@ seeds() {
         ;;
     spm) for model in "$golden"/*norm*; do cp "$model/source.spm" "$into/$(basename "$model")"; done ;;
     lines) cp "$root/apps/demo/beam4.scores" "$root/apps/demo/test.de" "$into" ;;
+    chat)
+        python3 - "$golden/jinja.json" "$into" <<'END'
+import json
+import sys
+
+with open(sys.argv[1], encoding="utf-8") as file:
+    data = json.load(file)
+texts = [each["template"] for each in data["templates"]] + [each[0] for each in data["snippets"][::8]]
+for number, text in enumerate(texts):
+    with open(f"{sys.argv[2]}/{number}", "w", encoding="utf-8") as out:
+        out.write(text)
+END
+        ;;
     words | tokens) cp "$root/apps/demo/test.de" "$golden/untied-gelu-bf16/test.src" "$into" ;;
     metrics) join "$into/demo" "$root/apps/demo/beam4.en" "$root/apps/demo/greedy.en" "$golden/untied-gelu-bf16/greedy.txt" ;;
     recipe) cp "$root/apps/demo/recipe.json" "$into" ;;

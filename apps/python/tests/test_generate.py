@@ -201,3 +201,53 @@ def test_a_class_for_other_models_is_refused_before_loading(folder: pathlib.Path
         tfm.Encoder(folder, device=context)
     with pytest.raises(tfm.FileError):
         tfm.Translator(tmp_path / "nothing", device=context)
+
+
+TEMPLATE = ("{{ bos_token }}{% for m in messages %}{{ m.content }} {% endfor %}{{ tools[0].name if tools }}"
+            "{% if add_generation_prompt %} {{ end | default('w9') }}{% endif %}")
+MESSAGES = [{"role": "user", "content": "w10 w11"}, {"role": "assistant", "content": "w12", "name": None}]
+
+
+@pytest.fixture(scope="module")
+def chatty(folder: pathlib.Path, tmp_path_factory: pytest.TempPathFactory, context: tfm.Context) -> Iterator[tfm.Generator]:
+    made = tmp_path_factory.mktemp("chat")
+    for name in ("model.safetensors", "config.json", "tokenizer.json"):
+        (made / name).write_bytes((folder / name).read_bytes())
+    (made / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "eos_token": "</s>", "chat_template": TEMPLATE}))
+    with tfm.Generator(made, device=context) as opened:
+        yield opened
+
+
+def test_chat_answers_the_rendered_messages(chatty: tfm.Generator) -> None:
+    assert chatty.chat_template.render(MESSAGES) == "<s>w10 w11 w12  w9"
+    want = chatty.generate(np.array([1, 10, 11, 12, 9]), max_new_tokens=6)  # one BOS, a special token
+    got = chatty.chat(MESSAGES, max_new_tokens=6)
+    assert (got, got.ids.tolist(), got.prompt_tokens) == (want, want.ids.tolist(), 5)
+    assert "".join(chatty.chat(MESSAGES, max_new_tokens=6, stream=True)) == want
+    assert [str(each) for each in chatty.chat(MESSAGES, max_new_tokens=6, n_best=1)] == [want]
+
+
+def test_chat_passes_tools_and_variables_to_the_template(chatty: tfm.Generator) -> None:
+    want = chatty.generate(np.array([1, 10, 11, 12, 13, 14]), max_new_tokens=6)
+    assert chatty.chat(MESSAGES, tools=[{"name": "w13"}], variables={"end": "w14"}, max_new_tokens=6) == want
+    assert chatty.chat_template.render(MESSAGES, continue_final_message=True) == "<s>w10 w11 w12"
+
+
+def test_chat_ends_with_the_turn(chatty: tfm.Generator) -> None:
+    whole = chatty.chat(MESSAGES, max_new_tokens=6)
+    first = int(whole.ids[0])
+    ended = chatty.chat(MESSAGES, max_new_tokens=6, stop_token_ids=[first])
+    assert ended.ids.tolist() == [first] and ended.finish_reason == "stop"
+    assert chatty.tokenizer is not None and chatty.chat_template.end_tokens(chatty.tokenizer) == [2]
+
+
+def test_chat_without_a_template_is_refused(model: tfm.Generator) -> None:
+    assert model.chat_template.source() is None
+    with pytest.raises(tfm.UnsupportedError, match="no chat template"):
+        model.chat(MESSAGES)
+
+
+def test_a_template_that_refuses_is_named(folder: pathlib.Path) -> None:
+    (folder / "chat_template.jinja").write_text("\n{{ raise_exception('no ' + messages[0].role) }}")
+    with pytest.raises(tfm.InputError, match="line 2 of the chat template: it refuses the messages: no user"):
+        tfm.ChatTemplate(folder).render(MESSAGES)

@@ -11,6 +11,7 @@ from . import ops
 from ._library import lib as _lib, to_str as _to_str
 from ._tokens import TranslationResult
 from .attention import Attention, AttentionMap
+from .chat_template import ChatTemplate
 from .device import Context, Device, default_context, devices
 from .embedder import Embedder, Encoder, MaskPrediction
 from .errors import (AgainError, ArgumentError, BuildError, CancelledError, DeviceError, Error, FileError, FormatError,
@@ -24,7 +25,7 @@ from .translator import Translation, Translator
 #: The version of the library.
 __version__: str = _to_str(_lib.tfm_version())
 
-__all__ = ["AgainError", "ArgumentError", "Attention", "AttentionMap", "BuildError", "CancelledError", "Context", "Device",
+__all__ = ["AgainError", "ArgumentError", "Attention", "AttentionMap", "BuildError", "CancelledError", "ChatTemplate", "Context", "Device",
            "DeviceError", "Embedder", "Encoder", "Error", "FileError", "FormatError", "Generation", "GenerationStream", "Generator",
            "InputError", "MaskPrediction", "Model", "ModelInfo", "NumericError", "OutOfMemoryError", "Quality", "Score", "Tokenizer",
            "Translation", "TranslationResult", "Translator", "UnsupportedError", "default_context", "devices", "evaluate",

@@ -57,6 +57,7 @@ class GenerateOptions(TypedDict, total=False):
     seed: int
     return_scores: bool
     stop_strings: Sequence[str]
+    stop_token_ids: Sequence[int]
     batch_tokens: Union[int, None]
     reject: Union[Reject, None]
 

@@ -1,7 +1,8 @@
 """Text generation."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Union, overload
 
 import numpy as np
@@ -10,8 +11,9 @@ import numpy.typing as npt
 from ._library import NULL, Callbacks, Lines, Text, c_text, count_of, ffi, lib, several, to_bytes, to_str
 from ._options import GenerateOptions, keywords
 from ._stream import Bar, Progress, stream as stream_of
+from .chat_template import ChatTemplate, Message
 from .errors import ArgumentError
-from .model import Model, Reject
+from .model import Model, Path, Reject
 from .ops._tensor import Tensor, tensor
 from .text import Score, floats_array, ids_array, ids_given
 
@@ -97,12 +99,20 @@ class Generator(Model):
 
     _kind = "decoder"
 
+    _path: Path
+    _chat_template: ChatTemplate | None = None
+
+    def _open(self, path: Path, precision: str | None, tokenizer: bool) -> None:
+        self._path = path
+        super()._open(path, precision, tokenizer)
+
     def _generate(self, prompts: Sequence[Prompt], emit: Any, on_text: Any = None, *, n_best: int | None = None,
                   max_new_tokens: int | None = None, min_new_tokens: int | None = None,
                   beam_size: int | None = None, length_penalty: float | None = None, sample: bool = False,
                   temperature: float | None = None, top_k: int | None = None, top_p: float | None = None,
                   min_p: float | None = None, repetition_penalty: float | None = None, seed: int = 0,
-                  return_scores: bool = True, stop_strings: Sequence[str] = (), batch_tokens: int | None = None,
+                  return_scores: bool = True, stop_strings: Sequence[str] = (),
+                  stop_token_ids: Sequence[int] = (), batch_tokens: int | None = None,
                   reject: Reject | None = None) -> None:
         if not prompts:
             return
@@ -123,6 +133,9 @@ class Generator(Model):
         stops = [c_text(each) for each in several(stop_strings)]
         options.stop_strings = stop_texts = ffi.new("char const *[]", stops)
         options.stop_string_count = len(stops)
+        if len(stop_token_ids):
+            ends = {operator.index(each) for each in stop_token_ids}
+            options.on_token = calls.make("tfm_token_fn", lambda prompt, rank, id: id not in ends)
         options.should_continue = calls.make("bool(*)(void *)", lambda: True)  # lets Python handle Ctrl-C
         if on_text is not None:
             options.on_text = calls.make("tfm_text_fn", lambda prompt, rank, text: on_text(to_str(text)))
@@ -170,6 +183,7 @@ class Generator(Model):
         max_new_tokens        the maximum number of tokens to generate (default: the model's own, else 256)
         min_new_tokens        the minimum number of tokens to generate (default: the model's own, else 0)
         stop_strings          a text ends before the first stop string
+        stop_token_ids        a text ends with the first of these tokens
         beam_size             the beam size of a beam search (default 1)
         length_penalty        the exponent of the length penalty of a beam search (default: the model's own, else 1)
         sample                samples tokens; implied by each of the next four options
@@ -194,6 +208,58 @@ class Generator(Model):
         self._generate(prompts, lambda g: found[g.prompt].append(g), n_best=n_best, **options)
         best: list[Any] = list(found) if n_best is not None else [each[0] for each in found]
         return best[0] if single else best
+
+    @property
+    def chat_template(self) -> ChatTemplate:
+        """The chat templates of the model's directory."""
+        if self._chat_template is None:
+            self._chat_template = ChatTemplate(self._path)
+        return self._chat_template
+
+    @overload
+    def chat(self, messages: Iterable[Message], *, stream: Literal[True], tools: Iterable[Message] | None = None,
+             documents: Iterable[Message] | None = None, variables: Mapping[str, Any] | None = None,
+             continue_final_message: bool = False, **options: Unpack[GenerateOptions]) -> GenerationStream: ...
+
+    @overload
+    def chat(self, messages: Iterable[Message], *, stream: Literal[False] = False,
+             tools: Iterable[Message] | None = None, documents: Iterable[Message] | None = None,
+             variables: Mapping[str, Any] | None = None, continue_final_message: bool = False, n_best: None = None,
+             **options: Unpack[GenerateOptions]) -> Generation: ...
+
+    @overload
+    def chat(self, messages: Iterable[Message], *, n_best: int, stream: Literal[False] = False,
+             tools: Iterable[Message] | None = None, documents: Iterable[Message] | None = None,
+             variables: Mapping[str, Any] | None = None, continue_final_message: bool = False,
+             **options: Unpack[GenerateOptions]) -> list[Generation]: ...
+
+    @keywords(_generate)
+    def chat(self, messages: Iterable[Message], *, stream: bool = False, tools: Iterable[Message] | None = None,
+             documents: Iterable[Message] | None = None, variables: Mapping[str, Any] | None = None,
+             continue_final_message: bool = False, n_best: int | None = None,
+             **options: Unpack[GenerateOptions]) -> Any:
+        """Answers messages such as [{"role": "user", "content": "Hello"}]: renders them with the model's chat template,
+        as `ChatTemplate.render` does, and generates until the end of the turn. Other options are those of
+        `generate`.
+
+        tools                   functions, as OpenAI's, for a template that describes them
+        documents               documents, for a template that quotes them
+        variables               further variables of the template, such as {"enable_thinking": False}
+        continue_final_message  continues the last message instead of answering it
+        """
+        tokenizer = self.tokenizer
+        if tokenizer is None:
+            raise ArgumentError("chat needs the model's tokenizer: open the model with it")
+        text = self.chat_template.render(messages, tools=tools, documents=documents, variables=variables,
+                                         continue_final_message=continue_final_message)
+        prompt = tokenizer.encode(text, add_special_tokens=False)
+        ends = [each for each in self.chat_template.end_tokens(tokenizer) if each != self.info.eos_id]
+        options["stop_token_ids"] = [*options.get("stop_token_ids", ()), *ends]
+        if stream:
+            return GenerationStream(self, prompt, options)
+        found: list[Generation] = []
+        self._generate([prompt], found.append, n_best=n_best, **options)
+        return found if n_best is not None else found[0]
 
     @keywords()
     def score(self, texts: Iterable[Text], *, score_eos: bool = False, add_bos: bool = False,
