@@ -142,7 +142,7 @@ def main():
     warnings.simplefilter("ignore")  # of constants such as 3[1:]
     library, files = Library(sys.argv[1]), sorted(glob.glob(sys.argv[2] + "/*.jinja"))
     expressions, seed = int((sys.argv[3:] or [5000])[0]), int((sys.argv[4:] or [1])[0])
-    cases, folder, drawn = GOLDEN["cases"], Counts(), Counts()
+    cases, folder, sampled = GOLDEN["cases"], Counts(), Counts()
     for path in files:
         with open(path, encoding="utf-8") as file:
             template = file.read()
@@ -158,10 +158,10 @@ def main():
     case = {"messages": cases[0]["messages"], "variables": GOLDEN["variables"]}
     for _ in range(expressions):
         template = "{{ " + expression(draw, draw.choice([1, 2, 2, 3])) + " }}"
-        drawn.compare(library, template, template, case)
-    print(f"{expressions} expressions of seed {seed}: {drawn.equal} equal, {drawn.both} refused by both, {drawn.refused} "
-          f"refused here, {drawn.wrong} wrong")
-    good = [len(files) >= 60 and folder.equal >= 0.95 * texts and not folder.wrong, not drawn.wrong]
+        sampled.compare(library, template, template, case)
+    print(f"{expressions} expressions of seed {seed}: {sampled.equal} equal, {sampled.both} refused by both, {sampled.refused} "
+          f"refused here, {sampled.wrong} wrong")
+    good = [len(files) >= 60 and folder.equal >= 0.95 * texts and not folder.wrong, not sampled.wrong]
     print(f"{sum(good)} passed, {2 - sum(good)} failed, 0 skipped")
     sys.exit(sum(good) < 2)
 

@@ -50,7 +50,7 @@ static bool refuse(const serve_request *r, size_t i, const char *field, const ch
     return false;
 }
 
-/* The usual roles, and those that the template names; OpenAI's developer is system in other templates. */
+/* The usual roles and any role that the template names; otherwise OpenAI's developer is system. */
 static bool set_role(const serve_request *r, const serve_model *model, size_t i, json_t *message, serve_reply *reply) {
     static const char *const ROLES[] = {"system", "user", "assistant", "tool"};
     const char *role = json_string_value(json_object_get(message, "role"));

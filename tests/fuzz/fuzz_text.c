@@ -137,17 +137,19 @@ static bool tokens(const uint8_t *data, size_t size) {
 static bool chat(const uint8_t *data, size_t size) {
     static const char usual[] =
         "[{\"role\": \"system\", \"content\": \"Be kind.\"}, {\"role\": \"user\", \"content\": [{\"type\": \"text\", "
-        "\"text\": \"H\u00e4 \\\"1\\\"\\n 2.5\"}]}, {\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"id\": 1, "
+        "\"text\": \"H\u00e4 \\\"1\\\"\\n 2.5\"}]}, {\"role\": \"assistant\", \"content\": null, \"tool_calls\": "
+        "[{\"id\": 1, "
         "\"function\": {\"name\": \"f\", \"arguments\": {\"a\": [1, 2.5, true, null, \"x\"]}}}]}]";
     size_t bytes;
     char *template = fuzz_part(&data, &size, &bytes), *messages = size ? strndup((const char *)data, size) : NULL;
     char *exact = (char *)fuzz_copy((const uint8_t *)template, bytes), *text = NULL;
     tfm_chat *opened_chat = NULL;
-    const tfm_chat_options options = {.add_generation_prompt = bytes & 1,
-                                      .continue_final_message = bytes % 7 == 2,
-                                      .tools = "[{\"function\": {\"name\": \"f\", \"parameters\": {}}}]",
-                                      .variables = "{\"x\": 3, \"s\": \"a b\", \"l\": [3, 1, \"b\"], \"d\": {\"k\": {\"n\": 1}}}",
-                                      .now = 1};
+    const tfm_chat_options options = {
+        .add_generation_prompt = bytes & 1,
+        .continue_final_message = bytes % 7 == 2,
+        .tools = "[{\"function\": {\"name\": \"f\", \"parameters\": {}}}]",
+        .variables = "{\"x\": 3, \"s\": \"a b\", \"l\": [3, 1, \"b\"], \"d\": {\"k\": {\"n\": 1}}}",
+        .now = 1};
     bool good = tfm_chat_new(&opened_chat, exact, bytes, "{\"bos_token\": \"<s>\"}") == TFM_OK;
     good = good && tfm_chat_render(opened_chat, &text, messages ? messages : usual, &options) == TFM_OK;
     if (good)
@@ -160,8 +162,8 @@ static bool chat(const uint8_t *data, size_t size) {
     return good;
 }
 
-const fuzz_target fuzz_text[] = {{"lines", lines, NULL},     {"words", words, NULL},
-                                 {"metrics", metrics, NULL}, {"tokens", tokens, NULL}, {"chat", chat, NULL},
+const fuzz_target fuzz_text[] = {{"lines", lines, NULL},    {"words", words, NULL}, {"metrics", metrics, NULL},
+                                 {"tokens", tokens, NULL},  {"chat", chat, NULL},
 #ifdef TFM_YAML
                                  {"yaml", yaml, yaml_seed},
 #endif

@@ -5,6 +5,7 @@ import json
 import pathlib
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -205,7 +206,7 @@ def test_a_class_for_other_models_is_refused_before_loading(folder: pathlib.Path
 
 TEMPLATE = ("{{ bos_token }}{% for m in messages %}{{ m.content }} {% endfor %}{{ tools[0].name if tools }}"
             "{% if add_generation_prompt %} {{ end | default('w9') }}{% endif %}")
-MESSAGES = [{"role": "user", "content": "w10 w11"}, {"role": "assistant", "content": "w12", "name": None}]
+MESSAGES: list[dict[str, Any]] = [{"role": "user", "content": "w10 w11"}, {"role": "assistant", "content": "w12", "name": None}]
 
 
 @pytest.fixture(scope="module")

@@ -146,6 +146,8 @@ static tfm__jinja_value undefined(tfm__jinja *j, tfm__jinja_value value, tfm__ji
 }
 
 tfm__jinja_value tfm__jinja_getattr(tfm__jinja *j, tfm__jinja_value value, const tfm__jinja_string *name) {
+    if (j->status != TFM_OK)
+        return value;
     const tfm__jinja_value key = {.type = TFM__JINJA_STRING, .string = name};
     if (tfm__jinja_is(value, TFM__JINJA_UNDEFINED))
         return tfm__jinja_error(j, "%s", value.why);
@@ -156,6 +158,8 @@ tfm__jinja_value tfm__jinja_getattr(tfm__jinja *j, tfm__jinja_value value, const
 }
 
 tfm__jinja_value tfm__jinja_getitem(tfm__jinja *j, tfm__jinja_value value, tfm__jinja_value key) {
+    if (j->status != TFM_OK)
+        return value;
     if (tfm__jinja_is(value, TFM__JINJA_UNDEFINED))
         return tfm__jinja_error(j, "%s", value.why);
     tfm__jinja_value found = subscript(j, value, key);
@@ -201,6 +205,8 @@ static tfm__jinja_value slice_string(tfm__jinja *j, tfm__jinja_value value, int6
 
 tfm__jinja_value tfm__jinja_slice(tfm__jinja *j, tfm__jinja_value value, tfm__jinja_value from, tfm__jinja_value to,
                                   tfm__jinja_value step) {
+    if (j->status != TFM_OK)
+        return value;
     const int64_t length = tfm__jinja_length(value);
     const int64_t by = tfm__jinja_is(step, TFM__JINJA_NONE) ? 1 : tfm__jinja_int_argument(j, step, 1);
     if (!tfm__jinja_is(value, TFM__JINJA_STRING) && !tfm__jinja_is_sequence(value) &&

@@ -116,6 +116,8 @@ static void convert_ascii(tfm__jinja_writer *out, const tfm__jinja_string *strin
 }
 
 tfm__jinja_value tfm__jinja_to_case(tfm__jinja *j, tfm__jinja_value value, tfm__jinja_case to) {
+    if (j->status != TFM_OK)
+        return value;
     const tfm__jinja_string *string = value.string;
     tfm__jinja_writer out = {.j = j};
     if (tfm__jinja_is_ascii(string) && (to == TFM__JINJA_UPPER || to == TFM__JINJA_LOWER || to == TFM__JINJA_FOLD)) {

@@ -42,6 +42,8 @@ static bool dicts_equal(tfm__jinja *j, const tfm__jinja_dict *a, const tfm__jinj
 }
 
 bool tfm__jinja_equal(tfm__jinja *j, tfm__jinja_value a, tfm__jinja_value b) {
+    if (j->status != TFM_OK)
+        return false;
     if (tfm__jinja_is_number(a) && tfm__jinja_is_number(b))
         return numbers_equal(a, b);
     if (a.type != b.type)
@@ -83,6 +85,8 @@ static int compare_strings(const tfm__jinja_string *a, const tfm__jinja_string *
 }
 
 int tfm__jinja_compare(tfm__jinja *j, tfm__jinja_value a, tfm__jinja_value b, const char *op) {
+    if (j->status != TFM_OK)
+        return 2;
     if (tfm__jinja_is(a, TFM__JINJA_UNDEFINED) || tfm__jinja_is(b, TFM__JINJA_UNDEFINED)) {
         tfm__jinja_error(j, "%s", tfm__jinja_is(a, TFM__JINJA_UNDEFINED) ? a.why : b.why);
         return 2;

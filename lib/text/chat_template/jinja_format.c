@@ -105,6 +105,8 @@ static void convert(percent *p) {
 }
 
 tfm__jinja_value tfm__jinja_percent(tfm__jinja *j, tfm__jinja_value format, tfm__jinja_value values) {
+    if (j->status != TFM_OK)
+        return format;
     percent p = {.out = {.j = j},
                  .at = format.string->data,
                  .end = format.string->data + format.string->bytes,
@@ -253,6 +255,8 @@ static void write_fields(fields *f, tfm__jinja_writer *out, const char *at, cons
 }
 
 tfm__jinja_value tfm__jinja_str_format(tfm__jinja *j, tfm__jinja_value format, const tfm__jinja_args *args) {
+    if (j->status != TFM_OK)
+        return format;
     tfm__jinja_writer out = {.j = j};
     fields f = {.out = &out, .args = args};
     if (format.markup) {

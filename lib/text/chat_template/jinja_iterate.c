@@ -108,6 +108,8 @@ tfm__jinja_value tfm__jinja_to_list(tfm__jinja *j, tfm__jinja_value value) {
 }
 
 tfm__jinja_value tfm__jinja_reversed(tfm__jinja *j, tfm__jinja_value value) {
+    if (j->status != TFM_OK)
+        return value;
     if (tfm__jinja_is(value, TFM__JINJA_ITERATOR) || tfm__jinja_length(value) < 0)
         return tfm__jinja_of(TFM__JINJA_MISSING);
     const tfm__jinja_value list = tfm__jinja_to_list(j, value);
@@ -135,6 +137,8 @@ static bool string_contains(tfm__jinja *j, const tfm__jinja_string *string, tfm_
 }
 
 bool tfm__jinja_contains(tfm__jinja *j, tfm__jinja_value value, tfm__jinja_value item) {
+    if (j->status != TFM_OK)
+        return false;
     if (tfm__jinja_is(value, TFM__JINJA_STRING))
         return string_contains(j, value.string, item);
     if (tfm__jinja_is(value, TFM__JINJA_DICT) ||

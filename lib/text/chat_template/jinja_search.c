@@ -66,6 +66,8 @@ static bool has_affix(tfm__jinja *j, const tfm__jinja_string *string, part range
 
 tfm__jinja_value tfm__jinja_search(tfm__jinja *j, tfm__jinja_value self, const char *name,
                                    const tfm__jinja_args *args) {
+    if (j->status != TFM_OK)
+        return self;
     tfm__jinja_value out[3];
     const tfm__jinja_string *string = self.string;
     if (!tfm__jinja_bind(j, name, args, "/sub /start /end", 1, out))

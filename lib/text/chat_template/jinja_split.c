@@ -21,6 +21,8 @@ static size_t char_start(const char *text, size_t end) {
 }
 
 tfm__jinja_value tfm__jinja_strip(tfm__jinja *j, tfm__jinja_value value, tfm__jinja_value chars, tfm__jinja_side side) {
+    if (j->status != TFM_OK)
+        return value;
     const char *text = value.string->data;
     size_t from = 0, to = value.string->bytes, next = 0;
     if (!tfm__jinja_is(chars, TFM__JINJA_NONE) && !tfm__jinja_is(chars, TFM__JINJA_MISSING) &&
@@ -89,6 +91,8 @@ static void reverse(tfm__jinja_list *list) {
 
 tfm__jinja_value tfm__jinja_split(tfm__jinja *j, tfm__jinja_value value, tfm__jinja_value separator, int64_t limit,
                                   bool right) {
+    if (j->status != TFM_OK)
+        return value;
     const tfm__jinja_string *string = value.string;
     const tfm__jinja_value list = tfm__jinja_list_new(j, TFM__JINJA_LIST, 0);
     if (j->status != TFM_OK)
@@ -130,6 +134,8 @@ static size_t line_end(const tfm__jinja_string *string, size_t at) {
 }
 
 tfm__jinja_value tfm__jinja_splitlines(tfm__jinja *j, tfm__jinja_value value, bool keep_ends) {
+    if (j->status != TFM_OK)
+        return value;
     const tfm__jinja_string *string = value.string;
     const tfm__jinja_value list = tfm__jinja_list_new(j, TFM__JINJA_LIST, 0);
     for (size_t at = 0; at < string->bytes && tfm__jinja_step(j, 0);) {
@@ -144,6 +150,8 @@ tfm__jinja_value tfm__jinja_splitlines(tfm__jinja *j, tfm__jinja_value value, bo
 
 tfm__jinja_value tfm__jinja_partition(tfm__jinja *j, tfm__jinja_value value, const tfm__jinja_string *separator,
                                       bool right) {
+    if (j->status != TFM_OK)
+        return value;
     const tfm__jinja_string *string = value.string;
     const tfm__jinja_value tuple = tfm__jinja_list_new(j, TFM__JINJA_TUPLE, 3);
     if (j->status != TFM_OK)
@@ -180,6 +188,8 @@ static void interleave(tfm__jinja_writer *out, const tfm__jinja_string *string, 
 
 tfm__jinja_value tfm__jinja_replace(tfm__jinja *j, tfm__jinja_value value, const tfm__jinja_string *old,
                                     const tfm__jinja_string *by, int64_t count) {
+    if (j->status != TFM_OK)
+        return value;
     const tfm__jinja_string *string = value.string;
     tfm__jinja_writer out = {.j = j};
     size_t at = 0;
@@ -203,6 +213,8 @@ tfm__jinja_value tfm__jinja_replace(tfm__jinja *j, tfm__jinja_value value, const
 
 tfm__jinja_value tfm__jinja_join(tfm__jinja *j, const tfm__jinja_string *separator, tfm__jinja_value items,
                                  bool strict) {
+    if (j->status != TFM_OK)
+        return items;
     tfm__jinja_iterator *it = tfm__jinja_iterate(j, items);
     tfm__jinja_writer out = {.j = j};
     tfm__jinja_value item;
@@ -218,6 +230,8 @@ tfm__jinja_value tfm__jinja_join(tfm__jinja *j, const tfm__jinja_string *separat
 
 tfm__jinja_value tfm__jinja_pad(tfm__jinja *j, tfm__jinja_value value, int64_t width, int32_t fill,
                                 tfm__jinja_side side) {
+    if (j->status != TFM_OK)
+        return value;
     tfm__jinja_writer out = {.j = j};
     const int64_t missing = width - (int64_t)value.string->chars;
     if (missing <= 0)

@@ -183,7 +183,7 @@ class Generator(Model):
         max_new_tokens        the maximum number of tokens to generate (default: the model's own, else 256)
         min_new_tokens        the minimum number of tokens to generate (default: the model's own, else 0)
         stop_strings          a text ends before the first stop string
-        stop_token_ids        a text ends with the first of these tokens
+        stop_token_ids        a text ends with the first stop token
         beam_size             the beam size of a beam search (default 1)
         length_penalty        the exponent of the length penalty of a beam search (default: the model's own, else 1)
         sample                samples tokens; implied by each of the next four options
