@@ -257,8 +257,12 @@ static signal execute_filter_block(tfm__jinja *j, tfm__jinja_writer *out, const 
     if (!inner)
         return NEXT;
     const signal way = execute_body(j, &text, node->body, inner);
-    if (way == NEXT && j->status == TFM_OK)
-        tfm__jinja_write_str(out, tfm__jinja_evaluate_filter(j, node->b, inner, tfm__jinja_written(&text)));
+    if (way != NEXT || j->status != TFM_OK)
+        return way;
+    const tfm__jinja_value filtered = tfm__jinja_evaluate_filter(j, node->b, inner, tfm__jinja_written(&text));
+    if (j->status == TFM_OK && !tfm__jinja_is(filtered, TFM__JINJA_STRING))
+        tfm__jinja_error(j, "the filter of a block gives no text");
+    tfm__jinja_write_str(out, filtered);
     return way;
 }
 

@@ -34,6 +34,8 @@ static void add_entries(tfm__jinja *j, tfm__jinja_dict *dict, tfm__jinja_value f
         tfm__jinja_dict_update(j, dict, from.dict);
         return;
     }
+    if (tfm__jinja_is(from, TFM__JINJA_UNDEFINED))
+        tfm__jinja_error(j, "%s", from.why);
     tfm__jinja_iterator *it = tfm__jinja_iterate(j, from);
     while (!tfm__jinja_is(item = tfm__jinja_iterator_next(j, it), TFM__JINJA_MISSING)) {
         const tfm__jinja_value pair = tfm__jinja_to_list(j, item);

@@ -97,10 +97,14 @@ static tfm__jinja_node *parse_for(tfm__jinja_parser *p) {
     node->body = parse_block(p, ends);
     p->loops--;
     node->keeps_scope = p->j->status == TFM_OK && defines_function(node->body);
+    const int loops = p->loops;
+    if (tfm__jinja_at_name(p, "else") && node->flag)
+        p->loops = 0; /* a recursive loop is a function */
     if (tfm__jinja_skip_name(p, "else"))
         node->other = parse_whole_block(p, "endfor");
     else
         tfm__jinja_skip_name(p, "endfor");
+    p->loops = loops;
     return node;
 }
 
