@@ -39,7 +39,7 @@ may() {
     nothing "lib/$1 includes from $2" "$(grep -rnE '^#include "[a-z_]+/' "lib/$1" | grep -vE "#include \"($2|tfm)/"
         grep -rnE '^#include ["<]tfm/' "lib/$1" | grep -vE "[\"<]tfm/($3)\.h")"
 }
-may base 'base' 'base'
+may base 'base' 'base|hub'
 may text 'base|text' 'base|text|metrics|chat'
 may dev 'base|dev' 'base|device|tensor|opencl|kernels'
 may ops 'base|dev|ops' 'base|device|tensor|opencl|ops|tape|selftest|tune'

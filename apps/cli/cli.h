@@ -41,6 +41,9 @@ int cmd_bench(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_pull(int argc, char **argv);
+int cmd_models(int argc, char **argv);
+int cmd_rm(int argc, char **argv);
 
 /* An entry of the table of commands, which ends at an entry without a name (tfm.c). */
 typedef struct cli_command {
@@ -206,6 +209,17 @@ struct json_t;
 struct json_t *cli_json_parse(const char *text, size_t bytes, char why[CLI_REASON]);
 /* The same for a file. */
 struct json_t *cli_json_load(const char *path, char why[CLI_REASON]);
+
+/* ---- Models of the Hugging Face hub (hub.c) ------------------------------------------------------------- */
+
+/* Replaces the name of a model by its local path, which stays valid. Returns CLI_CONTINUE, or CLI_FAILED after a
+ * message with the command that downloads it. */
+int cli_find_model(const char **model);
+/* Downloads a model, with a progress bar on a terminal and else lines on standard error; SIGINT stops it. The path
+ * stays valid. `revision` may be NULL, `workers` 0. Returns CLI_CONTINUE, or CLI_FAILED after a message. */
+int cli_pull(const char **path, const char *name, const char *revision, int workers);
+/* "270.1 MB"; returns `text`. */
+const char *cli_bytes_text(char *text, size_t room, uint64_t bytes);
 
 /* ---- Segments of texts (segment.c) --------------------------------------------------------------------- */
 

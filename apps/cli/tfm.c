@@ -22,6 +22,9 @@ static const cli_command COMMANDS[] = {
     {"quantize", cmd_quantize, "quantize a model's weights to int8, fp16 or bf16", NULL},
     {"tune", cmd_tune, "find the fastest kernels for a device", NULL},
     {"kernels", NULL, "export and pack programs for devices without a compiler", cmd_kernels},
+    {"pull", cmd_pull, "download a model from the Hugging Face hub", NULL},
+    {"models", cmd_models, "list the downloaded models", NULL},
+    {"rm", cmd_rm, "delete downloaded models", NULL},
     {"report", cmd_report, "write a report on a device, to attach to an issue", NULL},
     {"completion", NULL, "print a script for shell completion", cmd_completion},
     {0},
@@ -35,7 +38,8 @@ static void print_help(FILE *to) {
           "  -V, --version  the version\n\n"
           "examples:\n  tfm devices\n  echo \"Guten Morgen.\" | tfm translate -m apps/demo\n\n"
           "environment: TFM_DEVICE, TFM_GEMM, TFM_LOG, TFM_CL_DIR, TFM_KERNELS,\n"
-          "TFM_CACHE_DIR, TFM_PROFILE, POCL_CACHE_DIR, RUSTICL_ENABLE; see tfm(1)\n",
+          "TFM_CACHE_DIR, TFM_PROFILE, POCL_CACHE_DIR, RUSTICL_ENABLE, HF_HOME,\nHF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, "
+          "HF_HUB_OFFLINE; see tfm(1)\n",
           to);
 }
 

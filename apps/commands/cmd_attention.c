@@ -195,7 +195,8 @@ static int run(attention_job *j, form as) {
 int cmd_attention(int argc, char **argv) {
     attention_job j = {0};
     const cli_option options[] = {
-        {'m', "model", CLI_STRING, &j.model_dir, "DIR", "the model's directory", NULL},
+        {'m', "model", CLI_STRING, &j.model_dir, "MODEL",
+         "the model: its directory, or its name on the Hugging Face hub", NULL},
         {'t', "target", CLI_STRING, &j.target, "TEXT", "the target text (default: the model's own translation)", NULL},
         CLI_LANGUAGES(j.text),
         {'o', "output", CLI_STRING, &j.output, "FILE",

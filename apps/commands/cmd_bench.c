@@ -114,7 +114,7 @@ int cmd_bench(int argc, char **argv) {
         {0, "accumulate", CLI_FLAG, &o.accumulate, NULL, "gemm: add to the result instead of writing it", NULL},
         {0, "causal", CLI_FLAG, &o.causal, NULL, "attention: apply a causal mask to the given shapes", NULL},
         {0, "backward", CLI_FLAG, &o.backward, NULL, "attention: time forward and backward together", NULL},
-        {'m', "model", CLI_STRING, &o.model, "DIR", "translate: the model's directory", NULL},
+        {'m', "model", CLI_STRING, &o.model, "MODEL", "translate: the model", NULL},
         {'i', "input", CLI_STRING, &o.input, "FILE", "translate: the lines to translate (default: built-in lines)",
          NULL},
     };

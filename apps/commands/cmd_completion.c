@@ -5,7 +5,7 @@
 
 /* The kind of an option's value, by its name in the help. */
 static bool is_folder(const cli_option *o) {
-    return strcmp(o->argument, "DIR") == 0;
+    return strcmp(o->argument, "DIR") == 0 || strcmp(o->argument, "MODEL") == 0;
 }
 
 static bool is_file(const cli_option *o) {

@@ -215,7 +215,8 @@ static int check(embed_job *j, const cli_syntax *syntax) {
 int cmd_embed(int argc, char **argv) {
     embed_job j = {0};
     const cli_option options[] = {
-        {'m', "model", CLI_STRING, &j.model_dir, "DIR", "the model's directory", NULL},
+        {'m', "model", CLI_STRING, &j.model_dir, "MODEL",
+         "the model: its directory, or its name on the Hugging Face hub", NULL},
         {'i', "input", CLI_STRING, &j.input, "FILE", "read lines from this file instead of standard input", NULL},
         {'o', "output", CLI_STRING, &j.output, "FILE", "write to this file, which appears when it is complete", NULL},
         {0, "format", CLI_CHOICE, &j.format_choice, "json|npy|text",

@@ -235,7 +235,7 @@ int cmd_eval(int argc, char **argv) {
     cli_option options[] = {
         {0, "hyp", CLI_STRING, &j.hypothesis_file, "FILE", "the translations, one a line", NULL},
         {'r', "ref", CLI_STRING, &j.reference_file, "FILE", "a reference for each line", NULL},
-        {'m', "model", CLI_STRING, &j.model_dir, "DIR", "the model that translates, instead of --hyp", NULL},
+        {'m', "model", CLI_STRING, &j.model_dir, "MODEL", "the model that translates, instead of --hyp", NULL},
         {'s', "src", CLI_STRING, &j.source_file, "FILE", "the source lines for the model", NULL},
         {0, "tokenize", CLI_CHOICE, &j.tokenizer, "13a|none|char", "BLEU's tokenizer (default 13a)", NULL},
         {0, "lowercase", CLI_FLAG, &j.options.lowercase, NULL, "convert to lower case first, for both scores", NULL},

@@ -323,7 +323,8 @@ int cmd_generate(int argc, char **argv) {
     job j = {0};
     tfm_generate_options *o = &j.options;
     const cli_option options[] = {
-        {'m', "model", CLI_STRING, &j.model_dir, "DIR", "the model's directory", NULL},
+        {'m', "model", CLI_STRING, &j.model_dir, "MODEL",
+         "the model: its directory, or its name on the Hugging Face hub", NULL},
         {'i', "input", CLI_STRING, &j.input, "FILE", "read a prompt from each line of this file; - is standard input",
          NULL},
         {'o', "output", CLI_STRING, &j.output, "FILE", "write to this file, which appears when it is complete", NULL},

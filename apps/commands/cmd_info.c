@@ -235,6 +235,9 @@ int cmd_info(int argc, char **argv) {
     if (code != CLI_CONTINUE)
         return code;
     const char *dir = argv[optind];
+    code = cli_find_model(&dir);
+    if (code != CLI_CONTINUE)
+        return code;
     tfm_model_info info;
     tfm_embedder_info vectors, *embedder = has_modules(dir) ? &vectors : NULL;
     char *without = NULL;

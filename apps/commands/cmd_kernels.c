@@ -128,7 +128,7 @@ int cmd_kernels(const cli_command *commands, int argc, char **argv) {
         {0, "pack", CLI_STRING, &o.pack_dir, "DIR",
          "pack the binaries of this folder into one file; the device builds missing ones, if it has a compiler", NULL},
         {'o', "output", CLI_STRING, &o.output, "FILE", "the pack to write", NULL},
-        {'m', "model", CLI_STRING, &o.model, "DIR", "run this model: translation or text generation", NULL},
+        {'m', "model", CLI_STRING, &o.model, "MODEL", "run this model: translation or text generation", NULL},
         {0, "preset", CLI_CHOICE, &o.preset, "tiny|small|base|big", "run a new model of this preset", &o.preset_given},
         {0, "vocab-size", CLI_POSITIVE, &o.vocabulary, "N", "with --preset: vocabulary size (default 8000)",
          &o.vocabulary_given},

@@ -70,10 +70,13 @@ int cmd_quantize(int argc, char **argv) {
         code = cli_usage_error(&syntax, "-o is needed: the directory to write");
     if (code != CLI_CONTINUE)
         return code;
-    code = check_free(output, argv[optind]);
+    const char *from = argv[optind];
+    code = cli_find_model(&from);
+    if (code == CLI_CONTINUE)
+        code = check_free(output, from);
     if (code != CLI_OK)
         return code;
-    if (tfm_model_quantize(output, argv[optind], dtypes[precision]) != TFM_OK)
+    if (tfm_model_quantize(output, from, dtypes[precision]) != TFM_OK)
         return cli_fail_library();
-    return report(argv[optind], output);
+    return report(from, output);
 }

@@ -153,7 +153,8 @@ int cmd_score(int argc, char **argv) {
     if (!j)
         return cli_fail("out of memory");
     const cli_option options[] = {
-        {'m', "model", CLI_STRING, &j->model_dir, "DIR", "the model's directory", NULL},
+        {'m', "model", CLI_STRING, &j->model_dir, "MODEL",
+         "the model: its directory, or its name on the Hugging Face hub", NULL},
         {'s', "src", CLI_STRING, &j->source_file, "FILE", "the source lines", NULL},
         {'t', "tgt", CLI_STRING, &j->target_file, "FILE", "a target line for each source line", NULL},
         {0, "text", CLI_STRING, &j->text_file, "FILE",

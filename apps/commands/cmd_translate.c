@@ -131,7 +131,8 @@ static int check(const translate_job *j, const cli_syntax *syntax) {
 static int parse_and_run(int argc, char **argv, cli_strings *keep) {
     translate_job j = {.keep = keep};
     const cli_option options[] = {
-        {'m', "model", CLI_STRING, &j.model_dir, "DIR", "the model's directory", NULL},
+        {'m', "model", CLI_STRING, &j.model_dir, "MODEL",
+         "the model: its directory, or its name on the Hugging Face hub", NULL},
         {'i', "input", CLI_STRING, &j.input, "FILE", "read lines from this file instead of standard input", NULL},
         {'o', "output", CLI_STRING, &j.output, "FILE", "write to this file, which appears when it is complete", NULL},
         {'n', "n-best", CLI_POSITIVE, &j.search.n_best, "N",

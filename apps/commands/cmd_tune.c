@@ -267,7 +267,7 @@ int cmd_tune(int argc, char **argv) {
     tune_options o = {.preset = 2, .seconds = 120};
     const cli_option options[] = {
         CLI_DEVICE(&o.device),
-        {'m', "model", CLI_STRING, &o.model, "DIR", "tune for the sizes of this model instead of a preset's", NULL},
+        {'m', "model", CLI_STRING, &o.model, "MODEL", "tune for the sizes of this model instead of a preset's", NULL},
         {0, "preset", CLI_CHOICE, &o.preset, "tiny|small|base|big", "tune for these sizes (default base)",
          &o.preset_given},
         {0, "precision", CLI_CHOICE, &o.precision, "fp32|fp16|bf16",

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <tfm/hub.h>
+#include <tfm/text.h>
 #include "serve/server.h"
 
 /* Intervals of the watch thread and of malloc_trim, and the time limit for sending answers at shutdown. */
@@ -224,14 +226,29 @@ static int check(serve_options *o, const cli_syntax *syntax) {
     return cli_check_beam(syntax, o->search.beam_size);
 }
 
+/* Downloads models of --model that are not on this machine. */
+static int pull_models(const serve_options *o) {
+    int code = CLI_OK;
+    for (size_t i = 0; i < o->models.count && code == CLI_OK; i++) {
+        const char *equals = strchr(o->models.items[i], '='), *name = equals ? equals + 1 : o->models.items[i], *path;
+        char *found = NULL;
+        if (tfm_hub_find(&found, name) != TFM_OK && (code = cli_pull(&path, name, NULL, 0)) == CLI_CONTINUE)
+            code = CLI_OK;
+        tfm_text_free(&found);
+    }
+    return code;
+}
+
 int cmd_serve(int argc, char **argv) {
     serve_options o = {.port = 5000};
     serve_limits *l = &o.limits;
     const cli_option options[] = {
-        {'m', "model", CLI_LIST, &o.models, "[NAME=]DIR",
-         "a model's directory, repeatable; NAME of a translation model is its languages, as in de-en=DIR, needed if "
-         "its directory does not state them",
+        {'m', "model", CLI_LIST, &o.models, "[NAME=]MODEL",
+         "a model's directory or name on the Hugging Face hub, repeatable; NAME of a translation model is its "
+         "languages, as in de-en=DIR, needed if its directory does not state them",
          NULL},
+        {0, "pull", CLI_FLAG, &o.pull, NULL,
+         "download models that are neither local nor in the cache from the Hugging Face hub", NULL},
         {0, "host", CLI_STRING, &o.host, "ADDRESS",
          "listen on this address; 0.0.0.0 is every IPv4 address (default 127.0.0.1)", NULL},
         {'p', "port", CLI_NONNEGATIVE, &o.port, "N", "listen on this port; 0 is any free port (default 5000)", NULL},
@@ -267,7 +284,7 @@ int cmd_serve(int argc, char **argv) {
     };
     const cli_syntax syntax = {
         .name = "serve",
-        .usage = "serve -m [NAME=]DIR... [option...]",
+        .usage = "serve -m [NAME=]MODEL... [option...]",
         .about = "Serves models over HTTP until SIGTERM or SIGINT, then answers pending requests\n"
                  "and ends. A web page is at /, the description of the API at /openapi.json:\n"
                  "LibreTranslate's /translate, /languages and /detect, OpenAI's /v1/embeddings,\n"
@@ -291,6 +308,8 @@ int cmd_serve(int argc, char **argv) {
         code = read_keys(&o, &keys);
         if (code == CLI_OK)
             code = check_keys(&o);
+        if (code == CLI_OK && o.pull)
+            code = pull_models(&o);
         if (code == CLI_OK)
             code = run(&o, &syntax);
     }

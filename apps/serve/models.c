@@ -99,6 +99,9 @@ static int read_one(serve_model *m, const char *text) {
         snprintf(m->name, sizeof(m->name), "%.*s", (int)(equals - text), text);
     else
         name_of(m->name, sizeof(m->name), m->dir);
+    const int code = cli_find_model(&m->dir);
+    if (code != CLI_CONTINUE)
+        return code;
     if (read_info(&info, m) != TFM_OK)
         return cli_fail_library();
     m->bytes = info.estimated_bytes;
@@ -111,7 +114,7 @@ static int read_one(serve_model *m, const char *text) {
 int serve_models_read(serve_models *models, const serve_options *options, const cli_syntax *syntax) {
     const uint64_t limit = (uint64_t)options->limits.memory << 20;
     if (options->models.count == 0)
-        return cli_usage_error(syntax, "no model is given: give --model [NAME=]DIR once per model");
+        return cli_usage_error(syntax, "no model is given: give --model [NAME=]MODEL once per model");
     models->items = calloc(options->models.count, sizeof(*models->items));
     if (!models->items)
         return cli_fail("out of memory for %zu models", options->models.count);

@@ -24,8 +24,8 @@ typedef struct serve_limits {
 typedef struct serve_options {
     const char *host, *device, *keys_file, *origin, *certificate, *certificate_key;
     int port, penalty, precision, workers;
-    tfm_precision how; /* converted `precision` */
-    bool quiet;
+    tfm_precision how;              /* converted `precision` */
+    bool quiet, pull;               /* pull: download missing models */
     cli_strings models, keys, keep; /* keep: patterns */
     bool no_keep;
     tfm_placeholders *placeholders; /* NULL: placeholders are translated */

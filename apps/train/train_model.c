@@ -48,6 +48,9 @@ int train_model_check(train_recipe *o, const cli_syntax *syntax) {
             "--init-from is an existing model: leave out --family, --preset, --width, --heads, --kv-heads, --ffn-dim, "
             "--encoder-layers, --decoder-layers, --max-positions, --activation, --init and --pre-norm");
     tfm_model_info info;
+    const int code = cli_find_model(&o->init_from);
+    if (code != CLI_CONTINUE)
+        return code;
     if (train_exists(o->init_from, "config.json"))
         return CLI_CONTINUE;
     /* The library may recognize another format. */

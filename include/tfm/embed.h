@@ -120,9 +120,9 @@ typedef struct tfm_embedder_options {
     uint64_t reserved[8]; /* Must be 0. */
 } tfm_embedder_options;
 
-/* Opens a directory. The embedder keeps the context alive. `options` may be NULL. On failure *out is NULL: the errors
- * of tfm_model_open, TFM_ERROR_UNSUPPORTED for an unsupported module and for an encoder-decoder, and TFM_ERROR_FORMAT
- * for damaged module files. */
+/* Opens a directory, or a name as tfm_model_open does. The embedder keeps the context alive. `options` may be NULL. On
+ * failure *out is NULL: the errors of tfm_model_open, TFM_ERROR_UNSUPPORTED for an unsupported module and for an
+ * encoder-decoder, and TFM_ERROR_FORMAT for damaged module files. */
 TFM_API tfm_status tfm_embedder_open(tfm_embedder **out, tfm_context *ctx, const char *dir,
                                      const tfm_embedder_options *options);
 /* Releases the embedder and its model and sets the pointer to NULL. Counts as a use of the

@@ -75,13 +75,14 @@ typedef struct tfm_model_options {
     uint64_t reserved[8]; /* Must be 0. */
 } tfm_model_options;
 
-/* Opens a model directory and loads the parameters to the context's device, as F32 unless the options or the directory
- * specify another precision. Models of one directory that are open at the same time, in contexts of one device, share
- * their parameters; each model has its own packed copies for GEMM. If the device is the host's CPU, parameters stored
- * in the layout of use are memory-mapped instead of copied: the file must not be written to or truncated while such a
- * model is open; replacing it by a new file is safe. The model keeps the context alive. `options` may be NULL. On
- * failure *out is NULL: TFM_ERROR_IO for a missing file, TFM_ERROR_FORMAT for a damaged or contradictory one,
- * TFM_ERROR_UNSUPPORTED for an unsupported family, activation or key. */
+/* Opens a model directory, or a name of the Hugging Face hub in the cache (hub.h), and loads the parameters to the
+ * context's device, as F32 unless the options or the directory specify another precision. Models of one directory that
+ * are open at the same time, in contexts of one device, share their parameters; each model has its own packed copies
+ * for GEMM. If the device is the host's CPU, parameters stored in the layout of use are memory-mapped instead of
+ * copied: the file must not be written to or truncated while such a model is open; replacing it by a new file is safe.
+ * The model keeps the context alive. `options` may be NULL. On failure *out is NULL: TFM_ERROR_IO for a missing file,
+ * TFM_ERROR_FORMAT for a damaged or contradictory one, TFM_ERROR_UNSUPPORTED for an unsupported family, activation or
+ * key. */
 TFM_API tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options);
 
 /* The initialization of a new model's matrices. Biases are 0, gammas 1, and embeddings are from N(0, 1/E). */

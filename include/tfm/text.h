@@ -64,7 +64,7 @@ typedef struct tfm_tokenizer_info {
  * The last two also read tokenizer_config.json, special_tokens_map.json and added_tokens.json, where they exist and
  * apply, for special and added tokens. Both sides are the same there. On failure *out is NULL: TFM_ERROR_IO for a
  * missing file, TFM_ERROR_FORMAT for a damaged one, TFM_ERROR_UNSUPPORTED for an unsupported feature; the message names
- * it. */
+ * it. `dir` may be a name of the Hugging Face hub in the cache (hub.h). */
 TFM_API tfm_status tfm_tokenizer_open(tfm_tokenizer **out, const char *dir);
 /* Releases the tokenizer and sets the pointer to NULL. Models and data readers keep their
  * tokenizer alive. */

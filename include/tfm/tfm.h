@@ -37,7 +37,8 @@
  *     tfm_text_sentences, tfm_tokenizer_train |
  *     (also _pairs, _texts),                  |
  *     tfm_embedder_read_info,                 |
- *     tfm_model_quantize, tfm_kernels_*       |
+ *     tfm_model_quantize, tfm_kernels_*,      |
+ *     tfm_hub_*                               |
  *     tfm_error_message                       | Any thread; the message is per thread.
  *     tfm_log_set                             | Once, before other threads use the library. Any thread that uses
  *                                             | the library may call its callback.
@@ -66,6 +67,7 @@
 #include "model.h"
 #include "embed.h"
 #include "fleet.h"
+#include "hub.h"
 #include "train.h"
 #include "data.h"
 #include "selftest.h"

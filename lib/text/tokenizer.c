@@ -1,6 +1,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include "base/file.h"
+#include "base/hub/hub.h"
 #include "text/marian_folder.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_kind.h"
@@ -46,11 +47,15 @@ tfm_status tfm_tokenizer_open(tfm_tokenizer **out, const char *dir) {
     TFM__CLEAR_OUT(out);
     if (!out || !dir)
         return tfm__fail(TFM_ERROR_ARGUMENT, "tfm_tokenizer_open: %s is NULL", out ? "dir" : "out");
+    char *path = NULL;
     tfm_tokenizer *tokenizer = tfm__alloc(1, sizeof(*tokenizer));
     if (!tokenizer)
         return TFM_ERROR_MEMORY;
     atomic_init(&tokenizer->owners, 1);
-    const tfm_status status = open_kind(&tokenizer->parts, dir);
+    tfm_status status = tfm__hub_resolve(&path, dir);
+    if (status == TFM_OK)
+        status = open_kind(&tokenizer->parts, path);
+    free(path);
     if (status != TFM_OK)
         tfm_tokenizer_free(&tokenizer);
     *out = tokenizer;

@@ -1,6 +1,7 @@
 /* Opens, describes and frees models. */
 #include <math.h>
 #include <string.h>
+#include "base/hub/hub.h"
 #include "model/weights/shortlist.h"
 #include "model/multi_device/fleet.h"
 #include "model/core/model.h"
@@ -108,7 +109,12 @@ tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir) {
     if (model->tokenizer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model has a tokenizer already", dir);
     model->changed = true;
-    return open_tokenizer(&model->tokenizer, model->family, &model->arch, &model->rules, dir);
+    char *path = NULL;
+    tfm_status status = tfm__hub_resolve(&path, dir);
+    if (status == TFM_OK)
+        status = open_tokenizer(&model->tokenizer, model->family, &model->arch, &model->rules, path);
+    free(path);
+    return status;
 }
 
 /* The directory's shortlist, if it has one. */
@@ -127,9 +133,7 @@ static bool precision_known(const char *what, const tfm_model_options *options) 
 }
 
 /* Makes the checks of tfm_model_open in the same order, so that both report the same error for a damaged directory. */
-tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_model_options *options) {
-    if (TFM__NEEDS("model_read_info", out, dir) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
+static tfm_status read_dir_info(tfm_model_info *out, const char *dir, const tfm_model_options *options) {
     const tfm__family *family = NULL;
     tfm__arch arch;
     tfm_tokenizer *tokenizer = NULL;
@@ -161,6 +165,18 @@ tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_m
     tfm__family_files_free(&files);
     tfm_tokenizer_free(&tokenizer);
     free(rules);
+    return status;
+}
+
+tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_model_options *options) {
+    char *path = NULL;
+    if (TFM__NEEDS("model_read_info", out, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    *out = (tfm_model_info){0};
+    tfm_status status = tfm__hub_resolve(&path, dir);
+    if (status == TFM_OK)
+        status = read_dir_info(out, path, options);
+    free(path);
     return status;
 }
 
@@ -287,10 +303,14 @@ tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, co
     if (tfm__context_ready(ctx, "model_open") != TFM_OK)
         return tfm_context_status(ctx);
     const int depth = tfm__scope_depth(ctx);
-    tfm_status status;
+    char *path = NULL;
+    tfm_status status = tfm__hub_resolve(&path, dir);
+    if (status != TFM_OK)
+        return status;
     do
-        status = open_dir(out, ctx, dir, options);
+        status = open_dir(out, ctx, path, options);
     while (tfm__context_retry(ctx, depth, status));
+    free(path);
     return status;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "base/file.h"
+#include "base/hub/hub.h"
 #include "base/json.h"
 #include "model/core/quantized_params.h"
 #include "model/arch/family.h"
@@ -338,12 +339,15 @@ tfm_status tfm_model_quantize(const char *out, const char *dir, tfm_dtype dtype)
                          tfm_dtype_name(dtype));
     if (same_folder(out, dir))
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s is the model's own directory: give another one to write to", out);
-    char *encoder = NULL;
+    char *encoder = NULL, *path = NULL;
     tfm__generation_rules *rules = tfm__alloc(1, sizeof(*rules));
     job j = {.dtype = dtype};
-    tfm_status status = rules ? tfm__modules_encoder_dir(&encoder, dir) : TFM_ERROR_MEMORY;
+    tfm_status status = rules ? tfm__hub_resolve(&path, dir) : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
-        status = quantize(&j, out, dir, encoder, rules);
+        status = tfm__modules_encoder_dir(&encoder, path);
+    if (status == TFM_OK)
+        status = quantize(&j, out, path, encoder, rules);
+    free(path);
     free(encoder);
     free(rules);
     return status;

@@ -3,6 +3,7 @@
 #include "model/multi_device/fleet.h"
 #include <stdio.h>
 #include <string.h>
+#include "base/hub/hub.h"
 #include "model/tasks/embedder.h"
 
 #define MAX_WORKERS 16
@@ -260,8 +261,11 @@ static tfm_status open_replicas(tfm_model **lead, size_t *member, tfm_fleet *fle
     if (status != TFM_OK)
         return status;
     replicas->how = *how;
-    replicas->how.dir = how->dir ? tfm__strdup(how->dir) : NULL;
-    status = replicas->how.dir || how->shape ? open_models(replicas, lead, member) : TFM_ERROR_MEMORY;
+    replicas->how.dir = NULL;
+    if (how->dir)
+        status = tfm__hub_resolve(&replicas->how.dir, how->dir);
+    if (status == TFM_OK)
+        status = open_models(replicas, lead, member);
     replicas->closed = how->shape != NULL;
     replicas->how.shape = NULL; /* the caller's */
     if (status == TFM_OK) {     /* with or without replicas: the contexts call on_build through the fleet */

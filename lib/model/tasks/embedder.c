@@ -1,4 +1,5 @@
 /* Embedders, and embeddings of ids. */
+#include "base/hub/hub.h"
 #include "model/tasks/embedder.h"
 #include "tfm/ops.h"
 
@@ -57,9 +58,14 @@ tfm_status tfm_embedder_open(tfm_embedder **out, tfm_context *ctx, const char *d
     if (tfm__context_ready(ctx, "embedder_open") != TFM_OK)
         return tfm_context_status(ctx);
     const int depth = tfm__scope_depth(ctx);
+    char *path = NULL;
+    status = tfm__hub_resolve(&path, dir);
+    if (status != TFM_OK)
+        return status;
     do
-        status = open_dir(out, ctx, dir, options);
+        status = open_dir(out, ctx, path, options);
     while (tfm__context_retry(ctx, depth, status));
+    free(path);
     return status;
 }
 
@@ -89,11 +95,13 @@ tfm_status tfm_embedder_read_info(tfm_embedder_info *out, tfm_model_info *encode
     if (status != TFM_OK)
         return status;
     tfm_embedder *e = tfm__alloc(1, sizeof(*e));
-    char *path = NULL;
+    char *path = NULL, *local = NULL;
     if (!e)
         return TFM_ERROR_MEMORY;
     e->options = options ? *options : (tfm_embedder_options){0};
-    status = tfm__modules_encoder_dir(&path, dir);
+    status = tfm__hub_resolve(&local, dir);
+    if (status == TFM_OK)
+        status = tfm__modules_encoder_dir(&path, local);
     if (status == TFM_OK)
         status = tfm_model_read_info(
             encoder, path,
@@ -102,7 +110,8 @@ tfm_status tfm_embedder_read_info(tfm_embedder_info *out, tfm_model_info *encode
         status = read_width(&e->encoder_width, encoder, path);
     free(path);
     if (status == TFM_OK)
-        status = read_modules(e, encoder, dir);
+        status = read_modules(e, encoder, local);
+    free(local);
     if (status == TFM_OK)
         *out = e->info;
     tfm_embedder_free(&e);

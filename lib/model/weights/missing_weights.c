@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/file.h"
+#include "base/hub/hub.h"
 #include "model/weights/weight_file.h"
 #include "model/weights/weight_reader.h"
 
@@ -80,6 +81,9 @@ tfm_status tfm__weights_report_missing(const char *dir, const tfm__weights_reade
                              dir, OTHERS[i]);
     if (status != TFM_OK)
         return status;
+    char hint[1024];
+    if (tfm__hub_completion(hint, sizeof(hint), dir)) /* huggingface_hub downloads single files, too */
+        return tfm__fail(TFM_ERROR_IO, "%s has no model.safetensors and no pytorch_model.bin: %s", dir, hint);
     return tfm__fail(TFM_ERROR_IO, "%s has no model.safetensors and no pytorch_model.bin%s", dir,
                      tfm__file_exists(dir) ? "" : "; there is no such folder");
 }
