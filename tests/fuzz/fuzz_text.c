@@ -3,6 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/hub/hub.h"
+#include "base/hub/hub_headers.h"
+#include "base/json.h"
 #include "base/yaml.h"
 #include "fuzz.h"
 #include "text/line_file.h"
@@ -162,8 +165,74 @@ static bool chat(const uint8_t *data, size_t size) {
     return good;
 }
 
-const fuzz_target fuzz_text[] = {{"lines", lines, NULL},    {"words", words, NULL}, {"metrics", metrics, NULL},
-                                 {"tokens", tokens, NULL},  {"chat", chat, NULL},
+/* ---- Answers of the Hugging Face hub -------------------------------------------------------------------- */
+
+/* The same JSON for every downloaded file. */
+static tfm_status read_known(void *user, json_t **out, const tfm__hub_file *file) {
+    (void)file;
+    *out = json_incref(user);
+    return TFM_OK;
+}
+
+/* All paths and names of blobs stay in the cache folder. */
+static void check_plan(const tfm__hub_list *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        const tfm__hub_file *file = &list->files[i];
+        if (!tfm__hub_path_is_safe(file->path) || (file->etag && !tfm__hub_word_is_safe(file->etag)))
+            abort();
+    }
+}
+
+/* A name, header lines, an answer of the API (a list of files, or one with `siblings`), and a JSON file. */
+static bool hub(const uint8_t *data, size_t size) {
+    size_t bytes[4] = {0};
+    char *parts[4];
+    json_t *answer = NULL, *known = NULL;
+    tfm__hub_name name;
+    tfm__hub_headers headers = {0};
+    tfm__hub_list list = {0};
+    for (int i = 0; i < 4; i++)
+        parts[i] = fuzz_part(&data, &size, &bytes[i]);
+    if (!tfm__hub_name_parse(&name, parts[0]))
+        name = (tfm__hub_name){.repo = "acme/tiny"};
+    for (char *line = parts[1]; *line; line += strcspn(line, "\n"), line += *line != '\0')
+        tfm__hub_header(&headers, line, strcspn(line, "\n"));
+    bool good = tfm__json_read(&answer, parts[2], bytes[2], "the answer") == TFM_OK;
+    if (tfm__json_read(&known, parts[3], bytes[3], "the file") != TFM_OK)
+        known = NULL;
+    if (good && json_is_array(answer))
+        good = tfm__hub_list_add_tree(&list, answer, name.repo) == TFM_OK;
+    else if (good)
+        good =
+            tfm__hub_info_commit(answer, name.repo) && tfm__hub_list_add_siblings(&list, answer, name.repo) == TFM_OK;
+    good = good && tfm__hub_plan(&list, &name, read_known, known) == TFM_OK;
+    check_plan(&list);
+    tfm__hub_list_free(&list);
+    json_decref(answer);
+    json_decref(known);
+    for (int i = 0; i < 4; i++)
+        free(parts[i]);
+    return good;
+}
+
+static void hub_seed(const char *path) {
+    static const char SEED[] =
+        "acme/tiny@v2:Q4_K_M\0HTTP/1.1 302 Found\nX-Linked-Etag: \"ab\"\nX-Linked-Size: 12\nContent-Range: bytes "
+        "1-2/3\n"
+        "Link: <http://h/x>; rel=\"next\"\nX-Repo-Commit: "
+        "ab\n\0[{\"type\":\"file\",\"path\":\"m-Q4_K_M.gguf\",\"oid\":\"a\","
+        "\"size\":3},{\"path\":\"model.safetensors.index.json\",\"lfs\":{\"oid\":"
+        "\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\",\"size\":3}},{\"path\":\"modules.json\"},"
+        "{\"path\":\"1_Pooling/"
+        "config.json\"},{\"path\":\"a.safetensors\"}]\0{\"weight_map\":{\"t\":\"a.safetensors\"}}";
+    FILE *out = fopen(path, "wb");
+    if (!out || fwrite(SEED, 1, sizeof(SEED), out) != sizeof(SEED) || fclose(out) != 0)
+        abort();
+}
+
+const fuzz_target fuzz_text[] = {{"lines", lines, NULL},        {"words", words, NULL},  {"metrics", metrics, NULL},
+                                 
+                                 {"tokens", tokens, NULL},  {"chat", chat, NULL},  {"hub", hub, hub_seed},
 #ifdef TFM_YAML
                                  {"yaml", yaml, yaml_seed},
 #endif
