@@ -4,7 +4,8 @@
     model = tfm.Translator("opus-mt-de-en")
     print(model.translate("Guten Morgen. Wo ist Tom?"))
 
-Models are Hugging Face directories. `device=` selects a device of `tfm.devices()`; the default is TFM_DEVICE, or else
+Models are Hugging Face directories, or names such as "HuggingFaceTB/SmolLM2-135M-Instruct" that `tfm.pull` downloads.
+`device=` selects a device of `tfm.devices()`; the default is TFM_DEVICE, or else
 the best device. Failures raise a `tfm.Error` with one sentence: what failed, why, what to do. Log lines of the
 library go to `logging.getLogger("tfm")`."""
 from . import ops
@@ -17,6 +18,7 @@ from .embedder import Embedder, Encoder, MaskPrediction
 from .errors import (AgainError, ArgumentError, BuildError, CancelledError, DeviceError, Error, FileError, FormatError,
                      InputError, NumericError, OutOfMemoryError, UnsupportedError)
 from .generator import Generation, GenerationStream, Generator
+from .hub import HubModel, models, pull, remove
 from .model import Model, ModelInfo, read_info
 from .text import Quality, Score, Tokenizer, evaluate, sentences
 from .training import train
@@ -27,6 +29,6 @@ __version__: str = _to_str(_lib.tfm_version())
 
 __all__ = ["AgainError", "ArgumentError", "Attention", "AttentionMap", "BuildError", "CancelledError", "ChatTemplate", "Context", "Device",
            "DeviceError", "Embedder", "Encoder", "Error", "FileError", "FormatError", "Generation", "GenerationStream", "Generator",
-           "InputError", "MaskPrediction", "Model", "ModelInfo", "NumericError", "OutOfMemoryError", "Quality", "Score", "Tokenizer",
+           "HubModel", "InputError", "MaskPrediction", "Model", "ModelInfo", "NumericError", "OutOfMemoryError", "Quality", "Score", "Tokenizer",
            "Translation", "TranslationResult", "Translator", "UnsupportedError", "default_context", "devices", "evaluate",
-           "ops", "read_info", "sentences", "train"]
+           "models", "ops", "pull", "read_info", "remove", "sentences", "train"]

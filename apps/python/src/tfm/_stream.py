@@ -57,9 +57,9 @@ def bar_of_tqdm(**options: Any) -> Any:
 class Bar:
     """Reports progress to a tqdm bar or to a function."""
 
-    def __init__(self, progress: Progress, about: str) -> None:
+    def __init__(self, progress: Progress, about: str, *, unit: str = " tokens", unit_scale: bool = False) -> None:
         self._progress = progress
-        self._about = about
+        self._options: dict[str, Any] = {"desc": about, "unit": unit, "unit_scale": unit_scale}
         self._bar: Any = None
 
     def __call__(self, done: int, total: int) -> bool:
@@ -72,7 +72,7 @@ class Bar:
 
     def _show(self, done: int, total: int) -> None:
         if self._bar is None:
-            self._bar = bar_of_tqdm(desc=self._about, unit=" tokens")
+            self._bar = bar_of_tqdm(**self._options)
             if self._bar is None:
                 self._progress = False
                 return

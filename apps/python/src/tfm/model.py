@@ -12,6 +12,7 @@ from ._library import NULL, Callbacks, c_path, ffi, fields, lib, set_precision
 from ._options import keywords
 from .device import Context, Device
 from .errors import ArgumentError
+from .hub import find
 from .text import Tokenizer
 
 Path = Union[str, "os.PathLike[str]"]
@@ -65,7 +66,8 @@ def read_info(path: Path) -> ModelInfo:
 
 
 class Model:
-    """A model on a device. `device` is a device selector, or a `Context` shared by several models; `precision` is
+    """A model on a device. `path` is its directory, or its name on the Hugging Face hub if the cache has it (`tfm.pull`
+    downloads it). `device` is a device selector, or a `Context` shared by several models; `precision` is
     "fp32", "int8", "fp16" or "bf16". Any number of threads may use a model; calls are serialized.
 
     Use it in a `with` block, close it, or leave it to the garbage collector."""
@@ -75,6 +77,7 @@ class Model:
     @keywords()
     def __init__(self, path: Path, *, device: DeviceLike = None, precision: str | None = None,
                  tokenizer: bool = True) -> None:
+        path = find(path)
         self._check_kind(path)
         self._own = not isinstance(device, Context)
         self.context: Context = device if isinstance(device, Context) else Context(device)
