@@ -230,9 +230,9 @@ static void hub_seed(const char *path) {
         abort();
 }
 
-const fuzz_target fuzz_text[] = {{"lines", lines, NULL},        {"words", words, NULL},  {"metrics", metrics, NULL},
-                                 
-                                 {"tokens", tokens, NULL},  {"chat", chat, NULL},  {"hub", hub, hub_seed},
+const fuzz_target fuzz_text[] = {{"lines", lines, NULL},    {"words", words, NULL}, {"metrics", metrics, NULL},
+
+                                 {"tokens", tokens, NULL},  {"chat", chat, NULL},   {"hub", hub, hub_seed},
 #ifdef TFM_YAML
                                  {"yaml", yaml, yaml_seed},
 #endif
