@@ -21,6 +21,8 @@ typedef struct bpe {
     size_t mask;
     int32_t direct_ids[DIRECT_CHARS], bytes[256];
     char *prefix, *suffix; /* of pieces within words and at their ends; or NULL */
+    uint32_t ranks;        /* number of merges */
+    tfm__bytes joined;     /* working memory of tfm__bpe_add_merge */
     bool byte_fallback, fuse_unk, ignore_merges;
 } bpe;
 
@@ -245,6 +247,7 @@ static void close_bpe(void *self) {
     free(b->merges);
     free(b->prefix);
     free(b->suffix);
+    tfm__bytes_free(&b->joined);
     free(b);
 }
 
@@ -265,40 +268,36 @@ static bool split_merge(const char *sides[2], size_t bytes[2], const json_t *val
     return json_array_size(value) == 2 && sides[0] && sides[1];
 }
 
-static tfm_status add_merge(bpe *b, const tfm__token_map *token_map, tfm__bytes *joined, const json_t *value,
-                            uint32_t rank, tfm__json_location location) {
-    const char *sides[2];
-    size_t bytes[2];
-    if (!split_merge(sides, bytes, value))
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: merge %u is %s; two pieces are needed", location.path, (unsigned)rank,
-                         tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
+tfm_status tfm__bpe_add_merge(tfm__subword_model *model, const char *const sides[2], const size_t bytes[2],
+                              tfm__json_location location) {
+    bpe *b = model->self;
+    const tfm__token_map *token_map = model->token_map;
     const size_t prefix = b->prefix ? strlen(b->prefix) : 0;
-    joined->count = 0;
-    tfm__bytes_add(joined, sides[0], bytes[0]);
+    b->joined.count = 0;
+    tfm__bytes_add(&b->joined, sides[0], bytes[0]);
     if (bytes[1] > prefix)
-        tfm__bytes_add(joined, sides[1] + prefix, bytes[1] - prefix);
-    if (joined->failed)
+        tfm__bytes_add(&b->joined, sides[1] + prefix, bytes[1] - prefix);
+    if (b->joined.failed)
         return TFM_ERROR_MEMORY;
     const int32_t left = tfm__token_map_find(token_map, sides[0], bytes[0]);
     const int32_t right = tfm__token_map_find(token_map, sides[1], bytes[1]);
-    const int32_t id = tfm__token_map_find(token_map, joined->count ? joined->data : "", joined->count);
+    const int32_t id = tfm__token_map_find(token_map, b->joined.count ? b->joined.data : "", b->joined.count);
     if (left < 0 || right < 0 || id < 0)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: merge %u, %s, is of pieces that the vocabulary does not have",
-                         location.path, (unsigned)rank, tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s: merge %u of `%s`, \"%.*s %.*s\", is of pieces that the vocabulary does not have",
+                         location.path, (unsigned)b->ranks, location.section, (int)(bytes[0] < 100 ? bytes[0] : 100),
+                         sides[0], (int)(bytes[1] < 100 ? bytes[1] : 100), sides[1]);
     const uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    b->merges[slot_of(b, pair)] = (merge){pair, rank, id};
+    b->merges[slot_of(b, pair)] = (merge){pair, b->ranks++, id};
     return TFM_OK;
 }
 
-static tfm_status read_merges(bpe *b, const tfm__token_map *token_map, const json_t *value,
-                              tfm__json_location location) {
-    const json_t *merges;
-    json_t *item;
-    size_t i, slots = 16;
-    tfm_status status = tfm__hf_list(&merges, value, "merges", location);
-    if (status != TFM_OK)
-        return status;
-    while (slots < 2 * json_array_size(merges))
+/* Space for this many merges. */
+static tfm_status reserve_merges(bpe *b, size_t count) {
+    size_t slots = 16;
+    if (count > UINT32_MAX / 4)
+        return tfm__fail(TFM_ERROR_FORMAT, "a tokenizer has %zu merges", count);
+    while (slots < 2 * count)
         slots *= 2;
     b->mask = slots - 1;
     b->merges = tfm__alloc(slots, sizeof(*b->merges));
@@ -306,12 +305,22 @@ static tfm_status read_merges(bpe *b, const tfm__token_map *token_map, const jso
         return TFM_ERROR_MEMORY;
     for (size_t slot = 0; slot < slots; slot++)
         b->merges[slot].pair = EMPTY_SLOT;
-    tfm__bytes joined = {0};
+    return TFM_OK;
+}
+
+static tfm_status read_merges(tfm__subword_model *model, const json_t *merges, tfm__json_location location) {
+    json_t *item;
+    size_t i;
+    tfm_status status = TFM_OK;
     json_array_foreach(merges, i, item) {
+        const char *sides[2];
+        size_t bytes[2];
+        if (status == TFM_OK && !split_merge(sides, bytes, item))
+            status = tfm__fail(TFM_ERROR_FORMAT, "%s: merge %zu is %s; two pieces are needed", location.path, i,
+                               tfm__json_text((char[TFM__JSON_TEXT]){0}, item));
         if (status == TFM_OK)
-            status = add_merge(b, token_map, &joined, item, (uint32_t)i, location);
+            status = tfm__bpe_add_merge(model, sides, bytes, location);
     }
-    tfm__bytes_free(&joined);
     return status;
 }
 
@@ -343,22 +352,30 @@ static tfm_status read_options(bpe *b, const json_t *value, tfm__json_location l
     return status == TFM_OK ? read_affix(&b->suffix, value, "end_of_word_suffix", location) : status;
 }
 
-tfm_status tfm__bpe_read(tfm__subword_model *out, const json_t *value, tfm__json_location location) {
+tfm_status tfm__bpe_new(tfm__subword_model *out, const json_t *options, size_t merges, tfm__json_location location) {
     bpe *b = out->self = tfm__alloc(1, sizeof(*b));
     out->close = close_bpe;
     out->encode_word = encode_word;
     out->is_bpe = true;
     if (!b)
         return TFM_ERROR_MEMORY;
-    tfm_status status = tfm__read_unk_token(&out->unk, out->token_map, value, location);
+    tfm_status status = tfm__read_unk_token(&out->unk, out->token_map, options, location);
     if (status == TFM_OK)
-        status = read_options(b, value, location);
+        status = read_options(b, options, location);
     if (status == TFM_OK)
-        status = read_merges(b, out->token_map, value, location);
+        status = reserve_merges(b, merges);
     tfm__find_byte_pieces(b->bytes, out->token_map);
     for (int32_t c = 0; c < DIRECT_CHARS; c++) {
         char text[4];
-        b->direct_ids[c] = tfm__token_map_find(out->token_map, text, tfm__char_write(text, c));
+        b->direct_ids[c] = tfm__token_map_find_base(out->token_map, text, tfm__char_write(text, c));
     }
     return status;
+}
+
+tfm_status tfm__bpe_read(tfm__subword_model *out, const json_t *value, tfm__json_location location) {
+    const json_t *merges;
+    tfm_status status = tfm__hf_list(&merges, value, "merges", location);
+    if (status == TFM_OK)
+        status = tfm__bpe_new(out, value, json_array_size(merges), location);
+    return status == TFM_OK ? read_merges(out, merges, location) : status;
 }

@@ -1,4 +1,5 @@
 #include "text/charsmap.h"
+#include "text/base64.h"
 #include "text/char_class.h"
 #include "text/utf8.h"
 
@@ -45,31 +46,10 @@ tfm_status tfm__charsmap_new(tfm__charsmap **out, const void *data, size_t size,
 }
 
 tfm_status tfm__charsmap_new_base64(tfm__charsmap **out, const char *text, bool longest, const char *path) {
-    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    signed char values[256];
-    memset(values, -1, sizeof(values));
-    for (int i = 0; i < 64; i++)
-        values[(unsigned char)DIGITS[i]] = (signed char)i;
-    const size_t length = strlen(text);
-    unsigned char *bytes = tfm__alloc(length / 4 * 3 + 3, 1);
+    unsigned char *bytes;
+    size_t size;
     *out = NULL;
-    if (!bytes)
-        return TFM_ERROR_MEMORY;
-    size_t size = 0;
-    uint32_t word = 0;
-    int held = 0;
-    tfm_status status = TFM_OK;
-    for (size_t i = 0; i < length && text[i] != '=' && status == TFM_OK; i++) {
-        const int value = values[(unsigned char)text[i]];
-        if (value < 0)
-            status = tfm__fail(TFM_ERROR_FORMAT, "%s: `precompiled_charsmap` is not base64: byte %zu", path, i + 1);
-        word = word << 6 | (uint32_t)(value & 63);
-        held += 6;
-        if (held >= 8) {
-            held -= 8;
-            bytes[size++] = (unsigned char)(word >> held);
-        }
-    }
+    tfm_status status = tfm__base64_decode(&bytes, &size, text, path, "precompiled_charsmap");
     if (status == TFM_OK)
         status = tfm__charsmap_new(out, bytes, size, path);
     if (status == TFM_OK)

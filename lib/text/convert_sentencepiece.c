@@ -1,5 +1,6 @@
 /* Conversion of SentencePiece models, as in the classes of transformers. */
 #include "base/file.h"
+#include "text/base64.h"
 #include "text/hf_convert.h"
 #include "text/protobuf.h"
 
@@ -75,28 +76,13 @@ static tfm_status read_model(tfm__conversion *c, model *m, const tfm__file *file
 
 /* ---- Sections ----------------------------------------------------------------------------------------- */
 
-static char *base64(const unsigned char *bytes, size_t size) {
-    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char *text = tfm__alloc(size / 3 * 4 + 5, 1);
-    size_t used = 0;
-    for (size_t i = 0; text && i < size; i += 3) {
-        const uint32_t word = (uint32_t)bytes[i] << 16 | (uint32_t)(i + 1 < size ? bytes[i + 1] : 0) << 8 |
-                              (i + 2 < size ? bytes[i + 2] : 0);
-        for (int shift = 18; shift >= 0; shift -= 6)
-            text[used++] = DIGITS[word >> shift & 63];
-        for (size_t over = i + 3; over > size; over--)
-            text[used - (over - size)] = '=';
-    }
-    return text;
-}
-
 static json_t *replace_by_blank(const char *expression) {
     return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "Regex", expression, "content", " ");
 }
 
 /* The normalization table, or without one, blanks for `fallback`; `runs` collapses runs of blanks. */
 static void set_normalizer(tfm__conversion *c, const model *m, const char *fallback, bool runs) {
-    char *rules = m->charsmap_bytes ? base64(m->charsmap, m->charsmap_bytes) : NULL;
+    char *rules = m->charsmap_bytes ? tfm__base64_encode(m->charsmap, m->charsmap_bytes) : NULL;
     json_t *steps = json_array();
     if (rules)
         tfm__convert_append(

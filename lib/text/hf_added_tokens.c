@@ -18,7 +18,7 @@ tfm_status tfm__hf_added_tokens_add(tfm__hf_added_tokens *a, tfm__token_map *tok
                              token->text, (int)id, TFM__MAX_IDS);
         status = tfm__token_map_add(token_map, token->text, bytes, id, false);
     }
-    for (size_t i = 0; i < a->count && status == TFM_OK; i++)
+    for (size_t i = 0; i < a->count && !literal && status == TFM_OK; i++)
         if (a->items[i].id == id && strcmp(a->items[i].text, token->text) == 0) {
             char *text = a->items[i].text;
             literal = a->items[i].literal;

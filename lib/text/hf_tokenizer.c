@@ -248,6 +248,16 @@ static const tfm__tokenizer_kind HF = {
     .incomplete = incomplete,
 };
 
+tfm_status tfm__hf_hand_over(tfm__tokenizer_parts *out, tfm__hf_tokenizer *tokenizer, tfm_status status) {
+    if (status == TFM_OK) {
+        out->kind = &HF;
+        out->self = tokenizer;
+    } else if (tokenizer) {
+        close_hf(tokenizer);
+    }
+    return status;
+}
+
 tfm_status tfm__hf_read(tfm__hf_tokenizer *t, const json_t *root, const char *path) {
     tfm_status status = tfm__normalizer_read(&t->normalizer, json_object_get(root, "normalizer"), path);
     if (status == TFM_OK)
@@ -258,8 +268,6 @@ tfm_status tfm__hf_read(tfm__hf_tokenizer *t, const json_t *root, const char *pa
         status = tfm__template_read(&t->template, json_object_get(root, "post_processor"), path);
     if (status == TFM_OK && !t->model.token_map)
         status = tfm__subword_model_read(&t->model, json_object_get(root, "model"), path);
-    if (status == TFM_OK)
-        tfm__token_map_seal(t->model.token_map);
     if (status == TFM_OK)
         status = tfm__hf_added_tokens_read(&t->added, t->model.token_map, json_object_get(root, "added_tokens"), path);
     return status;
@@ -342,11 +350,5 @@ tfm_status tfm__hf_tokenizer_open(tfm__tokenizer_parts *out, const char *dir) {
     json_decref(config);
     free(config_path);
     free(path);
-    if (status == TFM_OK) {
-        out->kind = &HF;
-        out->self = t;
-    } else if (t) {
-        close_hf(t);
-    }
-    return status;
+    return tfm__hf_hand_over(out, t, status);
 }

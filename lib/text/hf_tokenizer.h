@@ -37,6 +37,10 @@ typedef struct tfm__hf_tokenizer {
 tfm_status tfm__hf_read(tfm__hf_tokenizer *out, const json_t *root, const char *path);
 tfm_status tfm__hf_finish(tfm__hf_tokenizer *tokenizer);
 
+/* Hands the tokenizer over to `out` if `status` is TFM_OK, else frees it; NULL is ignored. Returns `status`. */
+typedef struct tfm__tokenizer_parts tfm__tokenizer_parts;
+tfm_status tfm__hf_hand_over(tfm__tokenizer_parts *out, tfm__hf_tokenizer *tokenizer, tfm_status status);
+
 /* Applies to `root`, a tokenizer.json, what classes of transformers rebuild from tokenizer_config.json (may be NULL):
  * BERT's normalizer, and the prefix space of byte-level texts. */
 tfm_status tfm__hf_override(json_t *root, const json_t *config, const char *dir);

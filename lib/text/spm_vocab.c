@@ -47,6 +47,8 @@ tfm_status tfm__spm_vocab_open(tfm__subword_model *out, const char *vocabulary, 
     if (status == TFM_OK)
         status = tfm__token_map_read(out->token_map, root, location);
     json_decref(root);
+    if (status == TFM_OK)
+        tfm__token_map_seal(out->token_map);
     if (status == TFM_OK && (out->unk = tfm__token_map_find(out->token_map, unk, strlen(unk))) < 0)
         status = tfm__fail(TFM_ERROR_FORMAT, "%s has no \"%.100s\", which is the `unk_token`", vocabulary, unk);
     if (status == TFM_OK)

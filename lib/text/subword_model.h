@@ -33,7 +33,22 @@ struct tfm__subword_model {
 tfm_status tfm__subword_model_read(tfm__subword_model *out, const json_t *value, const char *path);
 void tfm__subword_model_free(tfm__subword_model *model);
 
-/* The kinds of models. `token_map` is already filled. */
+/* A byte-pair model without merges, with space for `merges`. `token_map` is sealed; `options` are those of a model of
+ * tokenizer.json. Then its merges, by rank: two pieces each. */
+tfm_status tfm__bpe_new(tfm__subword_model *out, const json_t *options, size_t merges, tfm__json_location location);
+tfm_status tfm__bpe_add_merge(tfm__subword_model *model, const char *const sides[2], const size_t bytes[2],
+                              tfm__json_location location);
+
+/* A SentencePiece BPE model: merges the two adjacent symbols that form the piece with the highest score, leftmost
+ * first, then writes characters without a piece as byte pieces if there are all 256, else as one `unk`. `token_map` is
+ * sealed with the pieces that texts may have; scores by id are taken over, also on failure. */
+tfm_status tfm__scored_bpe_new(tfm__subword_model *out, float *scores, int32_t unk);
+
+/* A unigram model. `token_map` has all pieces; NaN marks scores of pieces that texts cannot have. `scores` by id, one
+ * for each id of `token_map`. */
+tfm_status tfm__unigram_new(tfm__subword_model *out, const float *scores, int32_t unk);
+
+/* The kinds of models. `token_map` is already filled and sealed. */
 tfm_status tfm__bpe_read(tfm__subword_model *out, const json_t *value, tfm__json_location location);
 tfm_status tfm__unigram_read(tfm__subword_model *out, const json_t *value, tfm__json_location location);
 tfm_status tfm__wordpiece_read(tfm__subword_model *out, const json_t *value, tfm__json_location location);

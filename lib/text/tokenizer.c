@@ -2,6 +2,7 @@
 #include <string.h>
 #include "base/file.h"
 #include "base/hub/hub.h"
+#include "text/gguf_tokenizer.h"
 #include "text/marian_folder.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_kind.h"
@@ -27,7 +28,7 @@ static tfm_status find_marian_folder(bool *there, const char *config, const char
 }
 
 /* Marian's directories may have a vocab.json like others, but only they have these SentencePiece files. */
-static tfm_status open_kind(tfm__tokenizer_parts *out, const char *dir) {
+static tfm_status open_folder(tfm__tokenizer_parts *out, const char *dir) {
     char *source = tfm__path_join(dir, "source.spm"), *target = source ? tfm__path_join(dir, "target.spm") : NULL;
     char *config = target ? tfm__path_join(dir, "config.json") : NULL;
     bool own = false;
@@ -40,6 +41,16 @@ static tfm_status open_kind(tfm__tokenizer_parts *out, const char *dir) {
     free(source);
     free(target);
     free(config);
+    return status;
+}
+
+/* A GGUF file, or a folder whose model is one, has the tokenizer in it. */
+static tfm_status open_kind(tfm__tokenizer_parts *out, const char *dir) {
+    char *file = NULL;
+    tfm_status status = tfm__gguf_locate(&file, dir);
+    if (status == TFM_OK)
+        status = file ? tfm__gguf_tokenizer_open(out, file) : open_folder(out, dir);
+    free(file);
     return status;
 }
 

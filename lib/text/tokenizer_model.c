@@ -52,6 +52,8 @@ static tfm_status read_model(tfm__subword_model *out, const json_t *value, tfm__
     tfm_status status = tfm__token_map_new(&out->token_map);
     if (status == TFM_OK)
         status = (TYPES[i].scored ? read_scored : tfm__token_map_read)(out->token_map, vocab, location);
+    if (status == TFM_OK)
+        tfm__token_map_seal(out->token_map);
     return status == TFM_OK ? TYPES[i].read(out, value, location) : status;
 }
 

@@ -1,4 +1,5 @@
 /* A unigram model (Kudo 2018): the segmentation of a word with the largest sum of scores. */
+#include <math.h>
 #include "text/bytes.h"
 #include "text/subword_model.h"
 #include "text/trie.h"
@@ -111,42 +112,66 @@ static void close_unigram(void *self) {
     free(u);
 }
 
-static tfm_status read_scores(unigram *u, const tfm__token_map *token_map, const json_t *vocab) {
-    const size_t count = json_array_size(vocab);
+/* Builds the trie of the pieces that have a score, and derives the score of unknown characters. */
+static tfm_status make_trie(unigram *u, const tfm__token_map *token_map, size_t count) {
     tfm__trie_key *keys = tfm__alloc(count, sizeof(*keys));
-    u->scores = tfm__alloc(count, sizeof(*u->scores));
-    tfm_status status = keys && u->scores ? TFM_OK : TFM_ERROR_MEMORY;
+    size_t used = 0;
     double least = 0;
-    for (size_t i = 0; i < count && status == TFM_OK; i++) {
-        u->scores[i] = json_number_value(json_array_get(json_array_get(vocab, i), 1));
-        least = i == 0 || u->scores[i] < least ? u->scores[i] : least;
-        keys[i].text = tfm__token_map_piece(token_map, (int32_t)i, &keys[i].bytes);
-        keys[i].value = (int32_t)i;
+    for (size_t i = 0; keys && i < count; i++) {
+        if (isnan(u->scores[i]))
+            continue;
+        least = used == 0 || u->scores[i] < least ? u->scores[i] : least;
+        keys[used].text = tfm__token_map_piece(token_map, (int32_t)i, &keys[used].bytes);
+        keys[used++].value = (int32_t)i;
     }
     u->unknown = least - UNKNOWN_PENALTY;
-    if (status == TFM_OK)
-        status = tfm__trie_make(&u->trie, keys, count);
+    const tfm_status status = keys ? tfm__trie_make(&u->trie, keys, used) : TFM_ERROR_MEMORY;
     free(keys);
     return status;
 }
 
-tfm_status tfm__unigram_read(tfm__subword_model *out, const json_t *value, tfm__json_location location) {
-    const json_t *vocab = json_object_get(value, "vocab");
+/* The model, with space for scores. */
+static tfm_status start(tfm__subword_model *out, size_t count) {
     unigram *u = out->self = tfm__alloc(1, sizeof(*u));
-    int64_t unk;
     out->close = close_unigram;
     out->encode_word = encode_word;
-    if (!u)
-        return TFM_ERROR_MEMORY;
-    tfm_status status = tfm__hf_int(&unk, value, "unk_id", -1, location);
-    if (status == TFM_OK && (unk < -1 || unk >= (int64_t)json_array_size(vocab)))
+    if (u)
+        u->scores = tfm__alloc(count, sizeof(*u->scores));
+    return u && u->scores ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+tfm_status tfm__unigram_new(tfm__subword_model *out, const float *scores, int32_t unk) {
+    const size_t count = (size_t)tfm__token_map_size(out->token_map);
+    tfm_status status = start(out, count);
+    unigram *u = out->self;
+    out->unk = unk;
+    if (status != TFM_OK)
+        return status;
+    for (size_t i = 0; i < count; i++)
+        u->scores[i] = (double)scores[i];
+    tfm__find_byte_pieces(u->bytes, out->token_map);
+    u->byte_fallback = true;
+    return make_trie(u, out->token_map, count);
+}
+
+tfm_status tfm__unigram_read(tfm__subword_model *out, const json_t *value, tfm__json_location location) {
+    const json_t *vocab = json_object_get(value, "vocab");
+    const size_t count = json_array_size(vocab);
+    int64_t unk;
+    tfm_status status = start(out, count);
+    unigram *u = out->self;
+    if (status == TFM_OK)
+        status = tfm__hf_int(&unk, value, "unk_id", -1, location);
+    if (status == TFM_OK && (unk < -1 || unk >= (int64_t)count))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `unk_id` in `%s` is %lld; the vocabulary has %zu pieces", location.path,
-                         location.section, (long long)unk, json_array_size(vocab));
-    out->unk = (int32_t)unk;
+                         location.section, (long long)unk, count);
     if (status == TFM_OK)
         status = tfm__hf_bool(&u->byte_fallback, value, "byte_fallback", false, location);
-    if (status == TFM_OK)
-        status = read_scores(u, out->token_map, vocab);
+    if (status != TFM_OK)
+        return status;
+    out->unk = (int32_t)unk;
+    for (size_t i = 0; i < count; i++)
+        u->scores[i] = json_number_value(json_array_get(json_array_get(vocab, i), 1));
     tfm__find_byte_pieces(u->bytes, out->token_map);
-    return status;
+    return make_trie(u, out->token_map, count);
 }
