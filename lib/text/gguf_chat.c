@@ -1,5 +1,6 @@
-/* What chats need of a GGUF file's tokenizer: templates, special tokens, and where generation ends. */
+/* What chats need of a GGUF file's tokenizer: templates and special tokens. */
 #include <string.h>
+#include "base/file.h"
 #include "text/gguf_tokenizer.h"
 #include "text/gguf_vocab.h"
 
@@ -83,38 +84,45 @@ tfm_status tfm__gguf_tokenizer_config(json_t **out, const tfm__gguf *file) {
     return status;
 }
 
-static bool is(tfm__gguf_text text, const char *name) {
-    return text.bytes == strlen(name) && memcmp(text.data, name, text.bytes) == 0;
+/* ---- Writing ------------------------------------------------------------------------------------------ */
+
+static bool is_name(const char *text) {
+    return text && *text &&
+           strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == strlen(text);
 }
 
-tfm_status tfm__gguf_end_ids(int32_t **ids, size_t *count, const tfm__gguf *file) {
-    tfm__gguf_vocab v;
-    tfm__id_buffer list = {0};
-    int32_t end = -1;
-    bool calls = false, others = false;
-    char spare[32];
-    tfm__gguf_text text;
-    *ids = NULL;
-    *count = 0;
-    tfm_status status = tfm__gguf_vocab_exists(file) ? tfm__gguf_vocab_read(&v, file) : TFM_OK;
-    for (int32_t id = 0; status == TFM_OK && tfm__gguf_vocab_exists(file) && id < v.count; id++) {
-        status = tfm__gguf_vocab_token(&text, &v, id, spare);
-        if (status != TFM_OK || !tfm__gguf_vocab_is_end(&v, id, text))
+/* A list of {"name", "template"}. */
+static tfm_status write_named(tfm__gguf_writer *w, const json_t *list) {
+    json_t *entry;
+    size_t i;
+    json_array_foreach(list, i, entry) {
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        const char *text = json_string_value(json_object_get(entry, "template"));
+        char *key = !is_name(name) || !text        ? NULL
+                    : strcmp(name, "default") == 0 ? tfm__strdup("tokenizer.chat_template")
+                                                   : tfm__format("tokenizer.chat_template.%s", name);
+        if (!is_name(name) || !text)
             continue;
-        end = is(text, "<|end|>") ? (int32_t)list.count : end;
-        calls |= is(text, "<|call|>") || is(text, "<|calls|>");
-        others |= is(text, "<|return|>") || is(text, "<|flush|>");
-        status = tfm__id_buffer_add(&list, id);
+        if (!key)
+            return TFM_ERROR_MEMORY;
+        tfm__gguf_add_string(w, key, text);
+        free(key);
     }
-    if (end >= 0 && calls && others) { /* ends a message within an answer */
-        list.count--;
-        memmove(list.ids + end, list.ids + end + 1, (list.count - (size_t)end) * sizeof(*list.ids));
-    }
-    if (status != TFM_OK) {
-        free(list.ids);
-        return status;
-    }
-    *ids = list.ids;
-    *count = list.count;
     return TFM_OK;
+}
+
+tfm_status tfm__gguf_templates_write(tfm__gguf_writer *w, const json_t *config, const char *dir) {
+    const json_t *value = json_object_get(config, "chat_template");
+    char *path = tfm__path_join(dir, "chat_template.jinja"), *text = NULL;
+    size_t size = 0;
+    tfm_status status = path ? TFM_OK : TFM_ERROR_MEMORY;
+    if (status == TFM_OK && tfm__file_exists(path))
+        status = tfm__file_read(&text, &size, path);
+    if (status == TFM_OK && (text || json_is_string(value)))
+        tfm__gguf_add_string(w, "tokenizer.chat_template", text ? text : json_string_value(value));
+    else if (status == TFM_OK)
+        status = write_named(w, value);
+    free(text);
+    free(path);
+    return status;
 }

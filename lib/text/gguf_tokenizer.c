@@ -35,7 +35,7 @@ static int pass_of(const tfm__gguf_vocab *v, int type) {
 /* A WordPiece token as in vocab.txt: `U+2581 word` begins a word, others continue one. Names in brackets stay. */
 static void add_wordpiece(tfm__bytes *out, tfm__gguf_text text) {
     const size_t blank = sizeof(BLANK) - 1;
-    const bool begins = text.bytes >= blank && memcmp(text.data, BLANK, blank) == 0;
+    const bool begins = text.bytes > blank && memcmp(text.data, BLANK, blank) == 0;
     const bool name = text.bytes > 1 && text.data[0] == '[' && text.data[text.bytes - 1] == ']';
     if (!begins && !name)
         tfm__bytes_add(out, "##", 2);

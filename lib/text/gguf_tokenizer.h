@@ -3,7 +3,7 @@
 #define TFM_LIB_GGUF_TOKENIZER_H
 
 #include <jansson.h>
-#include "base/gguf.h"
+#include "base/gguf_write.h"
 #include "text/tokenizer_kind.h"
 
 /* Opens the tokenizer of a GGUF file (`tokenizer.ggml.model`: llama, gpt2, bert, t5, gemma4). */
@@ -14,8 +14,14 @@ tfm_status tfm__gguf_tokenizer_open(tfm__tokenizer_parts *out, const char *path)
  * json_decref. An empty object if the file has no tokenizer. */
 tfm_status tfm__gguf_tokenizer_config(json_t **out, const tfm__gguf *file);
 
-/* The ids that end generation, ascending, for free(): EOS, end of turn, end of message, and tokens that llama.cpp knows
- * by their text. */
-tfm_status tfm__gguf_end_ids(int32_t **ids, size_t *count, const tfm__gguf *file);
+/* Adds the chat templates of a directory: chat_template.jinja, or else those of `config`, its tokenizer_config.json or
+ * NULL. */
+tfm_status tfm__gguf_templates_write(tfm__gguf_writer *writer, const json_t *config, const char *dir);
+
+/* Adds the tokenizer of a model directory as metadata (`tokenizer.*`): of tokenizer.json or older files, with chat
+ * templates, or of the directory's GGUF file as they are. `rows` is the number of tokens that the model has embeddings
+ * for: missing tokens are added as unused ones, others left out. TFM_ERROR_UNSUPPORTED for tokenizers that GGUF has no
+ * form for. */
+tfm_status tfm__gguf_tokenizer_write(tfm__gguf_writer *writer, const char *dir, int32_t rows);
 
 #endif

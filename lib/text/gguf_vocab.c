@@ -257,7 +257,3 @@ float tfm__gguf_vocab_score(const tfm__gguf_vocab *v, int32_t id) {
         tfm__gguf_f64(&score, v->scores, (size_t)id);
     return (float)score;
 }
-
-bool tfm__gguf_vocab_is_end(const tfm__gguf_vocab *v, int32_t id, tfm__gguf_text text) {
-    return is_named_end(v, id) || (ends(text) && tfm__gguf_vocab_type(v, id, text) == TFM__GGUF_TOKEN_CONTROL);
-}

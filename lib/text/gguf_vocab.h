@@ -48,7 +48,4 @@ tfm_status tfm__gguf_vocab_token(tfm__gguf_text *out, const tfm__gguf_vocab *voc
 /* Its type; a token known to end generation is TFM__GGUF_TOKEN_CONTROL. `text` is its text. */
 int tfm__gguf_vocab_type(const tfm__gguf_vocab *vocab, int32_t id, tfm__gguf_text text);
 float tfm__gguf_vocab_score(const tfm__gguf_vocab *vocab, int32_t id);
-/* Whether generation ends with this token. */
-bool tfm__gguf_vocab_is_end(const tfm__gguf_vocab *vocab, int32_t id, tfm__gguf_text text);
-
 #endif

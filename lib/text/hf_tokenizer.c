@@ -312,17 +312,17 @@ bool tfm__hf_tokenizer_exists(const char *dir) {
     return tfm__file_exists_in(dir, "tokenizer.json") || tfm__hf_convertible(dir);
 }
 
-/* Loads tokenizer.json, or converts the older files. */
-static tfm_status load(tfm__hf_tokenizer *t, json_t **root, char **path, const json_t *config, const char *dir) {
+tfm_status tfm__hf_load(json_t **root, tfm__subword_model *model, bool *older, char **path, const json_t *config,
+                        const char *dir) {
     *path = tfm__path_join(dir, "tokenizer.json");
     if (!*path)
         return TFM_ERROR_MEMORY;
-    if (tfm__file_exists(*path))
+    *older = !tfm__file_exists(*path);
+    if (!*older)
         return tfm__json_load(root, *path);
     free(*path);
     *path = NULL;
-    t->legacy_files = true;
-    return tfm__hf_convert(root, &t->model, path, config, dir);
+    return tfm__hf_convert(root, model, path, config, dir);
 }
 
 tfm_status tfm__hf_tokenizer_open(tfm__tokenizer_parts *out, const char *dir) {
@@ -333,7 +333,7 @@ tfm_status tfm__hf_tokenizer_open(tfm__tokenizer_parts *out, const char *dir) {
     if (status == TFM_OK && tfm__file_exists(config_path))
         status = tfm__json_load(&config, config_path);
     if (status == TFM_OK)
-        status = load(t, &root, &path, config, dir);
+        status = tfm__hf_load(&root, &t->model, &t->legacy_files, &path, config, dir);
     if (status == TFM_OK)
         status = tfm__hf_override(root, config, dir);
     if (status == TFM_OK)

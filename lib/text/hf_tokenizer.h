@@ -41,6 +41,11 @@ tfm_status tfm__hf_finish(tfm__hf_tokenizer *tokenizer);
 typedef struct tfm__tokenizer_parts tfm__tokenizer_parts;
 tfm_status tfm__hf_hand_over(tfm__tokenizer_parts *out, tfm__hf_tokenizer *tokenizer, tfm_status status);
 
+/* Loads tokenizer.json of `dir`, or converts the older files (*older); then *model may be set (see tfm__hf_convert).
+ * *path is the file for error messages, for free(). */
+tfm_status tfm__hf_load(json_t **root, tfm__subword_model *model, bool *older, char **path, const json_t *config,
+                        const char *dir);
+
 /* Applies to `root`, a tokenizer.json, what classes of transformers rebuild from tokenizer_config.json (may be NULL):
  * BERT's normalizer, and the prefix space of byte-level texts. */
 tfm_status tfm__hf_override(json_t *root, const json_t *config, const char *dir);
