@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include "base/file.h"
 #include "base/hub/hub.h"
+#include "base/half.h"
 #include "base/json.h"
 #include "model/core/quantized_params.h"
 #include "model/arch/family.h"
@@ -141,20 +142,7 @@ static tfm_status write_int8(job *j, const item *x) {
 }
 
 uint16_t tfm__float_to_half(float value, tfm_dtype dtype) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    const uint32_t sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
-    if (dtype == TFM_BF16)
-        return rest > 0x7f800000 ? (uint16_t)(bits >> 16 | 0x40) : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-    if (rest >= 0x47800000) /* 2^16 and more; inf and NaN */
-        return (uint16_t)(sign | (rest > 0x7f800000 ? 0x7e00 : 0x7c00));
-    if (rest >= 0x38800000) /* normal, rounded; a carry may give inf */
-        return (uint16_t)(sign | ((rest - 0x38000000 + 0xfff + (rest >> 13 & 1)) >> 13));
-    float small;
-    memcpy(&small, &rest, sizeof(small));
-    small += 0.5f; /* its last bit has the weight of the smallest fp16 subnormal */
-    memcpy(&bits, &small, sizeof(bits));
-    return (uint16_t)(sign | (bits - 0x3f000000));
+    return dtype == TFM_BF16 ? tfm__bfloat_from_float(value) : tfm__half_from_float(value);
 }
 
 /* Writes fp16 or bf16, converted from another dtype. */

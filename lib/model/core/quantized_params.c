@@ -1,6 +1,7 @@
 #include "model/core/quantized_params.h"
 #include <math.h>
 #include <string.h>
+#include "base/half.h"
 #include "ops/gemm/quantize.h"
 
 bool tfm__param_is_quantizable(const tfm__parameter *p) {
@@ -9,30 +10,16 @@ bool tfm__param_is_quantizable(const tfm__parameter *p) {
            p->dims[1] <= TFM__INT8_MAX_K && p->offset == 0;
 }
 
-static float float_from_bits(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
-/* fp16 bits moved to the exponent and fraction of a float are the value divided by 2^112. */
-static float half_to_float(uint16_t half) {
-    const uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = (uint32_t)(half & 0x7fff) << 13;
-    const float value =
-        (half & 0x7c00) == 0x7c00 ? float_from_bits(rest | 0x7f800000) : float_from_bits(rest) * 0x1p112f;
-    return sign ? -value : value;
-}
-
 /* Branch-free loops per dtype, since gradients of other ranks arrive in 16 bits. */
 static void halves_to_floats(float *out, const unsigned char *at, size_t count, bool bfloat) {
     uint16_t half;
     for (size_t i = 0; bfloat && i < count; i++) {
         memcpy(&half, at + 2 * i, sizeof(half));
-        out[i] = float_from_bits((uint32_t)half << 16);
+        out[i] = tfm__bfloat_to_float(half);
     }
     for (size_t i = 0; !bfloat && i < count; i++) {
         memcpy(&half, at + 2 * i, sizeof(half));
-        out[i] = half_to_float(half);
+        out[i] = tfm__half_to_float(half);
     }
 }
 
@@ -56,9 +43,9 @@ void tfm__stored_to_floats(float *out, const tfm__stored_tensor *stored, size_t 
         else
             memcpy(&half, at, sizeof(half));
         if (stored->dtype == TFM_BF16)
-            out[i] = float_from_bits((uint32_t)half << 16);
+            out[i] = tfm__bfloat_to_float(half);
         else if (stored->dtype == TFM_F16)
-            out[i] = half_to_float(half);
+            out[i] = tfm__half_to_float(half);
     }
 }
 

@@ -1,0 +1,260 @@
+/* Descriptors of GGUF tensor types, and their blocks on the host. */
+#include "ops/quant/quant_format.h"
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+#include "base/half.h"
+
+static const tfm__quant_format FORMATS[TFM__QUANT_FORMATS] = {
+    /* name, type, block, bytes, bits, low and high bits, group, offset, super, minimum, codebook */
+    {"F32", TFM__QUANT_F32, 1, 4, 32, 0, 0, 0, 0, false, false, false},
+    {"F16", TFM__QUANT_F16, 1, 2, 16, 0, 0, 0, 0, false, false, false},
+    {"Q4_0", TFM__QUANT_Q4_0, 32, 18, 4, 4, 0, 32, 8, false, false, false},
+    {"Q4_1", TFM__QUANT_Q4_1, 32, 20, 4, 4, 0, 32, 0, false, true, false},
+    {"Q5_0", TFM__QUANT_Q5_0, 32, 22, 5, 4, 1, 32, 16, false, false, false},
+    {"Q5_1", TFM__QUANT_Q5_1, 32, 24, 5, 4, 1, 32, 0, false, true, false},
+    {"Q8_0", TFM__QUANT_Q8_0, 32, 34, 8, 8, 0, 32, 128, false, false, false},
+    {"Q2_K", TFM__QUANT_Q2_K, 256, 84, 2, 2, 0, 16, 0, true, true, false},
+    {"Q3_K", TFM__QUANT_Q3_K, 256, 110, 3, 2, 1, 16, 4, true, false, false},
+    {"Q4_K", TFM__QUANT_Q4_K, 256, 144, 4, 4, 0, 32, 0, true, true, false},
+    {"Q5_K", TFM__QUANT_Q5_K, 256, 176, 5, 4, 1, 32, 0, true, true, false},
+    {"Q6_K", TFM__QUANT_Q6_K, 256, 210, 6, 4, 2, 16, 32, true, false, false},
+    {"IQ4_NL", TFM__QUANT_IQ4_NL, 32, 18, 4, 4, 0, 32, 0, false, false, true},
+    {"IQ4_XS", TFM__QUANT_IQ4_XS, 256, 136, 4, 4, 0, 32, 0, true, false, true},
+    {"BF16", TFM__QUANT_BF16, 1, 2, 16, 0, 0, 0, 0, false, false, false},
+};
+
+const int8_t tfm__quant_codebook[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+const tfm__quant_format *tfm__quant_format_of(uint32_t type) {
+    for (int i = 0; i < TFM__QUANT_FORMATS; i++)
+        if ((uint32_t)FORMATS[i].type == type)
+            return &FORMATS[i];
+    return NULL;
+}
+
+const tfm__quant_format *tfm__quant_format_named(const char *name) {
+    for (int i = 0; i < TFM__QUANT_FORMATS; i++)
+        if (strcasecmp(FORMATS[i].name, name) == 0)
+            return &FORMATS[i];
+    return NULL;
+}
+
+const tfm__quant_format *tfm__quant_formats(void) {
+    return FORMATS;
+}
+
+static uint16_t read16(const uint8_t *at) {
+    return (uint16_t)(at[0] | at[1] << 8);
+}
+
+static void write16(uint8_t *at, uint16_t value) {
+    at[0] = (uint8_t)value;
+    at[1] = (uint8_t)(value >> 8);
+}
+
+/* ---- Blocks as separate numbers ---- */
+
+/* Codes of `width` bits, interleaved as in the file: each byte has a code of each of 8 / width runs of `bytes`
+ * consecutive weights. */
+static void split_codes(uint8_t *out, const uint8_t *in, int bytes, int width) {
+    for (int run = 0; run < 8 / width; run++)
+        for (int i = 0; i < bytes; i++)
+            out[run * bytes + i] = (uint8_t)(in[i] >> run * width & ((1 << width) - 1));
+}
+
+/* Adds the bits above the low ones. Bit `run` of byte i belongs to weight 32 run + i. */
+static void add_high_bits(uint8_t *codes, const uint8_t *in, int shift) {
+    for (int run = 0; run < 8; run++)
+        for (int i = 0; i < 32; i++)
+            codes[run * 32 + i] |= (uint8_t)((in[i] >> run & 1) << shift);
+}
+
+/* Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL: scale, minimum, 32 high bits, codes. */
+static void decode_simple(const tfm__quant_format *f, tfm__quant_block *out, const uint8_t *in) {
+    out->scale = read16(in);
+    in += 2;
+    if (f->minimum) {
+        out->min = read16(in) ^ 0x8000;
+        in += 2;
+    }
+    const uint8_t *high = in;
+    in += 4 * f->high_bits;
+    if (f->bits == 8) {
+        for (int i = 0; i < 32; i++)
+            out->codes[i] = in[i] ^ 0x80;
+        return;
+    }
+    split_codes(out->codes, in, 16, 4);
+    for (int i = 0; f->high_bits && i < 32; i++)
+        out->codes[i] |= (uint8_t)((high[i / 8] >> i % 8 & 1) << 4);
+}
+
+/* Q4_K, Q5_K: scale, minimum, 8 scales and 8 minima of 6 bits, 256 high bits, codes. The upper two bits of the last
+ * four scales and minima are those of the first. */
+static void decode_q45_k(const tfm__quant_format *f, tfm__quant_block *out, const uint8_t *in) {
+    const uint8_t *s = in + 4, *codes = in + 16 + 32 * f->high_bits;
+    out->scale = read16(in);
+    out->min = read16(in + 2);
+    for (int g = 0; g < 4; g++) {
+        out->scales[g] = (int8_t)(s[g] & 63);
+        out->mins[g] = (int8_t)(s[g + 4] & 63);
+        out->scales[g + 4] = (int8_t)((s[g + 8] & 15) | (s[g] >> 6) << 4);
+        out->mins[g + 4] = (int8_t)(s[g + 8] >> 4 | (s[g + 4] >> 6) << 4);
+    }
+    for (int i = 0; i < 4; i++)
+        split_codes(out->codes + 64 * i, codes + 32 * i, 32, 4);
+    if (f->high_bits)
+        add_high_bits(out->codes, in + 16, 4);
+}
+
+/* 16 scales and minima of 4 bits, codes, scale, minimum. */
+static void decode_q2_k(tfm__quant_block *out, const uint8_t *in) {
+    out->scale = read16(in + 80);
+    out->min = read16(in + 82);
+    for (int g = 0; g < 16; g++) {
+        out->scales[g] = in[g] & 15;
+        out->mins[g] = in[g] >> 4;
+    }
+    split_codes(out->codes, in + 16, 32, 2);
+    split_codes(out->codes + 128, in + 48, 32, 2);
+}
+
+/* 256 high bits, low bits, 16 scales of 6 bits less 32, scale. */
+static void decode_q3_k(tfm__quant_block *out, const uint8_t *in) {
+    const uint8_t *s = in + 96;
+    out->scale = read16(in + 108);
+    for (int g = 0; g < 16; g++)
+        out->scales[g] = (int8_t)(((s[g % 8] >> g / 8 * 4 & 15) | (s[8 + g % 4] >> g / 4 * 2 & 3) << 4) - 32);
+    split_codes(out->codes, in + 32, 32, 2);
+    split_codes(out->codes + 128, in + 64, 32, 2);
+    add_high_bits(out->codes, in, 2);
+}
+
+/* Low bits, high bits, 16 scales of 8 bits, scale. */
+static void decode_q6_k(tfm__quant_block *out, const uint8_t *in) {
+    uint8_t high[128];
+    out->scale = read16(in + 208);
+    memcpy(out->scales, in + 192, 16);
+    for (int i = 0; i < 2; i++) {
+        split_codes(out->codes + 128 * i, in + 64 * i, 64, 4);
+        split_codes(high, in + 128 + 32 * i, 32, 2);
+        for (int j = 0; j < 128; j++)
+            out->codes[128 * i + j] |= (uint8_t)(high[j] << 4);
+    }
+}
+
+/* Scale, upper and lower bits of 8 scales of 6 bits less 32, codes. */
+static void decode_iq4_xs(tfm__quant_block *out, const uint8_t *in) {
+    out->scale = read16(in);
+    for (int g = 0; g < 8; g++) {
+        out->scales[g] = (int8_t)(((in[4 + g / 2] >> g % 2 * 4 & 15) | (read16(in + 2) >> 2 * g & 3) << 4) - 32);
+        split_codes(out->codes + 32 * g, in + 8 + 16 * g, 16, 4);
+    }
+}
+
+void tfm__quant_decode(const tfm__quant_format *format, tfm__quant_block *out, const void *block) {
+    out->min = 0;
+    memset(out->mins, 0, sizeof(out->mins));
+    if (!format->super)
+        decode_simple(format, out, block);
+    else if (format->type == TFM__QUANT_Q2_K)
+        decode_q2_k(out, block);
+    else if (format->type == TFM__QUANT_Q3_K)
+        decode_q3_k(out, block);
+    else if (format->type == TFM__QUANT_Q6_K)
+        decode_q6_k(out, block);
+    else if (format->type == TFM__QUANT_IQ4_XS)
+        decode_iq4_xs(out, block);
+    else
+        decode_q45_k(format, out, block);
+}
+
+/* ---- Unpacking and packing ---- */
+
+static void unpack_block(const tfm__quant_format *f, float *out, const uint8_t *in) {
+    tfm__quant_block b;
+    tfm__quant_decode(f, &b, in);
+    const float scale = tfm__half_to_float(b.scale), min = tfm__half_to_float(b.min);
+    for (int g = 0; g < f->block / f->group; g++) {
+        const float step = f->super ? scale * (float)b.scales[g] : scale;
+        const float less = f->super ? min * (float)b.mins[g] : min;
+        for (int i = g * f->group; i < (g + 1) * f->group; i++) {
+            const float product =
+                step * (float)(f->codebook ? tfm__quant_codebook[b.codes[i]] : b.codes[i] - f->offset);
+            out[i] = f->minimum ? product - less : product; /* the product is exact: no difference to fma */
+        }
+    }
+}
+
+void tfm__quant_unpack(const tfm__quant_format *format, float *out, const void *blocks, size_t count) {
+    const uint8_t *in = blocks;
+    if (format->type == TFM__QUANT_F32) {
+        memcpy(out, in, 4 * count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++, in += format->bytes, out += format->block)
+        if (format->type == TFM__QUANT_F16)
+            *out = tfm__half_to_float(read16(in));
+        else if (format->type == TFM__QUANT_BF16)
+            *out = tfm__bfloat_to_float(read16(in));
+        else
+            unpack_block(format, out, in);
+}
+
+/* A scale as fp16, and its inverse before that rounding: infinite if the scale is denormal, and then the codes are 0.
+ * False if fp16 has no such number. */
+static bool put_scale(uint8_t *out, float *inverse, float scale) {
+    const uint16_t half = tfm__half_from_float(scale);
+    *inverse = scale == 0 ? 0 : 1 / scale;
+    write16(out, half);
+    return (half & 0x7c00) != 0x7c00;
+}
+
+static bool pack_q8_0(uint8_t *out, const float *in) {
+    float most = 0, inverse;
+    for (int i = 0; i < 32; i++)
+        most = fabsf(in[i]) > most ? fabsf(in[i]) : most;
+    const bool fits = put_scale(out, &inverse, most / 127);
+    for (int i = 0; i < 32; i++)
+        out[2 + i] = isfinite(inverse) ? (uint8_t)(int8_t)roundf(in[i] * inverse) : 0;
+    return fits;
+}
+
+/* The number of largest magnitude, with its sign, becomes code 0. */
+static bool pack_q4_0(uint8_t *out, const float *in) {
+    float most = in[0], inverse;
+    for (int i = 1; i < 32; i++)
+        most = fabsf(in[i]) > fabsf(most) ? in[i] : most;
+    const bool fits = put_scale(out, &inverse, most / -8);
+    memset(out + 2, 0, 16);
+    for (int i = 0; i < 32; i++) {
+        const float product = in[i] * inverse;
+        const float code = isfinite(inverse) ? product + 8.5f : 0;
+        out[2 + i % 16] |= (uint8_t)((code < 15 ? (int)code : 15) << i / 16 * 4);
+    }
+    return fits;
+}
+
+static bool pack_number(const tfm__quant_format *f, uint8_t *out, float x) {
+    if (f->type == TFM__QUANT_F32) {
+        memcpy(out, &x, sizeof(x));
+        return true;
+    }
+    const bool half = f->type == TFM__QUANT_F16;
+    write16(out, half ? tfm__half_from_float(x) : tfm__bfloat_from_float(x));
+    return (read16(out) & 0x7fff) < (half ? 0x7c00 : 0x7f80);
+}
+
+bool tfm__quant_pack(const tfm__quant_format *format, void *blocks, const float *in, size_t count) {
+    uint8_t *out = blocks;
+    const size_t numbers = count * (size_t)format->block;
+    bool fits = format->block == 1 || format->type == TFM__QUANT_Q8_0 || format->type == TFM__QUANT_Q4_0;
+    for (size_t i = 0; fits && i < numbers; i++)
+        fits = isfinite(in[i]);
+    for (size_t i = 0; fits && i < count; i++, out += format->bytes, in += format->block)
+        fits = format->type == TFM__QUANT_Q8_0   ? pack_q8_0(out, in)
+               : format->type == TFM__QUANT_Q4_0 ? pack_q4_0(out, in)
+                                                 : pack_number(format, out, *in);
+    return fits;
+}
