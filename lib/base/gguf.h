@@ -10,25 +10,7 @@
 
 /* ---- Tensor types ---- */
 
-/* Types of tensors, with the numbers of the format. tfm__gguf_type_info knows others by name and size. */
-typedef enum tfm__gguf_type {
-    TFM__GGUF_F32 = 0,
-    TFM__GGUF_F16 = 1,
-    TFM__GGUF_Q4_0 = 2,
-    TFM__GGUF_Q4_1 = 3,
-    TFM__GGUF_Q5_0 = 6,
-    TFM__GGUF_Q5_1 = 7,
-    TFM__GGUF_Q8_0 = 8,
-    TFM__GGUF_Q2_K = 10,
-    TFM__GGUF_Q3_K = 11,
-    TFM__GGUF_Q4_K = 12,
-    TFM__GGUF_Q5_K = 13,
-    TFM__GGUF_Q6_K = 14,
-    TFM__GGUF_IQ4_NL = 20,
-    TFM__GGUF_IQ4_XS = 23,
-    TFM__GGUF_BF16 = 30,
-} tfm__gguf_type;
-
+/* A type of tensors, by the number of the format. lib/ops/quant converts some of them. */
 typedef struct tfm__gguf_type_info {
     const char *name;       /* "Q4_K"; static */
     size_t elements, bytes; /* of a block; 1 element for plain types. Blocks lie along rows. */

@@ -102,6 +102,8 @@ typedef struct tfm__family {
     bool output_by_file; /* only the file, not a key, says whether the output has its own table */
     int first_layer;     /* number of the first layer in names */
     bool row_vectors;    /* vectors are stored (1, size) */
+    bool qk_interleaved; /* rows of query and key projections: the halves of each head are stored interleaved */
+    bool whole_gammas;   /* gammas are stored complete, whatever the arch's gamma_offset */
     bool qkv_by_head;    /* fused QKV: for each KV head its queries, its key, its value */
     tfm_status (*read)(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from);
     /* Returns a new config.json, or NULL if out of memory. NULL: saving is not supported. */

@@ -63,7 +63,8 @@ static const tfm__stored_tensor *find_table(const tfm__loader *l, int role) {
 
 /* Whether two stored tensors are the same or copies. */
 static bool equal(const tfm__stored_tensor *a, const tfm__stored_tensor *b) {
-    bool same = a->usable && b->usable && a->dtype == b->dtype && a->rank == b->rank && a->bytes == b->bytes;
+    bool same = a->usable && b->usable && a->dtype == b->dtype && a->blocks == b->blocks && a->rank == b->rank &&
+                a->bytes == b->bytes;
     for (int i = 0; same && i < a->rank; i++)
         same = a->dims[i] == b->dims[i];
     return a == b || (same && memcmp(a->data, b->data, a->bytes) == 0);

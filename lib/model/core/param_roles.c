@@ -121,13 +121,15 @@ static void visit(walker *w, tfm__role role, tfm__parameter_kind kind, tfm_param
                         .dims = {rows, columns},
                         .name = full,
                         .transposed = columns && naming->transposed,
-                        .offset = kind == TFM__GAMMA ? w->stack->gamma_offset : 0};
+                        .offset = kind == TFM__GAMMA && !w->family->whole_gammas ? w->stack->gamma_offset : 0};
     if (w->status != TFM_OK)
         return;
     if (!name) {
         w->status = tfm__fail(TFM_ERROR_UNSUPPORTED, "the model's family has no name for a parameter that it has");
         return;
     }
+    if (w->family->qk_interleaved && (role == TFM__SELF_QUERY || role == TFM__SELF_KEY))
+        p.interleaved = w->stack->head_width;
     find_slice(w, &p, bias);
     if (role <= TFM__OUTPUT_PROJECTION && w->stack->stored_vocabulary) {
         p.zero_rows = rows - w->stack->stored_vocabulary;

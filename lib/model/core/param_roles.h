@@ -18,9 +18,10 @@ typedef struct tfm__parameter {
     const char *name; /* in files; valid during the call */
     bool transposed;  /* stored as (inputs, outputs) */
     int64_t first, total;
-    int64_t run, step; /* of each `step` stored rows, the first `run` belong to it; 0: contiguous */
-    int64_t zero_rows; /* the last rows of dims[0], zero and not stored */
-    float offset;      /* added to stored values */
+    int64_t interleaved; /* width of a head whose two halves of rows are stored interleaved; 0: rows are in order */
+    int64_t run, step;   /* of each `step` stored rows, the first `run` belong to it; 0: contiguous */
+    int64_t zero_rows;   /* the last rows of dims[0], zero and not stored */
+    float offset;        /* added to stored values */
     int row, rows; /* Number of rows stored as separate tensors, of which this is `row`; 0: one tensor. Their names have
                       the row's number for `#`. */
 } tfm__parameter;

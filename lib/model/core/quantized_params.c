@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/half.h"
 #include "ops/gemm/quantize.h"
+#include "ops/quant/quant_format.h"
 
 bool tfm__param_is_quantizable(const tfm__parameter *p) {
     const bool words = p->kind == TFM__EMBEDDING && p->role <= TFM__OUTPUT_PROJECTION;
@@ -23,7 +24,31 @@ static void halves_to_floats(float *out, const unsigned char *at, size_t count, 
     }
 }
 
+/* Values of a tensor stored as blocks. Rows begin with a block; other ranges are unpacked block by block. */
+static void blocks_to_floats(float *out, const tfm__stored_tensor *stored, size_t first, size_t count, size_t step) {
+    const tfm__quant_format *format = stored->blocks;
+    const size_t size = (size_t)format->block;
+    const unsigned char *data = stored->data;
+    float block[TFM__QUANT_MAX_BLOCK];
+    size_t done = 0, open = SIZE_MAX; /* number of the block that `block` has */
+    if (step == 1 && first % size == 0) {
+        done = count - count % size;
+        tfm__quant_unpack(format, out, data + first / size * (size_t)format->bytes, done / size);
+    }
+    for (; done < count; done++) {
+        const size_t at = first + done * step;
+        if (at / size != open)
+            tfm__quant_unpack(format, block, data + at / size * (size_t)format->bytes, 1);
+        open = at / size;
+        out[done] = block[at % size];
+    }
+}
+
 void tfm__stored_to_floats(float *out, const tfm__stored_tensor *stored, size_t first, size_t count, size_t step) {
+    if (stored->blocks) {
+        blocks_to_floats(out, stored, first, count, step);
+        return;
+    }
     const size_t size = tfm_dtype_size(stored->dtype);
     const unsigned char *at = stored->data + first * size;
     if (stored->dtype == TFM_F32 && step == 1) {
@@ -56,6 +81,9 @@ static int64_t stored_rows(const tfm__parameter *p) {
 
 /* The file's row of row i of the parameter. */
 static int64_t row_of(const tfm__parameter *p, int64_t i) {
+    const int64_t half = p->interleaved / 2, in_head = half ? i % p->interleaved : 0;
+    if (half)
+        i += 2 * (in_head % half) + in_head / half - in_head;
     return p->first + (p->run ? i / p->run * p->step + i % p->run : i);
 }
 
@@ -66,7 +94,7 @@ static float scale_of(const tfm__stored_tensor *stored, int64_t row) {
 }
 
 void tfm__parameter_row(float *out, const tfm__parameter *p, const tfm__stored_tensor *stored, int64_t i) {
-    const size_t columns = (size_t)p->dims[1];
+    const size_t columns = p->rank == 2 ? (size_t)p->dims[1] : 1;
     if (i >= stored_rows(p)) {
         memset(out, 0, columns * sizeof(*out));
         return;
@@ -134,14 +162,6 @@ tfm_status tfm__param_load_int8(tfm_context *ctx, const tfm__parameter *p, const
     free(bytes);
     free(scales);
     return status;
-}
-
-float *tfm__parameter_floats(const tfm__parameter *p, const tfm__stored_tensor *stored) {
-    const size_t rows = (size_t)p->dims[0], columns = (size_t)p->dims[1];
-    float *all = tfm__alloc(rows * columns, sizeof(*all));
-    for (size_t i = 0; all && i < rows; i++)
-        tfm__parameter_row(all + i * columns, p, stored, (int64_t)i);
-    return all;
 }
 
 tfm_status tfm__param_check_fp16_range(const tfm__parameter *p, const tfm__stored_tensor *stored) {

@@ -11,7 +11,8 @@ bool tfm__param_is_quantizable(const tfm__parameter *p);
 /* Converts `count` stored values from `first` on, `step` apart, to float. int8 values are not scaled. */
 void tfm__stored_to_floats(float *out, const tfm__stored_tensor *stored, size_t first, size_t count, size_t step);
 
-/* Row i of the parameter as floats: a column if stored transposed, zeros past the stored rows. */
+/* Row i of the parameter as floats, an element of a vector: a column if stored transposed, zeros past the stored
+ * rows. */
 void tfm__parameter_row(float *out, const tfm__parameter *p, const tfm__stored_tensor *stored, int64_t i);
 
 /* Quantizes a stored tensor of any dtype: (dims[0], dims[1]) int8 and dims[0] scales. */
@@ -19,9 +20,6 @@ tfm_status tfm__param_quantize(int8_t *bytes, float *scales, const tfm__paramete
 
 /* Fills p->param, whose value (I8) and scales are allocated, from a stored tensor of any dtype. */
 tfm_status tfm__param_load_int8(tfm_context *ctx, const tfm__parameter *p, const tfm__stored_tensor *stored);
-
-/* The whole parameter as floats, to be freed; NULL if out of memory. */
-float *tfm__parameter_floats(const tfm__parameter *p, const tfm__stored_tensor *stored);
 
 /* Fails if a finite value would overflow F16. */
 tfm_status tfm__param_check_fp16_range(const tfm__parameter *p, const tfm__stored_tensor *stored);

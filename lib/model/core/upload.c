@@ -8,7 +8,7 @@
 /* Key of a shared buffer: file, tensor, part, layout and offset. `form`: 0 F32, 1 int8, 2 its scales, 3 F16, 4 BF16. */
 static tfm__shared_buffer_key key_of(const tfm__stored_tensor *stored, const tfm__parameter *p, int form) {
     const int64_t part[] = {p->first, p->transposed, (int64_t)(1024 * p->offset), p->zero_rows + ((int64_t)form << 48),
-                            p->run};
+                            p->run,   p->interleaved};
     const size_t bytes = strlen(stored->name);
     const uint64_t file = tfm__hash64(part, sizeof(part), stored->identity);
     return (tfm__shared_buffer_key){tfm__hash64(stored->name, bytes, file), tfm__hash64(stored->name, bytes, ~file)};
@@ -103,11 +103,30 @@ static tfm_status upload_int8(tfm__loader *l, const tfm__parameter *p, const tfm
 static bool map_from_file(tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored, tfm_dtype dtype) {
     const size_t columns = p->rank == 2 ? (size_t)p->dims[1] : 1;
     uint64_t first;
-    if (stored->dtype != dtype || p->transposed || p->run || p->zero_rows > 0 || p->offset != 0 || p->rank > 2 ||
-        !tfm__weights_file_offset(&first, l->file, stored))
+    if (stored->dtype != dtype || stored->blocks || p->interleaved || p->transposed || p->run || p->zero_rows > 0 ||
+        p->offset != 0 || p->rank > 2 || !tfm__weights_file_offset(&first, l->file, stored))
         return false;
     return tfm__tensor_mmap(l->model->ctx, &p->param->value, stored->file, stored->identity,
                             first + (uint64_t)p->first * columns * tfm_dtype_size(dtype), dtype, p->rank, p->dims);
+}
+
+/* Converts rows to floats on the host, a part of the matrix at a time, and uploads these. */
+static tfm_status upload_floats(tfm_context *ctx, const tfm__parameter *p, const tfm__stored_tensor *stored) {
+    const int64_t columns = p->rank == 2 ? p->dims[1] : 1, rows = p->dims[0];
+    const int64_t most = p->rank == 2 ? tfm__ceil_div(1 << 20, columns) : rows;
+    float *part = tfm__alloc((size_t)((most < rows ? most : rows) * columns), sizeof(*part));
+    tfm_status status = part ? TFM_OK : TFM_ERROR_MEMORY;
+    for (int64_t at = 0; at < rows && status == TFM_OK; at += most) {
+        const int64_t count = rows - at < most ? rows - at : most;
+        tfm_tensor to = p->param->value;
+        for (int64_t i = 0; i < count; i++)
+            tfm__parameter_row(part + i * columns, p, stored, at + i);
+        if (count < rows)
+            tfm_tensor_rows(ctx, &to, p->param->value, at, count);
+        status = upload(ctx, to, TFM_F32, part);
+    }
+    free(part);
+    return status;
 }
 
 /* Uploads a row; each model has its own copy. */
@@ -144,13 +163,13 @@ tfm_status tfm__load_upload(tfm__loader *l, const tfm__parameter *p, const tfm__
         return fits;
     if (tfm__tensor_new_persistent(ctx, &p->param->value, dtype, p->rank, p->dims) != TFM_OK)
         return tfm_context_status(ctx);
-    if (stored->dtype == TFM_I8) {
-        float *all = tfm__parameter_floats(p, stored);
-        const tfm_status status = all ? upload(ctx, p->param->value, TFM_F32, all) : TFM_ERROR_MEMORY;
-        free(all);
-        if (status == TFM_OK)
-            publish_later(l, p->param->value, key);
-        return status;
+    if (stored->dtype == TFM_I8 || stored->blocks || p->interleaved) {
+        const tfm_status status = upload_floats(ctx, p, stored);
+        if (status != TFM_OK)
+            return status;
+        add_constant(ctx, p->param->value, p->offset);
+        publish_later(l, p->param->value, key);
+        return tfm_context_status(ctx);
     }
     unsigned char *copy = p->transposed ? transposed_copy(stored, p) : p->run ? gathered_copy(stored, p) : NULL;
     if ((p->transposed || p->run) && !copy)

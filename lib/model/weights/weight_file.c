@@ -31,7 +31,21 @@ static const tfm__weights_reader *choose(const tfm__weights_reader *reader, cons
     return reader;
 }
 
-/* Adds the tensors of a file. On failure, partial results are freed with `out`. */
+/* Adds the tensors of a file that was read. */
+static tfm_status add_tensors(tfm__weights *out, const tfm__weights_file *added) {
+    tfm__stored_tensor *tensors = tfm__realloc(out->tensors, out->count + added->count, sizeof(*tensors));
+    if (!tensors)
+        return TFM_ERROR_MEMORY;
+    out->tensors = tensors;
+    if (added->count > 0)
+        memcpy(tensors + out->count, added->tensors, added->count * sizeof(*tensors));
+    for (size_t i = 0; i < added->count; i++)
+        tensors[out->count + i].identity = added->map.identity;
+    out->count += added->count;
+    return TFM_OK;
+}
+
+/* Opens a file and adds its tensors. On failure, partial results are freed with `out`. */
 static tfm_status add_file(tfm__weights *out, const char *path) {
     tfm__weights_file *files = tfm__realloc(out->files, out->file_count + 1, sizeof(*files));
     if (!files)
@@ -46,18 +60,7 @@ static tfm_status add_file(tfm__weights *out, const char *path) {
         out->reader = choose(out->reader, &added->map);
     if (status == TFM_OK)
         status = out->reader->read(added);
-    if (status != TFM_OK)
-        return status;
-    tfm__stored_tensor *tensors = tfm__realloc(out->tensors, out->count + added->count, sizeof(*tensors));
-    if (!tensors)
-        return TFM_ERROR_MEMORY;
-    out->tensors = tensors;
-    if (added->count > 0)
-        memcpy(tensors + out->count, added->tensors, added->count * sizeof(*tensors));
-    for (size_t i = 0; i < added->count; i++)
-        tensors[out->count + i].identity = added->map.identity;
-    out->count += added->count;
-    return TFM_OK;
+    return status == TFM_OK ? add_tensors(out, added) : status;
 }
 
 /* int8 tensors require a tensor of scales. */
@@ -89,6 +92,18 @@ static tfm_status finish(tfm__weights *weights) {
     return TFM_OK;
 }
 
+static void close_files(const tfm__weights *weights) {
+    for (size_t i = 0; i < weights->file_count; i++) {
+        tfm__weights_file *file = &weights->files[i];
+        weights->reader->release(file);
+        free(file->tensors);
+        tfm__file_unmap(&file->map);
+        free(file->path);
+    }
+    free(weights->files);
+    free(weights->tensors);
+}
+
 static tfm_status open_file(tfm__weights **out, const char *path, const tfm__weights_reader *reader) {
     tfm__weights *weights = tfm__alloc(1, sizeof(*weights));
     *out = weights;
@@ -96,6 +111,24 @@ static tfm_status open_file(tfm__weights **out, const char *path, const tfm__wei
         return TFM_ERROR_MEMORY;
     weights->reader = reader;
     tfm_status status = add_file(weights, path);
+    if (status == TFM_OK)
+        status = finish(weights);
+    if (status != TFM_OK)
+        tfm__weights_free(out);
+    return status;
+}
+
+tfm_status tfm__weights_adopt(tfm__weights **out, const tfm__weights_reader *reader, tfm__weights_file *files,
+                              size_t count, tfm_status status) {
+    const tfm__weights all = {.reader = reader, .files = files, .file_count = count};
+    tfm__weights *weights = *out = tfm__alloc(1, sizeof(*weights));
+    if (!weights) {
+        close_files(&all);
+        return TFM_ERROR_MEMORY;
+    }
+    *weights = all;
+    for (size_t i = 0; i < count && status == TFM_OK; i++)
+        status = add_tensors(weights, &files[i]);
     if (status == TFM_OK)
         status = finish(weights);
     if (status != TFM_OK)
@@ -124,15 +157,7 @@ tfm_status tfm__weights_open_written(tfm__weights **out, const char *path) {
 void tfm__weights_free(tfm__weights **weights) {
     if (!weights || !*weights)
         return;
-    for (size_t i = 0; i < (*weights)->file_count; i++) {
-        tfm__weights_file *file = &(*weights)->files[i];
-        (*weights)->reader->release(file);
-        free(file->tensors);
-        tfm__file_unmap(&file->map);
-        free(file->path);
-    }
-    free((*weights)->files);
-    free((*weights)->tensors);
+    close_files(*weights);
     free(*weights);
     *weights = NULL;
 }
@@ -283,6 +308,15 @@ static const char *dims_text(char *text, size_t size, int rank, const int64_t *d
     return text;
 }
 
+/* Whether the shape matches. Writers of GGUF drop leading dims of 1. */
+static bool fits(const tfm__weights *weights, const tfm__stored_tensor *found, int rank, const int64_t *dims) {
+    const int missing = weights->reader == &tfm__gguf_reader && found->rank < rank ? rank - found->rank : 0;
+    bool same = found->rank + missing == rank;
+    for (int i = 0; same && i < rank; i++)
+        same = dims[i] < 0 || dims[i] == (i < missing ? 1 : found->dims[i - missing]);
+    return same;
+}
+
 tfm_status tfm__weights_get(const tfm__weights *weights, const tfm__stored_tensor **out, const char *name, int rank,
                             const int64_t *dims) {
     *out = NULL;
@@ -290,10 +324,7 @@ tfm_status tfm__weights_get(const tfm__weights *weights, const tfm__stored_tenso
     if (!found)
         return tfm__fail(TFM_ERROR_FORMAT, "%s has no tensor %s: config.json belongs to another model",
                          weights->files[0].path, name);
-    bool same = found->rank == rank;
-    for (int i = 0; same && i < rank; i++)
-        same = dims[i] < 0 || dims[i] == found->dims[i];
-    if (!same) {
+    if (!fits(weights, found, rank, dims)) {
         char is[TFM_MAX_RANK * 24], needed[TFM_MAX_RANK * 24];
         return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s has shape %s; the configuration needs %s", found->file, name,
                          dims_text(is, sizeof(is), found->rank, found->dims),
@@ -303,9 +334,9 @@ tfm_status tfm__weights_get(const tfm__weights *weights, const tfm__stored_tenso
         return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s is int8, but its scales %s%s are missing", found->file, name,
                          name, TFM__SCALES);
     if (!found->usable || found->dtype == TFM_I32 || found->dtype == TFM_U8)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: tensor %s has dtype %.20s; F32, F16, BF16 and, with scales, I8 can be used", found->file,
-                         name, found->dtype_name);
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: tensor %s has dtype %.20s; %s can be used", found->file, name,
+                         found->dtype_name,
+                         weights->reader->dtypes ? weights->reader->dtypes : "F32, F16, BF16 and, with scales, I8");
     *out = found;
     return TFM_OK;
 }

@@ -22,10 +22,11 @@ typedef struct tfm__stored_tensor {
     tfm_dtype dtype;
     int rank;
     int64_t dims[TFM_MAX_RANK];
-    const unsigned char *data;   /* in the mapped file, unaligned: row-major, little-endian */
-    const char *encoding;        /* stored encoding if it differs from `dtype`: "int8"; or NULL */
-    float unit;                  /* if > 0: all values are multiples of it, by at most 128 */
-    const unsigned char *scales; /* I8: F32 scales, one per output */
+    const unsigned char *data;              /* in the mapped file, unaligned: row-major, little-endian */
+    const struct tfm__quant_format *blocks; /* F32 values stored as blocks of this GGUF type, along rows; else NULL */
+    const char *encoding;                   /* stored encoding if it differs from `dtype`: "int8"; or NULL */
+    float unit;                             /* if > 0: all values are multiples of it, by at most 128 */
+    const unsigned char *scales;            /* I8: F32 scales, one per output */
     size_t scale_count;
     size_t count; /* number of elements */
     size_t bytes; /* size of the data */
@@ -42,6 +43,11 @@ tfm_status tfm__weights_open_written(tfm__weights **out, const char *path);
  * pytorch_model.bin, all files in pytorch_model.bin.index.json. */
 tfm_status tfm__weights_open_dir(tfm__weights **out, const char *dir);
 
+/* Takes over an open GGUF file, also on failure: frees it and sets the pointer to NULL. Tensors keep their names.
+ * TFM_ERROR_FORMAT if it has none. */
+struct tfm__gguf;
+tfm_status tfm__weights_open_gguf(tfm__weights **out, struct tfm__gguf **gguf);
+
 /* TFM_ERROR_UNSUPPORTED with advice if a directory without a model has an adapter or GGUF files. */
 tfm_status tfm__weights_check_unsupported(const char *dir);
 
@@ -56,7 +62,8 @@ void tfm__weights_free(tfm__weights **weights);
 const tfm__stored_tensor *tfm__weights_find(const tfm__weights *weights, const char *name);
 
 /* The same, but fails (TFM_ERROR_FORMAT, TFM_ERROR_UNSUPPORTED) if it is missing, or has another dtype or other dims. A
- * dim of -1 matches any size. Accepts F32, F16, BF16, and I8 with scales; I32 and U8 are refused. */
+ * dim of -1 matches any size; GGUF tensors may lack leading dims of 1. Accepts F32, F16, BF16, and I8 with scales; I32
+ * and U8 are refused. */
 tfm_status tfm__weights_get(const tfm__weights *weights, const tfm__stored_tensor **out, const char *name, int rank,
                             const int64_t *dims);
 

@@ -18,6 +18,7 @@ typedef struct tfm__weights_reader {
     const char *kind;   /* display name: two or three words */
     const char *suffix; /* file suffix: ".safetensors" */
     const char *single; /* file name in a model directory: "model.safetensors"; NULL: any */
+    const char *dtypes; /* dtypes that can be used, for messages; NULL: the usual ones */
     const char *index;  /* index of several files: "model.safetensors.index.json"; NULL: none */
 
     /* Whether a file with this suffix has this format; NULL: the default format of the suffix. */
@@ -32,7 +33,12 @@ typedef struct tfm__weights_reader {
     const char *(*metadata)(const tfm__weights_file *file, const char *name);
 } tfm__weights_reader;
 
-extern const tfm__weights_reader tfm__safetensors_reader, tfm__torch_reader, tfm__npz_reader, tfm__marian_bin_reader;
+/* Takes over files that were read already, also on failure. `status`: an earlier failure, which is returned. */
+tfm_status tfm__weights_adopt(tfm__weights **out, const tfm__weights_reader *reader, tfm__weights_file *files,
+                              size_t count, tfm_status status);
+
+extern const tfm__weights_reader tfm__safetensors_reader, tfm__torch_reader, tfm__npz_reader, tfm__marian_bin_reader,
+    tfm__gguf_reader;
 
 /* ---- Directories without a model (missing_weights.c) ---- */
 
