@@ -33,10 +33,10 @@ static bool is_model(const char *name) {
 }
 
 static bool are_other_weights(const char *name) {
-    static const char *const SUFFIXES[] = {".safetensors", ".bin", ".npz"};
+    static const char *const PATTERNS[] = {"model*.safetensors", "pytorch_model*.bin", "*.npz"};
     bool are = false;
-    for (size_t i = 0; i < TFM__COUNT(SUFFIXES); i++)
-        are |= has_suffix(name, SUFFIXES[i]);
+    for (size_t i = 0; i < TFM__COUNT(PATTERNS); i++)
+        are |= fnmatch(PATTERNS[i], name, 0) == 0;
     return are;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/file.h"
 #include "model/arch/config_keys.h"
+#include "model/arch/gguf_arch.h"
 #include "model/arch/marian_nmt.h"
 #include "model/arch/multimodal.h"
 #include "model/weights/weight_file.h"
@@ -137,6 +138,7 @@ static tfm_status open_files(tfm__config_files *out, const char *dir) {
 void tfm__family_files_free(tfm__family_files *files) {
     tfm__weights_free(&files->weights);
     free(files->shortlist);
+    free(files->stored);
     json_decref(files->generation);
     *files = (tfm__family_files){0};
 }
@@ -149,29 +151,61 @@ tfm_status tfm__family_read(const tfm__family **family, tfm__arch *arch, tfm__ge
     return status;
 }
 
+/* A model directory of Hugging Face. */
+static tfm_status open_directory(const tfm__family **family, tfm__config_files *from, const tfm__multimodal **wrapper,
+                                 const char *dir) {
+    tfm_status status = open_files(from, dir);
+    if (status == TFM_OK)
+        status = tfm__multimodal_open(wrapper, from);
+    if (status == TFM_OK)
+        status = find_family(family, from);
+    if (status == TFM_OK)
+        status = refuse_quantized(from);
+    return status == TFM_OK ? refuse_layers(from) : status;
+}
+
+/* A GGUF file: its metadata are the configuration. */
+static tfm_status open_gguf(const tfm__family **family, tfm__config_files *from, tfm__family_files *files,
+                            const char *path) {
+    tfm__gguf *gguf = NULL;
+    const tfm__gguf_arch *arch = NULL;
+    from->config_path = tfm__strdup(path);
+    tfm_status status = from->config_path ? tfm__gguf_open(&gguf, path) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        status = tfm__gguf_arch_find(&arch, gguf);
+    if (status == TFM_OK)
+        *family = tfm__family_find(arch->model_type);
+    if (status == TFM_OK)
+        status = tfm__gguf_config(&from->config, gguf, arch, *family);
+    if (status == TFM_OK && (*family)->encoder_only && is_encoder_only(from))
+        *family = (*family)->encoder_only;
+    if (status == TFM_OK && !(files->stored = tfm__gguf_family_new(arch, *family, gguf)))
+        status = TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        status = tfm__weights_open_gguf(&files->weights, &gguf);
+    tfm__gguf_close(&gguf);
+    return status;
+}
+
 tfm_status tfm__family_open(const tfm__family **family, tfm__arch *arch, tfm__generation_rules *rules,
                             tfm__family_files *files, const char *dir) {
     tfm__config_files from = {0};
     tfm__marian_folder marian = {0};
     const tfm__multimodal *wrapper = NULL;
+    char *gguf = NULL;
     *arch = (tfm__arch){0};
     memset(rules, 0, sizeof(*rules));
-    tfm_status status = tfm__marian_folder_find(&marian, dir);
+    tfm_status status = tfm__gguf_locate(&gguf, dir);
+    if (status == TFM_OK && !gguf)
+        status = tfm__marian_folder_find(&marian, dir);
     if (status != TFM_OK || marian.model) {
         if (status == TFM_OK)
             status = tfm__marian_nmt_read(family, arch, rules, files, &marian);
         tfm__marian_folder_free(&marian);
         return status;
     }
-    status = open_files(&from, dir);
-    if (status == TFM_OK)
-        status = tfm__multimodal_open(&wrapper, &from);
-    if (status == TFM_OK)
-        status = find_family(family, &from);
-    if (status == TFM_OK)
-        status = refuse_quantized(&from);
-    if (status == TFM_OK)
-        status = refuse_layers(&from);
+    status = gguf ? open_gguf(family, &from, files, gguf) : open_directory(family, &from, &wrapper, dir);
+    free(gguf);
     from.family = *family;
     if (status == TFM_OK)
         status = (*family)->read(arch, rules, &from);

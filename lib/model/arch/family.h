@@ -144,8 +144,9 @@ typedef struct tfm__family_files {
     struct tfm__weights
         *weights;    /* already open if the configuration is inside the weight file; NULL: use tfm__weights_open_dir */
     char *shortlist; /* path of a shortlist, or NULL */
-    bool shared_vocabulary; /* source and target share a vocabulary */
-    json_t *generation;     /* generation_config.json unchanged; NULL if there is none */
+    bool shared_vocabulary;     /* source and target share a vocabulary */
+    struct tfm__family *stored; /* the family with the names of the weight file; NULL: the family's own. For free() */
+    json_t *generation;         /* generation_config.json unchanged; NULL if there is none */
 } tfm__family_files;
 
 void tfm__family_files_free(tfm__family_files *files);

@@ -152,7 +152,7 @@ static tfm_status read_dir_info(tfm_model_info *out, const char *dir, const tfm_
     if (status == TFM_OK && !files.weights)
         status = tfm__weights_open_dir(&files.weights, dir);
     if (status == TFM_OK)
-        status = tfm__model_load(&parameters, &bytes, family, &arch, files.weights, NULL,
+        status = tfm__model_load(&parameters, &bytes, files.stored ? files.stored : family, &arch, files.weights, NULL,
                                  options ? options->precision : TFM_PRECISION_AUTO);
     if (status == TFM_OK)
         status = open_shortlist(&list, &files, &arch);
@@ -255,7 +255,8 @@ static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const
     if (tfm__context_tuning(model->ctx)->kv_half && precision == TFM_PRECISION_BF16)
         model->kv_dtype = TFM_BF16;
     if (status == TFM_OK)
-        status = tfm__model_load(&parameters, &bytes, model->family, &model->arch, files->weights, model, precision);
+        status = tfm__model_load(&parameters, &bytes, files->stored ? files->stored : model->family, &model->arch,
+                                 files->weights, model, precision);
     if (status == TFM_OK && tfm__weights_count(files->weights) > 0)
         model->identity = tfm__weights_at(files->weights, 0)->identity;
     if (status == TFM_OK)

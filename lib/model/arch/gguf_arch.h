@@ -1,0 +1,64 @@
+/* Models in GGUF files. Metadata become the config.json of the family, so that the family's reader needs no second
+ * form; tensors are found by the file's own names, with a copy of the family that has these instead of its own.
+ *
+ * A new architecture is one line of the table in gguf_archs.c, and differing tensor names there. */
+#ifndef TFM_LIB_GGUF_ARCH_H
+#define TFM_LIB_GGUF_ARCH_H
+
+#include "base/gguf.h"
+#include "model/arch/family.h"
+
+typedef struct tfm__gguf_arch {
+    const char *name;       /* `general.architecture`; keys of the metadata begin with it */
+    const char *model_type; /* of the family */
+    bool qk_interleaved;    /* as in tfm__family: for RoPE of adjacent columns */
+    bool whole_gammas;
+    const char *class_end;                         /* last part of the class name: "ForCausalLM" */
+    const char *feed_forward_key, *epsilon_key;    /* of config.json; NULL: as the decoder_kind says */
+    const tfm__naming *common, *encoder, *decoder; /* names that differ from the usual ones, [TFM__ROLES], or NULL */
+} tfm__gguf_arch;
+
+/* All architectures; NULL past the end. */
+const tfm__gguf_arch *tfm__gguf_arch_at(size_t index);
+
+/* The architecture of a file. Another one, and a mixture of experts, is TFM_ERROR_UNSUPPORTED with its name. */
+tfm_status tfm__gguf_arch_find(const tfm__gguf_arch **out, const tfm__gguf *gguf);
+
+/* The usual GGUF name of a role, or the architecture's own. No name if GGUF has none. `decoder`: the stack. */
+const tfm__naming *tfm__gguf_naming(const tfm__gguf_arch *arch, bool decoder, tfm__role role);
+
+/* A copy of `base` with the names and layouts of the file, for tfm__model_load; free it with free(). The file decides
+ * whether QKV, and gate and up, are fused. NULL if out of memory. */
+tfm__family *tfm__gguf_family_new(const tfm__gguf_arch *arch, const tfm__family *base, const tfm__gguf *gguf);
+
+/* ---- Metadata ---- */
+
+/* A file whose metadata become a config.json. */
+typedef struct tfm__gguf_source {
+    const tfm__gguf *gguf;
+    const tfm__gguf_arch *arch;
+    const char *path;
+    json_t *out;
+    tfm_status status; /* the first failure; later calls do nothing */
+} tfm__gguf_source;
+
+/* `llama.` and the key: a number, false if absent. A list has one per layer; all must be equal. */
+bool tfm__gguf_read_int(tfm__gguf_source *s, const char *key, int64_t *out);
+bool tfm__gguf_read_number(tfm__gguf_source *s, const char *key, double *out);
+const tfm__gguf_value *tfm__gguf_read_value(const tfm__gguf_source *s, const char *key);
+/* Sets a key of config.json; takes over `value`. */
+void tfm__gguf_set(tfm__gguf_source *s, const char *key, json_t *value);
+/* Sets s->status, and is false, for `return tfm__gguf_refuse(...)`. */
+bool tfm__gguf_refuse(tfm__gguf_source *s, const char *format, ...) TFM_PRINTF(2, 3);
+
+/* RoPE keys (gguf_rope.c). `head_width` is known. */
+struct tfm__decoder_kind;
+void tfm__gguf_rope(tfm__gguf_source *s, const struct tfm__decoder_kind *kind, int64_t head_width);
+/* Special ids, and the tokens that end a text (gguf_ids.c). */
+void tfm__gguf_ids(tfm__gguf_source *s);
+
+/* A new config.json for `family`. TFM_ERROR_FORMAT if a key is missing or wrong, TFM_ERROR_UNSUPPORTED if the family
+ * cannot express it. */
+tfm_status tfm__gguf_config(json_t **out, const tfm__gguf *gguf, const tfm__gguf_arch *arch, const tfm__family *family);
+
+#endif
