@@ -101,6 +101,9 @@ static const tfm__gguf_arch ARCHS[] = {
     {"t5encoder", "t5", .class_end = "EncoderModel", T5_KEYS},
 };
 
+/* LLaMA with a window. */
+static const tfm__gguf_arch MISTRAL = {"llama", "mistral", .qk_interleaved = true, LM};
+
 const tfm__gguf_arch *tfm__gguf_arch_at(size_t i) {
     return i < TFM__COUNT(ARCHS) ? &ARCHS[i] : NULL;
 }
@@ -127,7 +130,7 @@ tfm_status tfm__gguf_arch_find(const tfm__gguf_arch **out, const tfm__gguf *gguf
     const tfm__gguf_value *value = tfm__gguf_find(gguf, "general.architecture");
     const char *path = tfm__gguf_path(gguf, 0);
     tfm__gguf_text name;
-    uint64_t experts = 0;
+    uint64_t experts = 0, window = 0;
     char key[64];
     *out = NULL;
     if (!tfm__gguf_string(&name, value, 0))
@@ -142,6 +145,9 @@ tfm_status tfm__gguf_arch_find(const tfm__gguf_arch **out, const tfm__gguf *gguf
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "%s is a mixture of %llu experts (`%s`), which is not supported: use a model without", path,
                          (unsigned long long)experts, key);
+    snprintf(key, sizeof(key), "%s.attention.sliding_window", (*out)->name);
+    if (*out == &ARCHS[0] && tfm__gguf_u64(&window, tfm__gguf_find(gguf, key), 0) && window > 0)
+        *out = &MISTRAL;
     return TFM_OK;
 }
 

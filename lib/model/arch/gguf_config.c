@@ -207,8 +207,11 @@ static void set_windows(tfm__gguf_source *s, const tfm__decoder_kind *k) {
         set_flag(s, "use_sliding_window", true);
         tfm__gguf_set(s, "max_window_layers", json_integer(0));
     }
+    const tfm__gguf_value *pattern = tfm__gguf_read_value(s, "attention.sliding_window_pattern");
     if (k->windows == TFM__WINDOW_BY_PATTERN) /* Gemma 2 has a window if no key says so, Gemma 3 has none */
-        set_pattern(s, tfm__gguf_read_value(s, "attention.sliding_window_pattern"), !given && k->local_theta != 0);
+        set_pattern(s, pattern, !given && k->local_theta != 0);
+    else if (given && k->windows != TFM__WINDOW_EVERYWHERE)
+        set_pattern(s, pattern, false);
 }
 
 /* Factors, and Gemma's score scale: 1 / sqrt(head width), in the largest models 1 / sqrt(width / heads). */
