@@ -44,9 +44,14 @@ static size_t supported_commands(const char *names[MAX_COMMANDS], const tfm_mode
     return count;
 }
 
+/* The KV cache of a sequence of this many tokens. */
+static uint64_t kv_bytes(const tfm_model_info *m, int ctx_size) {
+    return m->kv_token_bytes * (uint64_t)ctx_size;
+}
+
 /* `without`: why the tokenizer cannot be opened, or NULL. `embedder`: may be NULL. Returns whether a command takes the
  * model. */
-static bool print_json(const tfm_model_info *m, const char *without, json_t *embedder) {
+static bool print_json(const tfm_model_info *m, const char *without, json_t *embedder, int ctx_size) {
     const char *names[MAX_COMMANDS];
     const size_t count = supported_commands(names, m, !without, embedder);
     json_t *all = json_pack(
@@ -71,7 +76,14 @@ static bool print_json(const tfm_model_info *m, const char *without, json_t *emb
                   "shortlist", m->has_shortlist, "no_tokenizer", without, "part_of", m->multimodal_class);
     if (all && more)
         json_object_update(all, more);
-    json_t *commands = json_array();
+    json_t *commands = json_array(), *types = json_array();
+    for (int i = 0; i < m->weight_type_count; i++)
+        json_array_append_new(types,
+                              json_pack("{s:s, s:i, s:I}", "type", m->weight_types[i].name, "tensors",
+                                        m->weight_types[i].tensors, "bytes", (json_int_t)m->weight_types[i].bytes));
+    json_object_set_new(all, "weight_types", types);
+    json_object_set_new(all, "ctx_size", json_integer(ctx_size));
+    json_object_set_new(all, "kv_cache_bytes", json_integer((json_int_t)kv_bytes(m, ctx_size)));
     for (size_t i = 0; i < count; i++)
         json_array_append_new(commands, json_string(names[i]));
     json_object_set_new(all, "commands", commands);
@@ -136,7 +148,17 @@ static void print_ids(const tfm_model_info *m) {
     printf("\n");
 }
 
-static bool print_table(const tfm_model_info *m, const char *without, const tfm_embedder_info *embedder) {
+/* Types by size: "Q4_1 210 tensors 80.1 MiB". */
+static void print_types(const tfm_model_info *m) {
+    for (int i = 0; i < m->weight_type_count; i++)
+        printf("%s%s %d tensor%s %.1f MiB", i ? ", " : "types             ", m->weight_types[i].name,
+               m->weight_types[i].tensors, m->weight_types[i].tensors == 1 ? "" : "s",
+               (double)m->weight_types[i].bytes / (1 << 20));
+    if (m->weight_type_count)
+        printf("\n");
+}
+
+static bool print_table(const tfm_model_info *m, const char *without, const tfm_embedder_info *embedder, int ctx_size) {
     const double mib = 1 << 20;
     const bool both = m->encoder_layers > 0 && m->decoder_layers > 0;
     printf("architecture      %s %s, %s%s, %s%s\n", m->family, m->kind,
@@ -167,7 +189,11 @@ static bool print_table(const tfm_model_info *m, const char *without, const tfm_
         printf("default beam      %d\n", m->beam_size);
     printf("weights           %s, %s", m->weight_format, m->stored_dtype);
     printf(m->weight_files == 1 ? "\n" : ", in %d files\n", m->weight_files);
+    print_types(m);
     printf("parameters        %" PRIu64 " (%.1f MiB on the device)\n", m->parameters, (double)m->parameter_bytes / mib);
+    if (m->kv_token_bytes && !embedder)
+        printf("KV cache          %.1f MiB on the device for a sequence of %d tokens, in fp32\n",
+               (double)kv_bytes(m, ctx_size) / mib, ctx_size);
     printf("estimated memory  %.1f MiB on the device while %s\n", (double)m->estimated_bytes / mib,
            both                             ? "translating"
            : m->decoder_layers && !embedder ? "generating"
@@ -218,12 +244,18 @@ static tfm_status read_info(tfm_model_info *info, tfm_embedder_info *embedder, c
 
 int cmd_info(int argc, char **argv) {
     bool json = false;
-    const cli_option options[] = {{0, "json", CLI_FLAG, &json, NULL, "write a JSON object instead of a table", NULL}};
+    int ctx_size = 0;
+    const cli_option options[] = {
+        {0, "json", CLI_FLAG, &json, NULL, "write a JSON object instead of a table", NULL},
+        {0, "ctx-size", CLI_POSITIVE, &ctx_size, "N",
+         "tokens of a sequence, for the size of its KV cache (default: the model's maximum)", NULL},
+    };
     const cli_syntax syntax = {
         .name = "info",
-        .usage = "info MODEL [--json]",
-        .about = "Describes the model in a directory: architecture, sizes, parameters, device\n"
-                 "memory, the commands that take it, and the embeddings of a\n"
+        .usage = "info MODEL [option...]",
+        .about = "Describes the model in a directory or GGUF file: architecture, sizes, types of\n"
+                 "the stored tensors, parameters, device memory of the weights and of the KV\n"
+                 "cache, the commands that take it, and the embeddings of a\n"
                  "sentence-transformers directory. For an unsupported model it gives the reason\n"
                  "and the key of config.json. No device is used.\n",
         .examples = "  tfm info apps/demo\n  tfm info --json apps/demo | jq .parameters\n",
@@ -248,10 +280,11 @@ int cmd_info(int argc, char **argv) {
         status = read_info(&info, embedder, dir, true);
     }
     bool taken = false;
+    ctx_size = ctx_size ? ctx_size : info.max_positions;
     if (status == TFM_OK && json)
-        taken = print_json(&info, without, embedder ? embedder_json(embedder) : NULL);
+        taken = print_json(&info, without, embedder ? embedder_json(embedder) : NULL, ctx_size);
     else if (status == TFM_OK)
-        taken = print_table(&info, without, embedder);
+        taken = print_table(&info, without, embedder, ctx_size);
     code = status != TFM_OK    ? print_unsupported(dir, json, embedder != NULL)
            : taken || !without ? CLI_OK
                                : cli_fail("%s", without);

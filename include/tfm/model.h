@@ -5,8 +5,10 @@
  *     tfm_translate(model, lines, count, NULL, emit, user);
  *     tfm_model_free(&model);
  *
- * A model directory has the Hugging Face layout: config.json, weights in F32, F16, BF16 or int8 (tfm_model_quantize),
- * usually generation_config.json, and tokenizer files (tfm_tokenizer_open); for Marian / OPUS-MT these are source.spm,
+ * A path ends in .gguf: a GGUF file (version 2 or 3, also in parts). Everything that takes a directory takes the path
+ * of such a file, or a directory with one; its blocks are converted to `precision` on load. Otherwise a model directory
+ * has the Hugging Face layout: config.json, weights in F32, F16, BF16 or int8 (tfm_model_quantize), usually
+ * generation_config.json, and tokenizer files (tfm_tokenizer_open); for Marian / OPUS-MT these are source.spm,
  * target.spm and vocab.json. There is no conversion step.
  *
  * `model_type` in config.json is the family: an encoder-decoder such as "marian", "bart" or "t5", a decoder-only model
@@ -52,7 +54,7 @@ typedef struct tfm_model tfm_model;
 
 /* The dtype of a model's weight matrices on the device. */
 typedef enum tfm_precision {
-    TFM_PRECISION_AUTO, /* INT8 for an int8 directory of tfm_model_quantize, else F32. */
+    TFM_PRECISION_AUTO, /* INT8 for an int8 directory of tfm_model_quantize, else F32, also for GGUF. */
     TFM_PRECISION_FP32, /* F32 for any directory. */
     TFM_PRECISION_INT8, /* int8: linear layers, embeddings and the output projection are quantized per row
                            (tfm_param_quantize) on load. A quarter of the memory; results change slightly. Such a model
@@ -146,6 +148,15 @@ TFM_API tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype d
 TFM_API void tfm_model_free(tfm_model **model);
 
 /* Model info. */
+/* Tensors of one type in the weight files. */
+typedef struct tfm_weight_type {
+    const char *name; /* "F16", "Q4_K" */
+    int tensors;
+    uint64_t bytes; /* In the files. */
+} tfm_weight_type;
+
+enum { TFM_MAX_WEIGHT_TYPES = 16 };
+
 typedef struct tfm_model_info {
     const char *family;                 /* The family: "marian", "llama". */
     int width;                          /* E. */
@@ -169,7 +180,7 @@ typedef struct tfm_model_info {
                       in models without an encoder. Without a decoder all three are padding. */
     int beam_size; /* The directory's beam size, or else 4, or without an encoder 1. tfm_generate ignores it. */
     const char *weight_format; /* The file format of the weights: "safetensors", "PyTorch .bin", "NumPy .npz", "Marian
-                                  .bin", or "none" for a new model. */
+                                  .bin", "GGUF", or "none" for a new model. */
     int weight_files;
     const char *kind; /* "encoder-decoder", "encoder" or "decoder". */
     int encoder_kv_heads, decoder_kv_heads;
@@ -193,6 +204,10 @@ typedef struct tfm_model_info {
     /* Dropout rates in the configuration, as the family defines them: of embeddings and sub-layers, of attention
      * weights, and inside feed-forward layers. tfm_trainer_options does not use them. */
     double dropout, attention_dropout, activation_dropout;
+    uint64_t kv_token_bytes; /* Bytes of the decoder's KV cache for one token of one sequence; 0 without a decoder or
+                                with SSRU cells. Its dtype is as for estimated_bytes. */
+    int weight_type_count;
+    tfm_weight_type weight_types[TFM_MAX_WEIGHT_TYPES]; /* Types of the weight files' tensors, most bytes first. */
 } tfm_model_info;
 
 /* Writes a quantized copy of the model directory `dir` to `out`, with matrices of layers and embedding tables in I8,

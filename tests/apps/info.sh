@@ -82,7 +82,7 @@ run info broken
 check "info recognizes a LoRA adapter and says what to do" one_sentence 1 'broken has an adapter (adapter_config.json), such as'
 mv broken/adapter_config.json broken/adapter.Q4_K.gguf
 run info broken
-check "info recognizes GGUF weights" one_sentence 1 'broken has its weights in adapter.Q4_K.gguf'
+check "info opens the only GGUF file of a folder" one_sentence 1 'broken/adapter.Q4_K.gguf is not a GGUF file'
 cp "$demo"/*.json "$demo"/*.spm broken
 rm broken/adapter*
 touch broken/model-00001-of-00002.safetensors

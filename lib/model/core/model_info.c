@@ -93,6 +93,9 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
                                            : 4,
     };
     describe_positions(info, writer);
+    info->kv_token_bytes = decoder->recurrent ? 0
+                                              : 2 * (uint64_t)decoder->layers * (uint64_t)decoder->kv_heads *
+                                                    (uint64_t)decoder->head_width * tfm_dtype_size(kv_dtype);
     info->estimated_bytes = estimate(info, arch, kv_dtype);
 }
 

@@ -16,36 +16,13 @@ static bool has(const char *dir, const char *name) {
     return there;
 }
 
-typedef tfm_status diagnose_fn(const char *dir, const char *name, const tfm__weights_reader *const *readers);
-
-/* Calls `diagnose` for the names in a folder until one returns an error. */
-static tfm_status diagnose_names(const char *dir, diagnose_fn *diagnose, const tfm__weights_reader *const *readers) {
-    char **names = NULL;
-    size_t count = 0;
-    tfm_status status = tfm__file_exists(dir) ? tfm__dir_list(&names, &count, dir) : TFM_OK;
-    for (size_t i = 0; i < count && status == TFM_OK; i++)
-        status = diagnose(dir, names[i], readers);
-    tfm__names_free(names, count);
-    return status;
-}
-
-static tfm_status diagnose_gguf(const char *dir, const char *name, const tfm__weights_reader *const *readers) {
-    (void)readers;
-    if (fnmatch("*.gguf", name, 0) != 0)
-        return TFM_OK;
-    return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                     "%s has its weights in %s, and GGUF is not supported: use the directory with model.safetensors "
-                     "that it was made from",
-                     dir, name);
-}
-
 tfm_status tfm__weights_check_unsupported(const char *dir) {
     if (has(dir, ADAPTER))
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "%s has an adapter (%s), such as LoRA's, and not a model: merge it into its base model, for "
                          "example with peft's merge_and_unload, save that, and use its directory",
                          dir, ADAPTER);
-    return diagnose_names(dir, diagnose_gguf, NULL);
+    return TFM_OK;
 }
 
 /* Whether a file has a supported format but another name: a shard of a model, or another dtype. */
@@ -68,11 +45,21 @@ static tfm_status diagnose_weights(const char *dir, const char *name, const tfm_
     return TFM_OK;
 }
 
+static tfm_status diagnose_names(const char *dir, const tfm__weights_reader *const *readers) {
+    char **names = NULL;
+    size_t count = 0;
+    tfm_status status = tfm__file_exists(dir) ? tfm__dir_list(&names, &count, dir) : TFM_OK;
+    for (size_t i = 0; i < count && status == TFM_OK; i++)
+        status = diagnose_weights(dir, names[i], readers);
+    tfm__names_free(names, count);
+    return status;
+}
+
 tfm_status tfm__weights_report_missing(const char *dir, const tfm__weights_reader *const *readers) {
     static const char *const OTHERS[] = {"tf_model.h5", "flax_model.msgpack", "model.npz", "pytorch_model.pt"};
     tfm_status status = tfm__weights_check_unsupported(dir);
     if (status == TFM_OK)
-        status = diagnose_names(dir, diagnose_weights, readers);
+        status = diagnose_names(dir, readers);
     for (size_t i = 0; i < TFM__COUNT(OTHERS) && status == TFM_OK; i++)
         if (has(dir, OTHERS[i]))
             return tfm__fail(TFM_ERROR_UNSUPPORTED,

@@ -48,7 +48,7 @@ tfm_status tfm__weights_open_dir(tfm__weights **out, const char *dir);
 struct tfm__gguf;
 tfm_status tfm__weights_open_gguf(tfm__weights **out, struct tfm__gguf **gguf);
 
-/* TFM_ERROR_UNSUPPORTED with advice if a directory without a model has an adapter or GGUF files. */
+/* TFM_ERROR_UNSUPPORTED with advice if a directory without a model has an adapter. */
 tfm_status tfm__weights_check_unsupported(const char *dir);
 
 /* Verifies the checksum written by tfm__tensors_write: TFM_ERROR_FORMAT if it differs. A file without one passes. Reads

@@ -154,7 +154,7 @@ static void test_directory_without_weights_says_what_it_holds(void **state) {
         bool without_config; /* it is recognized without one, too */
     } cases[] = {
         {"adapter_config.json", "has an adapter (adapter_config.json)", TFM_ERROR_UNSUPPORTED, true},
-        {"model-q4.gguf", "has its weights in model-q4.gguf, and GGUF is not supported", TFM_ERROR_UNSUPPORTED, true},
+        {"model-q4.gguf", "model-q4.gguf is not a GGUF file", TFM_ERROR_FORMAT, false},
         {"model-00001-of-00002.safetensors",
          "has model-00001-of-00002.safetensors, but no model.safetensors.index.json", TFM_ERROR_IO, false},
         {"pytorch_model-00001-of-00002.bin",
