@@ -1,6 +1,6 @@
 /* The reader of GGUF files. */
 #include "base/gguf.h"
-#include "support/gguf_builder.h"
+#include "support/gguf_scratch.h"
 
 /* A file with a value of each kind and two tensors. */
 static void build(gguf_builder *b) {

@@ -4,7 +4,10 @@
 #include <string.h>
 #include "base/json.h"
 #include "fuzz.h"
+#include "base/gguf.h"
 #include "model/arch/family.h"
+#include "model/core/quantized_params.h"
+#include "support/gguf_builder.h"
 #include "text/added_tokens.h"
 #include "text/spm.h"
 #include "text/vocab.h"
@@ -137,10 +140,70 @@ static bool spm(const uint8_t *data, size_t size) {
     return good;
 }
 
-const fuzz_target fuzz_model[] = {{"config", config, NULL},
+/* A GGUF model: metadata, names and shapes as when it is opened, and the values of all tensors. */
+static bool gguf(const uint8_t *data, size_t size) {
+    const char *path = fuzz_file("x.gguf", data, size);
+    tfm_model_info info;
+    tfm__gguf *file = NULL;
+    tfm__weights *weights = NULL;
+    const bool good = tfm_model_read_info(&info, path, &(tfm_model_options){.no_tokenizer = true}) == TFM_OK;
+    if (tfm__gguf_open(&file, path) == TFM_OK && tfm__weights_open_gguf(&weights, &file) == TFM_OK)
+        for (size_t i = 0; i < tfm__weights_count(weights); i++) {
+            const tfm__stored_tensor *t = tfm__weights_at(weights, i);
+            float *values = t->usable ? malloc(t->count * sizeof(float)) : NULL; /* the file has at most 64 KB */
+            if (values) {
+                tfm__stored_to_floats(values, t, 0, t->count, 1);
+                tfm__stored_to_floats(values, t, t->count / 3, t->count / 2, 1);
+                fuzz_touch(values, t->count * sizeof(float));
+            }
+            free(values);
+        }
+    tfm__weights_free(&weights);
+    return good;
+}
+
+static void gguf_seed(const char *path) {
+    static const char *const NAMES[] = {"token_embd",  "attn_q",   "attn_k", "attn_v",
+                                        "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
+    static const char *const NORMS[] = {"output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"};
+    enum { WIDTH = 32 };
+    unsigned char zeros[WIDTH * WIDTH * 4] = {0};
+    gguf_builder b = {0};
+    gguf_add_string(&b, "general.architecture", "llama");
+    gguf_add_u32(&b, "llama.block_count", 1);
+    gguf_add_u32(&b, "llama.embedding_length", WIDTH);
+    gguf_add_u32(&b, "llama.feed_forward_length", WIDTH);
+    gguf_add_u32(&b, "llama.context_length", 64);
+    gguf_add_u32(&b, "llama.attention.head_count", 4);
+    gguf_add_array(&b, "llama.attention.head_count_kv", 4, 1, (uint32_t[]){2}, 4);
+    gguf_add_f32(&b, "llama.attention.layer_norm_rms_epsilon", 1e-5);
+    gguf_add_f32(&b, "llama.rope.freq_base", 10000);
+    gguf_add_u32(&b, "tokenizer.ggml.eos_token_id", 2);
+    gguf_add_strings(&b, "tokenizer.ggml.tokens", (const char *[]){"a", "<|im_end|>"}, 2);
+    gguf_add_array(&b, "tokenizer.ggml.token_type", 5, 2, (int32_t[]){1, 3}, 8);
+    for (size_t i = 0; i < sizeof(NORMS) / sizeof(*NORMS); i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "%s.weight", NORMS[i]);
+        gguf_add_tensor(&b, name, 0, 1, (int64_t[]){WIDTH}, zeros, WIDTH * 4);
+    }
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(*NAMES); i++) {
+        char name[64];
+        const int64_t rows = i == 2 || i == 3 ? WIDTH / 2 : WIDTH;
+        snprintf(name, sizeof(name), "%s%s.weight", i ? "blk.0." : "", NAMES[i]);
+        gguf_add_tensor(&b, name, i % 2 ? 8 : 2, 2, (int64_t[]){rows, WIDTH}, zeros, (size_t)rows * (i % 2 ? 34 : 18));
+    }
+    gguf_bytes all = gguf_finish(&b);
+    FILE *file = fopen(path, "wb");
+    if (file)
+        fwrite(all.data, 1, all.size, file);
+    if (!file || fclose(file) != 0)
+        abort();
+    free(all.data);
+}
+
+const fuzz_target fuzz_model[] = {
+    {"config", config, NULL},
 #ifdef TFM_YAML
-                                  {"marian", marian, marian_seed},
+    {"marian", marian, marian_seed},
 #endif
-                                  {"vocab", vocab, NULL},
-                                  {"spm", spm, NULL},
-                                  {NULL, NULL, NULL}};
+    {"gguf", gguf, gguf_seed},       {"vocab", vocab, NULL}, {"spm", spm, NULL}, {NULL, NULL, NULL}};

@@ -5,7 +5,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "support/scratch.h"
 
 typedef struct gguf_bytes {
     unsigned char *data;
@@ -23,7 +22,8 @@ static inline void gguf_put(gguf_bytes *to, const void *data, size_t size) {
     if (to->size + size > to->room) {
         to->room = 2 * (to->size + size);
         to->data = realloc(to->data, to->room);
-        assert_non_null(to->data);
+        if (!to->data)
+            abort();
     }
     if (size)
         memcpy(to->data + to->size, data, size);
@@ -120,13 +120,6 @@ static inline gguf_bytes gguf_finish(gguf_builder *b) {
     free(b->data.data);
     *b = (gguf_builder){0};
     return out;
-}
-
-/* Writes the file to the scratch folder. */
-static inline void gguf_write(gguf_builder *b, const char *name) {
-    gguf_bytes all = gguf_finish(b);
-    scratch_write(name, all.data, all.size);
-    free(all.data);
 }
 
 #endif

@@ -7,7 +7,7 @@
 #include <math.h>
 #include "base/json.h"
 #include "model/core/quantized_params.h"
-#include "support/gguf_builder.h"
+#include "support/gguf_scratch.h"
 
 typedef struct gguf_fixture {
     gguf_builder b;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/file.h"
+#include "base/gguf.h"
 #include "base/json.h"
 #include "model/tasks/embedder.h"
 
@@ -11,6 +12,27 @@ tfm_status tfm__embed_load_optional(json_t **out, const char *dir, const char *n
     if (path && tfm__file_exists(path))
         status = tfm__json_load(out, path);
     free(path);
+    return status;
+}
+
+tfm_status tfm__embed_read_gguf(tfm_pooling *out, const char *path) {
+    static const tfm_pooling KINDS[] = {[1] = TFM_POOL_MEAN, [2] = TFM_POOL_CLS, [3] = TFM_POOL_LAST};
+    static const char end[] = ".pooling_type";
+    char *file = NULL;
+    tfm__gguf *gguf = NULL;
+    tfm_status status = tfm__gguf_locate(&file, path);
+    if (status == TFM_OK && file)
+        status = tfm__gguf_open(&gguf, file);
+    for (size_t i = 0; gguf && i < tfm__gguf_values(gguf); i++) {
+        const tfm__gguf_value *value = tfm__gguf_value_at(gguf, i);
+        const size_t bytes = value->key.bytes, length = sizeof(end) - 1;
+        uint64_t kind;
+        if (bytes > length && memcmp(value->key.data + bytes - length, end, length) == 0 &&
+            tfm__gguf_u64(&kind, value, 0) && kind >= 1 && kind < TFM__COUNT(KINDS))
+            *out = KINDS[kind];
+    }
+    tfm__gguf_close(&gguf);
+    free(file);
     return status;
 }
 

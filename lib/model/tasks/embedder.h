@@ -51,6 +51,9 @@ tfm_status tfm__modules_read(tfm_embedder *out, const char *dir);
 /* The encoder's directory: `dir`, or a module's folder. New, for free(). */
 tfm_status tfm__modules_encoder_dir(char **out, const char *dir);
 
+/* Sets *out if `path` is a GGUF model whose metadata say how token vectors are pooled. */
+tfm_status tfm__embed_read_gguf(tfm_pooling *out, const char *path);
+
 /* Config files of the directory (embed_config.c). Loads an optional JSON object: *out stays NULL if the file is
  * absent. */
 tfm_status tfm__embed_load_optional(json_t **out, const char *dir, const char *name);

@@ -336,6 +336,7 @@ static void describe(tfm_embedder *e) {
 tfm_status tfm__modules_read(tfm_embedder *e, const char *dir) {
     json_t *list = NULL;
     char *encoder = NULL;
+    tfm_pooling usual = TFM_POOL_MEAN;
     tfm_status status = open_list(&list, dir);
     if (status == TFM_OK)
         status = tfm__modules_encoder_dir(&encoder, dir);
@@ -343,8 +344,10 @@ tfm_status tfm__modules_read(tfm_embedder *e, const char *dir) {
         status = tfm__embed_read_limits(e, encoder);
     if (status == TFM_OK)
         status = tfm__embed_read_prompts(e, dir);
+    if (status == TFM_OK && !list && !e->options.has_pooling)
+        status = tfm__embed_read_gguf(&usual, encoder);
     if (status == TFM_OK && !list)
-        add_pooling(e, e->options.has_pooling ? e->options.pooling : TFM_POOL_MEAN);
+        add_pooling(e, e->options.has_pooling ? e->options.pooling : usual);
     else if (status == TFM_OK)
         status = read_list(e, list, dir);
     if (status == TFM_OK)
