@@ -1,5 +1,6 @@
 /* tfm quantize: writes a model directory with int8, fp16 or bf16 weights. */
 #include <stdlib.h>
+#include <string.h>
 #include <getopt.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,18 +40,40 @@ static int report(const char *from, const char *to) {
     return CLI_OK;
 }
 
+static bool is_gguf(const char *path) {
+    const size_t length = strlen(path);
+    return length > 5 && strcmp(path + length - 5, ".gguf") == 0;
+}
+
+enum { UNSET = -1, INT8, FP16, BF16, Q8_0, Q4_0 };
+
+static int write_gguf(const char *output, const char *from, int precision) {
+    static const char *const TYPES[] = {[FP16] = "F16", [BF16] = "BF16", [Q8_0] = "Q8_0", [Q4_0] = "Q4_0"};
+    struct stat a, b;
+    if (precision == INT8)
+        return cli_fail("a GGUF file has no int8 weights with one scale for each output: use --precision q8_0");
+    if (stat(output, &a) == 0 && stat(from, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+        return cli_fail("%s is the model itself: give -o another file", output);
+    if (tfm_model_write_gguf(output, from, TYPES[precision == UNSET ? Q8_0 : precision]) != TFM_OK)
+        return cli_fail_library();
+    return report(from, output);
+}
+
 int cmd_quantize(int argc, char **argv) {
     const char *output = NULL;
-    int precision = 0;
+    int precision = UNSET;
     const tfm_dtype dtypes[] = {TFM_I8, TFM_F16, TFM_BF16};
     const cli_option options[] = {
-        {'o', "output", CLI_STRING, (void *)&output, "DIR", "the directory to write, created if missing", NULL},
-        {0, "precision", CLI_CHOICE, &precision, "int8|fp16|bf16",
-         "dtype of linear weights and embeddings (default int8)", NULL},
+        {'o', "output", CLI_STRING, (void *)&output, "DIR|FILE.gguf",
+         "the directory to write, created if missing; or a GGUF file", NULL},
+        {0, "precision", CLI_CHOICE, &precision, "int8|fp16|bf16|q8_0|q4_0",
+         "dtype of linear weights and embeddings (default int8); a GGUF file takes fp16, bf16, q8_0 (its default) and "
+         "q4_0",
+         NULL},
     };
     const cli_syntax syntax = {
         .name = "quantize",
-        .usage = "quantize MODEL -o DIR [option...]",
+        .usage = "quantize MODEL -o DIR|FILE.gguf [option...]",
         .about = "Writes a copy of a model directory with quantized weights: int8 with a scale\n"
                  "for each output channel, fp16 or bf16. Norms, biases and positions keep their\n"
                  "dtype. The tokenizer and all other files are copied, except those of a training\n"
@@ -58,9 +81,12 @@ int cmd_quantize(int argc, char **argv) {
                  "int8 weights take a quarter of the memory and use int8 GEMM: each row of a\n"
                  "layer's input is quantized to 255 steps, so results change slightly. fp16 and\n"
                  "bf16 weights are converted to fp32 on load, unless a command has --precision\n"
-                 "fp16 or bf16: then they stay 16-bit, and accumulation is fp32.\n",
+                 "fp16 or bf16: then they stay 16-bit, and accumulation is fp32.\n"
+                 "With -o FILE.gguf it writes a GGUF file with the tokenizer, for llama.cpp and\n"
+                 "others; the model may be a GGUF file, too.\n",
         .examples = "  tfm quantize apps/demo -o demo-int8\n"
-                    "  tfm quantize opus-mt-de-en -o opus-fp16 --precision fp16\n",
+                    "  tfm quantize opus-mt-de-en -o opus-fp16 --precision fp16\n"
+                    "  tfm quantize SmolLM2-135M -o smollm2.gguf --precision q4_0\n",
         .options = options,
         .option_count = CLI_COUNT(options),
         .operand = "MODEL",
@@ -73,7 +99,12 @@ int cmd_quantize(int argc, char **argv) {
     const char *from = argv[optind];
     code = cli_find_model(&from);
     if (code == CLI_CONTINUE)
-        code = check_free(output, from);
+        if (is_gguf(output))
+        return write_gguf(output, argv[optind], precision);
+    if (precision > BF16)
+        return cli_usage_error(&syntax, "q8_0 and q4_0 are types of GGUF files: give -o a name that ends in .gguf");
+    precision = precision == UNSET ? INT8 : precision;
+    code = check_free(output, from);
     if (code != CLI_OK)
         return code;
     if (tfm_model_quantize(output, from, dtypes[precision]) != TFM_OK)

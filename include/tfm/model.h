@@ -220,6 +220,14 @@ typedef struct tfm_model_info {
  * I8, or would round beyond 65504 as F16. */
 TFM_API tfm_status tfm_model_quantize(const char *out, const char *dir, tfm_dtype dtype);
 
+/* Writes the model in `dir` (a directory, or a GGUF file) as the GGUF file `path`, with its tokenizer and chat
+ * templates, for tfm_model_open, llama.cpp and others. Matrices of layers and tables of words become `type`: "F32",
+ * "F16", "BF16", "Q8_0" or "Q4_0", if blocks of 32 fill their rows, else F16; with Q4_0 the output projection becomes
+ * Q8_0. All other tensors are F32. The file is replaced atomically. Needs no device. TFM_ERROR_UNSUPPORTED for a
+ * family, a property of the model or a tokenizer that GGUF has no form for; TFM_ERROR_FORMAT for a number that is not
+ * finite, or too large for the type. */
+TFM_API tfm_status tfm_model_write_gguf(const char *path, const char *dir, const char *type);
+
 /* Model info. The struct and its strings belong to the model. NULL for NULL. */
 TFM_API const tfm_model_info *tfm_model_get_info(const tfm_model *model);
 

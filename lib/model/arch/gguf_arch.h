@@ -5,7 +5,7 @@
 #ifndef TFM_LIB_GGUF_ARCH_H
 #define TFM_LIB_GGUF_ARCH_H
 
-#include "base/gguf.h"
+#include "base/gguf_write.h"
 #include "model/arch/family.h"
 
 typedef struct tfm__gguf_arch {
@@ -24,11 +24,15 @@ const tfm__gguf_arch *tfm__gguf_arch_at(size_t index);
 /* The architecture of a file. Another one, and a mixture of experts, is TFM_ERROR_UNSUPPORTED with its name. */
 tfm_status tfm__gguf_arch_find(const tfm__gguf_arch **out, const tfm__gguf *gguf);
 
+/* The architecture that files of this model have: TFM_ERROR_UNSUPPORTED if there is none. `dir` is for the message. */
+tfm_status tfm__gguf_arch_of(const tfm__gguf_arch **out, const tfm__family *family, const tfm__arch *arch,
+                             const char *dir);
+
 /* The usual GGUF name of a role, or the architecture's own. No name if GGUF has none. `decoder`: the stack. */
 const tfm__naming *tfm__gguf_naming(const tfm__gguf_arch *arch, bool decoder, tfm__role role);
 
 /* A copy of `base` with the names and layouts of the file, for tfm__model_load; free it with free(). The file decides
- * whether QKV, and gate and up, are fused. NULL if out of memory. */
+ * whether QKV, and gate and up, are fused; with `gguf` NULL the family does. NULL if out of memory. */
 tfm__family *tfm__gguf_family_new(const tfm__gguf_arch *arch, const tfm__family *base, const tfm__gguf *gguf);
 
 /* ---- Metadata ---- */
@@ -60,5 +64,21 @@ void tfm__gguf_ids(tfm__gguf_source *s);
 /* A new config.json for `family`. TFM_ERROR_FORMAT if a key is missing or wrong, TFM_ERROR_UNSUPPORTED if the family
  * cannot express it. */
 tfm_status tfm__gguf_config(json_t **out, const tfm__gguf *gguf, const tfm__gguf_arch *arch, const tfm__family *family);
+
+/* ---- Writing (gguf_metadata.c) ---- */
+
+/* Adds general.architecture and the keys of the architecture. */
+void tfm__gguf_metadata_write(tfm__gguf_writer *writer, const tfm__gguf_arch *gguf, const tfm__family *family,
+                              const tfm__arch *arch, const tfm__generation_rules *rules);
+
+/* RoPE factors are tensors of F32: [width / 2]. Returns how many there are. */
+typedef struct tfm__gguf_rope_tensor {
+    const char *name;
+    float factors[TFM__MAX_ROTARY_PAIRS];
+} tfm__gguf_rope_tensor;
+size_t tfm__gguf_rope_tensors(tfm__gguf_rope_tensor out[2], const tfm__arch *arch);
+
+/* A property in which two models differ, for messages; NULL: they compute the same. */
+const char *tfm__gguf_difference(const tfm__arch *a, const tfm__arch *b);
 
 #endif

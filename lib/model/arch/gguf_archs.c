@@ -151,6 +151,24 @@ tfm_status tfm__gguf_arch_find(const tfm__gguf_arch **out, const tfm__gguf *gguf
     return TFM_OK;
 }
 
+tfm_status tfm__gguf_arch_of(const tfm__gguf_arch **out, const tfm__family *family, const tfm__arch *arch,
+                             const char *dir) {
+    const bool mistral = strcmp(family->name, "mistral") == 0 || strcmp(family->name, "ministral") == 0;
+    const bool alone = arch->encoder.layers > 0 && arch->decoder.layers == 0;
+    const bool headless = arch->headless && !alone;
+    *out = mistral ? &MISTRAL : NULL;
+    for (size_t i = 0; i < TFM__COUNT(ARCHS) && !mistral; i++)
+        if (strcmp(ARCHS[i].model_type, family->name) == 0 &&
+            (strcmp(family->name, "t5") != 0 || (strcmp(ARCHS[i].name, "t5encoder") == 0) == alone))
+            *out = &ARCHS[i];
+    if (*out && !headless)
+        return TFM_OK;
+    return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s cannot be written as GGUF: %s%s", dir,
+                     headless ? "it has no output projection, and is of the family "
+                              : "there is no architecture for the family ",
+                     family->name);
+}
+
 const tfm__naming *tfm__gguf_naming(const tfm__gguf_arch *arch, bool decoder, tfm__role role) {
     const tfm__naming *own = role < TFM__POSITIONS ? arch->common : decoder ? arch->decoder : arch->encoder;
     if (own && (own[role].weight || own[role].bias))

@@ -36,6 +36,15 @@ static void name_relative(tfm__naming *out, const tfm__naming *base, const char 
         out[TFM__RELATIVE_BIAS].weight = weight;
 }
 
+static bool has(const tfm__gguf *gguf, const char *tensor) {
+    return tfm__gguf_tensor_find(gguf, tensor) != NULL;
+}
+
+/* Whether two roles share a tensor. */
+static bool share(const tfm__naming *a, const tfm__naming *b) {
+    return a->weight && b->weight && strcmp(a->weight, b->weight) == 0;
+}
+
 tfm__family *tfm__gguf_family_new(const tfm__gguf_arch *arch, const tfm__family *base, const tfm__gguf *gguf) {
     named_family *out = tfm__alloc(1, sizeof(*out));
     if (!out)
@@ -46,9 +55,10 @@ tfm__family *tfm__gguf_family_new(const tfm__gguf_arch *arch, const tfm__family 
     name_relative(out->encoder, base->encoder, "enc.blk.0.attn_rel_b.weight");
     name_relative(out->decoder, base->decoder, "dec.blk.0.attn_rel_b.weight");
     tfm__naming *stack = base->decoder ? out->decoder : out->encoder;
-    if (tfm__gguf_tensor_find(gguf, "blk.0.attn_qkv.weight"))
+    const tfm__naming *own = base->decoder ? base->decoder : base->encoder;
+    if (gguf ? has(gguf, "blk.0.attn_qkv.weight") : share(&own[TFM__SELF_QUERY], &own[TFM__SELF_KEY]))
         fuse(stack, TFM__SELF_QUERY, TFM__SELF_VALUE, "blk.#.attn_qkv.weight", "blk.#.attn_qkv.bias");
-    if (!tfm__gguf_tensor_find(gguf, "blk.0.ffn_gate.weight") && !base->encoder)
+    if (!base->encoder && (gguf ? !has(gguf, "blk.0.ffn_gate.weight") : share(&own[TFM__GATE], &own[TFM__UP])))
         fuse(stack, TFM__GATE, TFM__UP, "blk.#.ffn_up.weight", "blk.#.ffn_up.bias");
     out->family = (tfm__family){
         .name = base->name,

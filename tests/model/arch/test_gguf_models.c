@@ -156,6 +156,48 @@ static void test_gguf_model_computes_what_its_source_computes(void **state) {
     assert_true(off <= 2e-6);
 }
 
+/* tfm_model_write_gguf reverses the reading. The tokenizer is another model's: it is cut to the rows of the embedding.
+ */
+static void test_gguf_written_model_computes_what_its_source_computes(void **state) {
+    const struct gguf_case *c = *state;
+    copy_case(c);
+    scratch_copy("tests/golden/tokenizers/gpt2/tokenizer.json", "hf/tokenizer.json");
+    const tfm_status status = tfm_model_write_gguf(scratch_path("y.gguf"), scratch_path("hf"), "F32");
+    if (strncmp(c->folder, "roberta", 7) == 0) {
+        harness_refused(status, TFM_ERROR_UNSUPPORTED, "no architecture for the family roberta");
+        return;
+    }
+    harness_ok(status);
+    const double off = distance(scratch_path("y.gguf"), scratch_path("hf"));
+    print_message("# within %.2g\n", off);
+    assert_true(off <= 2e-6);
+}
+
+/* What metadata cannot express is refused, and no file stays. */
+static void test_gguf_is_not_written_for_what_it_cannot_express(void **state) {
+    (void)state;
+    static const struct {
+        struct gguf_case source;
+        const char *part;
+    } REFUSED[] = {
+        {{"llama-relu2-f16", "llama", NULL}, "has no metadata for its activation"},
+        {{"smollm3-nope-f16", "smollm3", NULL}, "has no metadata for its types of layers"},
+        {{"gemma2-caps-f16", "gemma2", NULL}, "has no metadata for its scale of attention scores"},
+        {{"gpt2-inverse-layers-f32", "gpt2", "{\"activation_function\": \"gelu_new\"}"},
+         "has no metadata for its scale of attention scores"},
+        {{"opt-before-base-f16", "opt", NULL}, "for the family opt"},
+    };
+    for (size_t i = 0; i < TFM__COUNT(REFUSED); i++) {
+        copy_case(&REFUSED[i].source);
+        scratch_copy("tests/golden/tokenizers/gpt2/tokenizer.json", "hf/tokenizer.json");
+        harness_refused(tfm_model_write_gguf(scratch_path("z.gguf"), scratch_path("hf"), "F16"), TFM_ERROR_UNSUPPORTED,
+                        REFUSED[i].part);
+        assert_false(tfm__file_exists(scratch_path("z.gguf")));
+    }
+    harness_refused(tfm_model_write_gguf(scratch_path("z.gguf"), scratch_path("hf"), "Q4_K"), TFM_ERROR_ARGUMENT,
+                    "not Q4_K");
+}
+
 static int setup(void **state) {
     return harness_setup(state) == 0 ? scratch_setup(state) : -1;
 }
@@ -165,12 +207,18 @@ static int teardown(void **state) {
 }
 
 int main(int argc, char **argv) {
-    static struct CMUnitTest tests[TFM__COUNT(CASES)];
+    static struct CMUnitTest tests[2 * TFM__COUNT(CASES) + 1];
     size_t count = 0;
-    for (size_t i = 0; i < TFM__COUNT(CASES); i++)
-        if (argc < 2 || strstr(CASES[i].folder, argv[1]))
-            tests[count++] = (struct CMUnitTest){.name = CASES[i].folder,
-                                                 .test_func = test_gguf_model_computes_what_its_source_computes,
-                                                 .initial_state = (void *)(uintptr_t)&CASES[i]};
+    for (size_t i = 0; i < 2 * TFM__COUNT(CASES); i++) {
+        const struct gguf_case *c = &CASES[i / 2];
+        if (argc < 2 || strstr(c->folder, argv[1]))
+            tests[count++] =
+                (struct CMUnitTest){.name = c->folder,
+                                    .test_func = i % 2 ? test_gguf_written_model_computes_what_its_source_computes
+                                                       : test_gguf_model_computes_what_its_source_computes,
+                                    .initial_state = (void *)(uintptr_t)c};
+    }
+    tests[count++] = (struct CMUnitTest){.name = "test_gguf_is_not_written_for_what_it_cannot_express",
+                                         .test_func = test_gguf_is_not_written_for_what_it_cannot_express};
     return _cmocka_run_group_tests("gguf_models", tests, count, setup, teardown);
 }
