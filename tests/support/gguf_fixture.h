@@ -137,7 +137,7 @@ static const struct {
 
 /* ---- Keys ---- */
 
-/* The first of these keys that config.json has. */
+/* The first key that config.json has. */
 #define gguf_key(f, ...) gguf_first((f)->config, (const char *const[]){__VA_ARGS__, NULL})
 static inline const json_t *gguf_first(const json_t *config, const char *const *keys) {
     const json_t *value = NULL;

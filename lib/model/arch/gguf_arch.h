@@ -1,5 +1,5 @@
 /* Models in GGUF files. Metadata become the config.json of the family, so that the family's reader needs no second
- * form; tensors are found by the file's own names, with a copy of the family that has these instead of its own.
+ * form; tensors are found by the file's own names, with a copy of the family that has these instead.
  *
  * A new architecture is one line of the table in gguf_archs.c, and differing tensor names there. */
 #ifndef TFM_LIB_GGUF_ARCH_H
@@ -54,6 +54,8 @@ const tfm__gguf_value *tfm__gguf_read_value(const tfm__gguf_source *s, const cha
 void tfm__gguf_set(tfm__gguf_source *s, const char *key, json_t *value);
 /* Sets s->status, and is false, for `return tfm__gguf_refuse(...)`. */
 bool tfm__gguf_refuse(tfm__gguf_source *s, const char *format, ...) TFM_PRINTF(2, 3);
+/* The same for a value of another kind than the one that is needed: "integer". */
+bool tfm__gguf_wrong_kind(tfm__gguf_source *s, const char *key, const char *needed);
 
 /* RoPE keys (gguf_rope.c). `head_width` is known. */
 struct tfm__decoder_kind;

@@ -256,6 +256,7 @@ static tfm_status declare(job *j, const tfm__family *family, const tfm__generati
     if (status != TFM_OK)
         return status;
     tfm__gguf_metadata_write(&j->to, j->gguf, family, &j->arch, rules);
+    tfm__gguf_add_string(&j->to, "general.type", "model");
     for (size_t i = 0; i < TFM__COUNT(FILE_TYPES); i++)
         if (FILE_TYPES[i].type == j->format->type)
             tfm__gguf_add_u32(&j->to, "general.file_type", FILE_TYPES[i].number);

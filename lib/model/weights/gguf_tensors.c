@@ -56,6 +56,7 @@ static void release(tfm__weights_file *file) {
 const tfm__weights_reader tfm__gguf_reader = {
     .kind = "GGUF",
     .suffix = ".gguf",
+    .drops_ones = true,
     .dtypes = "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL and IQ4_XS",
     .release = release,
 };

@@ -308,9 +308,9 @@ static const char *dims_text(char *text, size_t size, int rank, const int64_t *d
     return text;
 }
 
-/* Whether the shape matches. Writers of GGUF drop leading dims of 1. */
+/* Whether the shape matches. */
 static bool fits(const tfm__weights *weights, const tfm__stored_tensor *found, int rank, const int64_t *dims) {
-    const int missing = weights->reader == &tfm__gguf_reader && found->rank < rank ? rank - found->rank : 0;
+    const int missing = weights->reader->drops_ones && found->rank < rank ? rank - found->rank : 0;
     bool same = found->rank + missing == rank;
     for (int i = 0; same && i < rank; i++)
         same = dims[i] < 0 || dims[i] == (i < missing ? 1 : found->dims[i - missing]);

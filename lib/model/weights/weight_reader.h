@@ -18,6 +18,7 @@ typedef struct tfm__weights_reader {
     const char *kind;   /* display name: two or three words */
     const char *suffix; /* file suffix: ".safetensors" */
     const char *single; /* file name in a model directory: "model.safetensors"; NULL: any */
+    bool drops_ones;    /* tensors may lack leading dims of 1 */
     const char *dtypes; /* dtypes that can be used, for messages; NULL: the usual ones */
     const char *index;  /* index of several files: "model.safetensors.index.json"; NULL: none */
 
