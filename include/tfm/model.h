@@ -155,7 +155,7 @@ typedef struct tfm_weight_type {
     uint64_t bytes; /* In the files. */
 } tfm_weight_type;
 
-enum { TFM_MAX_WEIGHT_TYPES = 16 };
+#define TFM_MAX_WEIGHT_TYPES 16
 
 typedef struct tfm_model_info {
     const char *family;                 /* The family: "marian", "llama". */

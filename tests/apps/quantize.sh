@@ -7,6 +7,13 @@ run quantize "$demo"
 check "quantize without -o is a usage error" one_sentence 2 '-o is needed'
 run quantize "$demo" -o "$demo"
 check "quantize refuses to write into the model's own directory" one_sentence 1 'own directory'
+run quantize "$demo" -o other --precision q4_0
+check "quantize --precision q4_0 needs a GGUF file" one_sentence 2 'give -o a name that ends in .gguf'
+run quantize "$demo" -o demo.gguf --precision int8
+check "quantize writes no int8 GGUF file" one_sentence 1 'use --precision q8_0'
+run quantize "$demo" -o demo.gguf
+check "quantize names a family that GGUF does not have" one_sentence 1 'there is no architecture for the family marian'
+check "quantize leaves no GGUF file after a failure" [ ! -e demo.gguf ]
 run quantize "$demo" -o bytes
 check "quantize prints the parameters and dtype of the int8 model" both 0 says out '^bytes: .* million parameters, I8;'
 check "quantize writes at most 6 MB for the demo model" [ "$(wc -c <bytes/model.safetensors)" -le 6000000 ]

@@ -268,6 +268,8 @@ static inline void gguf_keys(gguf_fixture *f) {
     gguf_copy_number(f, "attention.scale", gguf_key(f, "attention_multiplier"));
     gguf_copy_number(f, "attn_logit_softcapping", gguf_key(f, "attn_logit_softcapping"));
     gguf_copy_number(f, "final_logit_softcapping", gguf_key(f, "final_logit_softcapping"));
+    if (strcmp(f->arch, "bert") == 0)
+        gguf_add_u32(&f->b, "bert.pooling_type", 2);
     if (attention)
         gguf_add_f32(&f->b, gguf_name(f, "attention.max_alibi_bias"), 8);
     if (gguf_key(f, "use_parallel_residual"))

@@ -81,9 +81,8 @@ static double share_of(int64_t count, int64_t width) {
 }
 
 static void set_width(tfm__gguf_source *s, const tfm__decoder_kind *k, int64_t head_width) {
-    int64_t count = head_width;
-    if (!tfm__gguf_read_int(s, "rope.dimension_count", &count) && !k->rotary_size_key)
-        return;
+    int64_t count = head_width; /* llama.cpp's default */
+    tfm__gguf_read_int(s, "rope.dimension_count", &count);
     if (count < 1 || count > head_width || (count != head_width && k->partial == 0 && !k->rotary_size_key))
         tfm__gguf_refuse(s, "%s: `%s.rope.dimension_count` is %lld, and heads have %lld columns: not supported",
                          s->path, s->arch->name, (long long)count, (long long)head_width);

@@ -173,6 +173,22 @@ static void test_gguf_written_model_computes_what_its_source_computes(void **sta
     assert_true(off <= 2e-6);
 }
 
+static void test_gguf_encoder_pools_as_its_metadata_say(void **state) {
+    (void)state;
+    const struct gguf_case bert = {"bert-base-f16", "bert", NULL};
+    tfm_embedder_info info;
+    tfm_model_info encoder;
+    copy_case(&bert);
+    gguf_fixture_write(scratch_path("hf"), "bert", "x.gguf");
+    tfm_embedder_options options = {.no_tokenizer = true};
+    harness_ok(tfm_embedder_read_info(&info, &encoder, scratch_path("x.gguf"), &options));
+    assert_string_equal(info.pooling, "cls");
+    options.has_pooling = true;
+    options.pooling = TFM_POOL_MEAN;
+    harness_ok(tfm_embedder_read_info(&info, &encoder, scratch_path("x.gguf"), &options));
+    assert_string_equal(info.pooling, "mean");
+}
+
 /* What metadata cannot express is refused, and no file stays. */
 static void test_gguf_is_not_written_for_what_it_cannot_express(void **state) {
     (void)state;
@@ -207,7 +223,7 @@ static int teardown(void **state) {
 }
 
 int main(int argc, char **argv) {
-    static struct CMUnitTest tests[2 * TFM__COUNT(CASES) + 1];
+    static struct CMUnitTest tests[2 * TFM__COUNT(CASES) + 2];
     size_t count = 0;
     for (size_t i = 0; i < 2 * TFM__COUNT(CASES); i++) {
         const struct gguf_case *c = &CASES[i / 2];
@@ -218,6 +234,8 @@ int main(int argc, char **argv) {
                                                        : test_gguf_model_computes_what_its_source_computes,
                                     .initial_state = (void *)(uintptr_t)c};
     }
+    tests[count++] = (struct CMUnitTest){.name = "test_gguf_encoder_pools_as_its_metadata_say",
+                                         .test_func = test_gguf_encoder_pools_as_its_metadata_say};
     tests[count++] = (struct CMUnitTest){.name = "test_gguf_is_not_written_for_what_it_cannot_express",
                                          .test_func = test_gguf_is_not_written_for_what_it_cannot_express};
     return _cmocka_run_group_tests("gguf_models", tests, count, setup, teardown);
