@@ -139,7 +139,7 @@ static tfm_status check_version(tfm__gguf_cursor *c) {
                      c->path, version, version < 2 ? "convert it with llama.cpp" : "use a newer version of tfm");
 }
 
-/* Opens one file and adds its tensors; *out gets its metadata, also after a failure. */
+/* Opens one file and adds its tensors; *out gets its metadata. */
 static tfm_status add_part(tfm__gguf *g, tfm__gguf_metadata *out, const char *path) {
     part *parts = tfm__realloc(g->parts, g->part_count + 1, sizeof(*parts));
     uint64_t tensors, count;

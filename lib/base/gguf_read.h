@@ -25,7 +25,7 @@ typedef struct tfm__gguf_metadata {
     size_t count, room;
 } tfm__gguf_metadata;
 
-/* Reads `count` values; *out, which is empty, may have some of them after a failure. */
+/* Reads `count` values; *out is empty before, and after a failure. */
 tfm_status tfm__gguf_metadata_read(tfm__gguf_cursor *c, tfm__gguf_metadata *out, uint64_t count);
 const tfm__gguf_value *tfm__gguf_metadata_find(const tfm__gguf_metadata *all, const char *key);
 void tfm__gguf_metadata_free(tfm__gguf_metadata *all);

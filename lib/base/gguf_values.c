@@ -176,13 +176,14 @@ tfm_status tfm__gguf_metadata_read(tfm__gguf_cursor *c, tfm__gguf_metadata *out,
             status = take_value(c, &out->items[out->count++]); /* counted also after a failure, to be freed */
         }
     }
-    if (status != TFM_OK || out->count == 0)
-        return status;
-    qsort(out->items, out->count, sizeof(*out->items), by_key);
-    for (size_t i = 1; i < out->count; i++)
+    if (status == TFM_OK && out->count > 0)
+        qsort(out->items, out->count, sizeof(*out->items), by_key);
+    for (size_t i = 1; i < out->count && status == TFM_OK; i++)
         if (by_key(&out->items[i - 1], &out->items[i]) == 0)
-            return tfm__gguf_damaged(c->path, "a metadata key occurs twice");
-    return TFM_OK;
+            status = tfm__gguf_damaged(c->path, "a metadata key occurs twice");
+    if (status != TFM_OK)
+        tfm__gguf_metadata_free(out);
+    return status;
 }
 
 /* ---- Elements of a value ---- */
