@@ -84,6 +84,20 @@ tfm_status tfm__gguf_tokenizer_config(json_t **out, const tfm__gguf *file) {
     return status;
 }
 
+tfm_status tfm__gguf_tokenizer_config_of(json_t **out, const char *path) {
+    char *name = NULL;
+    tfm__gguf *file = NULL;
+    *out = NULL;
+    tfm_status status = tfm__gguf_locate(&name, path);
+    if (status == TFM_OK && name)
+        status = tfm__gguf_open(&file, name);
+    if (status == TFM_OK && file && tfm__gguf_vocab_exists(file))
+        status = tfm__gguf_tokenizer_config(out, file);
+    tfm__gguf_close(&file);
+    free(name);
+    return status;
+}
+
 /* ---- Writing ------------------------------------------------------------------------------------------ */
 
 static bool is_name(const char *text) {

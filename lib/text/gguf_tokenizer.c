@@ -19,8 +19,8 @@ typedef struct builder {
 
 /* ---- Vocabulary --------------------------------------------------------------------------------------- */
 
-/* Which tokens a pass adds: first those that texts are built of, then those that only ids or other tokens refer to, at
- * last those that are found in a text before all else. */
+/* Which tokens a pass adds: first the pieces of texts, then pieces without a place in texts, at last the tokens found
+ * in a text before all else. */
 enum { PIECES, OTHERS, ADDED, PASSES };
 
 static int pass_of(const tfm__gguf_vocab *v, int type) {
@@ -296,17 +296,37 @@ static tfm_status build(tfm__hf_tokenizer *t, const tfm__gguf_vocab *v) {
     return status == TFM_OK ? tfm__hf_finish(t) : status;
 }
 
-tfm_status tfm__gguf_tokenizer_open(tfm__tokenizer_parts *out, const char *path) {
-    tfm__gguf *file = NULL;
+/* The tokenizer.json, or older files, next to a file without a tokenizer; *there says whether there is one. */
+static tfm_status open_next_to(tfm__tokenizer_parts *out, bool *there, const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? tfm__format("%.*s", (int)(slash - path + 1), path) : tfm__strdup(".");
+    if (!dir)
+        return TFM_ERROR_MEMORY;
+    *there = tfm__hf_tokenizer_exists(dir);
+    const tfm_status status = *there ? tfm__hf_tokenizer_open(out, dir) : TFM_OK;
+    free(dir);
+    return status;
+}
+
+static tfm_status open_gguf(tfm__tokenizer_parts *out, const tfm__gguf *file) {
     tfm__gguf_vocab v;
     tfm__hf_tokenizer *t = tfm__alloc(1, sizeof(*t));
-    tfm_status status = t ? tfm__gguf_open(&file, path) : TFM_ERROR_MEMORY;
-    if (status == TFM_OK)
-        status = tfm__gguf_vocab_read(&v, file);
+    tfm_status status = t ? tfm__gguf_vocab_read(&v, file) : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
         status = build(t, &v);
     if (status == TFM_OK)
         fill_info(&out->info, &v);
-    tfm__gguf_close(&file);
     return tfm__hf_hand_over(out, t, status);
+}
+
+tfm_status tfm__gguf_tokenizer_open(tfm__tokenizer_parts *out, const char *path) {
+    tfm__gguf *file = NULL;
+    bool there = false;
+    tfm_status status = tfm__gguf_open(&file, path);
+    if (status == TFM_OK && !tfm__gguf_vocab_exists(file))
+        status = open_next_to(out, &there, path);
+    if (status == TFM_OK && !there)
+        status = open_gguf(out, file);
+    tfm__gguf_close(&file);
+    return status;
 }

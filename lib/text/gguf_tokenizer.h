@@ -6,13 +6,17 @@
 #include "base/gguf_write.h"
 #include "text/tokenizer_kind.h"
 
-/* Opens the tokenizer of a GGUF file (`tokenizer.ggml.model`: llama, gpt2, bert, t5, gemma4). */
+/* Opens the tokenizer of a GGUF file (`tokenizer.ggml.model`: llama, gpt2, bert, t5, gemma4), or if it has none, the
+ * files next to it. */
 tfm_status tfm__gguf_tokenizer_open(tfm__tokenizer_parts *out, const char *path);
 
 /* What a tokenizer_config.json has, from an open file: `chat_template` (a string, or a list of {"name", "template"} if
  * the file has several), `bos_token` and the other special tokens, `add_bos_token`, `add_eos_token`. Release it with
  * json_decref. An empty object if the file has no tokenizer. */
 tfm_status tfm__gguf_tokenizer_config(json_t **out, const tfm__gguf *file);
+/* The same of the path of a model: a GGUF file, or a folder with one (tfm__gguf_locate). *out is NULL, without an
+ * error, for other paths, and if the file has no tokenizer. */
+tfm_status tfm__gguf_tokenizer_config_of(json_t **out, const char *path);
 
 /* Adds the chat templates of a directory: chat_template.jinja, or else those of `config`, its tokenizer_config.json or
  * NULL. */

@@ -358,6 +358,39 @@ static void test_chat_templates_and_special_tokens_are_a_tokenizer_config(void *
     json_decref(config);
 }
 
+/* ---- Folders ------------------------------------------------------------------------------------------ */
+
+static void test_folder_with_one_gguf_file_opens(void **state) {
+    (void)state;
+    gguf_builder b = {0};
+    json_t *config;
+    tfm_tokenizer *t;
+    char *folder = path_of("folder");
+    harness_ok(tfm__dir_make(folder, 0700));
+    llama(&b, false);
+    gguf_add_string(&b, "tokenizer.chat_template", "T");
+    gguf_write(&b, "folder/model.gguf");
+    harness_ok(tfm_tokenizer_open(&t, folder));
+    IDS(t, "abc", 1, 11, 9);
+    tfm_tokenizer_free(&t);
+    harness_ok(tfm__gguf_tokenizer_config_of(&config, folder));
+    assert_string_equal(string_of(config, "chat_template"), "T");
+    json_decref(config);
+    gguf_add_string(&b, "general.architecture", "llama"); /* without a tokenizer: the files next to it */
+    gguf_write(&b, "folder/model.gguf");
+    scratch_copy("tests/golden/tokenizers/gpt2/tokenizer.json", "folder/tokenizer.json");
+    harness_ok(tfm_tokenizer_open(&t, folder));
+    assert_true(tfm_tokenizer_get_info(t)->source_size > 256);
+    tfm_tokenizer_free(&t);
+    harness_ok(tfm__gguf_tokenizer_config_of(&config, folder));
+    assert_null(config);
+    free(folder);
+    folder = harness_source("tests/golden/tokenizers/gpt2");
+    harness_ok(tfm__gguf_tokenizer_config_of(&config, folder));
+    assert_null(config);
+    free(folder);
+}
+
 /* ---- Damaged files ------------------------------------------------------------------------------------ */
 
 static void refuse(gguf_builder *b, tfm_status status, const char *what) {
@@ -604,6 +637,7 @@ int main(void) {
         cmocka_unit_test(test_bert_continues_words_with_unmarked_pieces),
         cmocka_unit_test(test_t5_takes_the_best_sum_of_scores),
         cmocka_unit_test(test_chat_templates_and_special_tokens_are_a_tokenizer_config),
+        cmocka_unit_test(test_folder_with_one_gguf_file_opens),
         cmocka_unit_test(test_other_tokenizers_are_refused_by_name),
         cmocka_unit_test(test_wrong_metadata_are_refused),
         cmocka_unit_test(test_damaged_files_never_crash),
