@@ -114,7 +114,7 @@ static tfm_status take_tensors(tfm__gguf_cursor *c, tfm__gguf *g, const tfm__ggu
         *t = (tfm__gguf_tensor){.part = g->part_count - 1};
         status = take_tensor(c, t, &offsets[i]);
     }
-    if (status == TFM_OK)
+    if (status == TFM_OK && g->tensor_count > first)
         status = place_tensors(c, &g->parts[g->part_count - 1].map, g->tensors + first, offsets,
                                g->tensor_count - first, alignment);
     free(offsets);
@@ -151,7 +151,8 @@ static tfm_status add_part(tfm__gguf *g, tfm__gguf_metadata *out, const char *pa
     tfm_status status = added->path ? tfm__file_map(&added->map, path) : TFM_ERROR_MEMORY;
     if (status != TFM_OK)
         return status;
-    tfm__gguf_cursor c = {added->map.data, added->map.data + added->map.size, added->path};
+    const unsigned char *data = added->map.size ? added->map.data : (const unsigned char *)""; /* no memory if empty */
+    tfm__gguf_cursor c = {data, data + added->map.size, added->path};
     status = check_version(&c);
     if (status == TFM_OK &&
         (!tfm__gguf_take(&c, &tensors, sizeof(tensors)) || !tfm__gguf_take(&c, &count, sizeof(count))))

@@ -147,7 +147,8 @@ static tfm_status take_value(tfm__gguf_cursor *c, tfm__gguf_value *v) {
 }
 
 static int compare_texts(tfm__gguf_text a, tfm__gguf_text b) {
-    const int order = memcmp(a.data, b.data, a.bytes < b.bytes ? a.bytes : b.bytes);
+    const size_t bytes = a.bytes < b.bytes ? a.bytes : b.bytes;
+    const int order = bytes ? memcmp(a.data, b.data, bytes) : 0;
     return order ? order : a.bytes < b.bytes ? -1 : a.bytes > b.bytes;
 }
 

@@ -1,6 +1,6 @@
 /* GGUF files as written, read back; and the bytes of a small one against the format's description. */
 #include "base/gguf_write.h"
-#include "support/gguf_builder.h"
+#include "support/gguf_scratch.h"
 #include "support/harness.h"
 
 static char *path_of(const char *name) {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include "fuzz.h"
 #include "model/tasks/embedder.h"
+#include "support/gguf_builder.h"
 
 static tfm_context *device(void) {
     static tfm_context *ctx; /* until the program exits */
@@ -131,6 +132,70 @@ static bool older_both(const uint8_t *data, size_t size) {
     return open_files(data, size, NAMES, TFM__COUNT(NAMES));
 }
 
+/* A GGUF file, which contains NULs, after a text. */
+static bool gguf_tokenizer(const uint8_t *data, size_t size) {
+    static const char *const NAMES[] = {NULL, "x.gguf"};
+    return open_files(data, size, NAMES, TFM__COUNT(NAMES));
+}
+
+static void gguf_seed(const char *path, const char *model, const char *const *tokens, const int32_t *types,
+                      size_t count) {
+    static const char *const MERGES[] = {"a b", "1 2"}, TEXT[] = "ab 12 <x>ab";
+    float scores[16] = {0};
+    gguf_builder b = {0};
+    for (size_t i = 0; i < count; i++)
+        scores[i] = -(float)i;
+    gguf_add_string(&b, "tokenizer.ggml.model", model);
+    gguf_add_string(&b, "tokenizer.ggml.pre", "qwen2");
+    gguf_add_strings(&b, "tokenizer.ggml.tokens", tokens, count);
+    gguf_add_array(&b, "tokenizer.ggml.token_type", 5, count, types, count * sizeof(*types));
+    gguf_add_array(&b, "tokenizer.ggml.scores", 6, count, scores, count * sizeof(*scores));
+    gguf_add_strings(&b, "tokenizer.ggml.merges", MERGES, TFM__COUNT(MERGES));
+    gguf_add_u32(&b, "tokenizer.ggml.bos_token_id", 1);
+    gguf_add_u32(&b, "tokenizer.ggml.unknown_token_id", 0);
+    gguf_add_bool(&b, "tokenizer.ggml.add_bos_token", true);
+    gguf_add_bool(&b, "tokenizer.ggml.add_space_prefix", true);
+    gguf_bytes all = gguf_finish(&b);
+    FILE *out = fopen(path, "wb");
+    if (!out || fwrite(TEXT, 1, sizeof(TEXT), out) != sizeof(TEXT) || fwrite(all.data, 1, all.size, out) != all.size ||
+        fclose(out) != 0)
+        abort();
+    free(all.data);
+}
+
+static const int32_t GGUF_TYPES[] = {2, 3, 1, 1, 1, 1, 1, 1, 4, 1};
+
+static void gguf_pieces_seed(const char *path) {
+    static const char *const TOKENS[] = {"<unk>", "<s>", "\xe2\x96\x81", "a", "b", "ab", "1", "2", "<x>", "12"};
+    gguf_seed(path, "llama", TOKENS, GGUF_TYPES, TFM__COUNT(TOKENS));
+}
+
+static void gguf_merges_seed(const char *path) {
+    static const char *const TOKENS[] = {"?", "<s>", "\xc4\xa0", "a", "b", "ab", "1", "2", "<x>", "12"};
+    gguf_seed(path, "gpt2", TOKENS, GGUF_TYPES, TFM__COUNT(TOKENS));
+}
+
+static void gguf_words_seed(const char *path) {
+    static const char *const TOKENS[] = {"[UNK]",
+                                         "[CLS]",
+                                         "\xe2\x96\x81"
+                                         "a",
+                                         "b",
+                                         "\xe2\x96\x81"
+                                         "1",
+                                         "2",
+                                         "x",
+                                         "<",
+                                         "<x>",
+                                         ">"};
+    gguf_seed(path, "bert", TOKENS, GGUF_TYPES, TFM__COUNT(TOKENS));
+}
+
+static void gguf_unigram_seed(const char *path) {
+    static const char *const TOKENS[] = {"<unk>", "<s>", "\xe2\x96\x81", "a", "b", "ab", "1", "2", "<x>", "12"};
+    gguf_seed(path, "t5", TOKENS, GGUF_TYPES, TFM__COUNT(TOKENS));
+}
+
 /* ---- sentence-transformers ---------------------------------------------------------------------------- */
 
 static tfm_model *encoder(void) {
@@ -207,5 +272,9 @@ const fuzz_target fuzz_folders[] = {{"model", model, NULL},
                                     {"older_pairs", older_pairs, NULL},
                                     {"older_pieces", older_pieces, NULL},
                                     {"older_both", older_both, NULL},
+                                    {"gguf_pieces", gguf_tokenizer, gguf_pieces_seed},
+                                    {"gguf_merges", gguf_tokenizer, gguf_merges_seed},
+                                    {"gguf_words", gguf_tokenizer, gguf_words_seed},
+                                    {"gguf_unigram", gguf_tokenizer, gguf_unigram_seed},
                                     {"modules", modules, NULL},
                                     {NULL, NULL, NULL}};

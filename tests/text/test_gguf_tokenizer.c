@@ -2,7 +2,7 @@
  * tokenizers written to GGUF that read back. */
 #include "base/json.h"
 #include "base/random.h"
-#include "support/gguf_builder.h"
+#include "support/gguf_scratch.h"
 #include "support/harness.h"
 #include "text/gguf_tokenizer.h"
 #include "tfm/text.h"
