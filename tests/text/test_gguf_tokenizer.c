@@ -456,7 +456,7 @@ static void test_wrong_metadata_are_refused(void **state) {
     refuse(&b, TFM_ERROR_FORMAT, "merge 0 of `tokenizer.ggml.merges` is not two pieces");
     t5(&b);
     gguf_add_array(&b, "tokenizer.ggml.precompiled_charsmap", 1, 5, "\xff\xff\xff\xff\1", 5);
-    refuse(&b, TFM_ERROR_FORMAT, "the normalisation table is damaged");
+    refuse(&b, TFM_ERROR_FORMAT, "the normalization table is damaged");
     t5(&b);
     gguf_add_string(&b, "tokenizer.ggml.add_eos_token", "yes");
     refuse(&b, TFM_ERROR_FORMAT, "`tokenizer.ggml.add_eos_token` is not a boolean");
