@@ -98,9 +98,10 @@ int cmd_quantize(int argc, char **argv) {
         return code;
     const char *from = argv[optind];
     code = cli_find_model(&from);
-    if (code == CLI_CONTINUE)
-        if (is_gguf(output))
-        return write_gguf(output, argv[optind], precision);
+    if (code != CLI_CONTINUE)
+        return code;
+    if (is_gguf(output))
+        return write_gguf(output, from, precision);
     if (precision > BF16)
         return cli_usage_error(&syntax, "q8_0 and q4_0 are types of GGUF files: give -o a name that ends in .gguf");
     precision = precision == UNSET ? INT8 : precision;

@@ -2,6 +2,7 @@
 #include <string.h>
 #include "base/file.h"
 #include "base/json.h"
+#include "text/gguf_tokenizer.h"
 
 /* A JSON file of the directory; an empty object if it is missing. */
 static tfm_status load(json_t **out, const char *dir, const char *name) {
@@ -94,8 +95,10 @@ tfm_status tfm__chat_files_read(json_t **templates, json_t **tokens, const char 
     json_t *config = NULL, *map = NULL, *processor = NULL;
     *templates = json_object();
     *tokens = json_object();
-    tfm_status status = *templates && *tokens ? load(&config, dir, "tokenizer_config.json")
+    tfm_status status = *templates && *tokens ? tfm__gguf_tokenizer_config_of(&config, dir)
                                               : tfm__fail(TFM_ERROR_MEMORY, "out of host memory for a chat template");
+    if (status == TFM_OK && !config)
+        status = load(&config, dir, "tokenizer_config.json");
     if (status == TFM_OK)
         status = load(&map, dir, "special_tokens_map.json");
     if (status == TFM_OK)

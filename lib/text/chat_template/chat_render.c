@@ -1,6 +1,7 @@
 /* The public functions of chat templates. */
 #include <stdio.h>
 #include <sys/time.h>
+#include "base/hub/hub.h"
 #include "base/json.h"
 #include "text/chat_template/chat_files.h"
 #include "text/chat_template/chat_messages.h"
@@ -67,8 +68,12 @@ tfm_status tfm_chat_open(tfm_chat **out, const char *dir) {
     TFM__CLEAR_OUT(out);
     if (TFM__NEEDS("chat_open", out, dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
+    char *path = NULL;
     tfm_chat *chat = tfm__alloc(1, sizeof(*chat));
-    tfm_status status = chat ? tfm__chat_files_read(&chat->templates, &chat->tokens, dir) : TFM_ERROR_MEMORY;
+    tfm_status status = chat ? tfm__hub_resolve(&path, dir) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        status = tfm__chat_files_read(&chat->templates, &chat->tokens, path);
+    free(path);
     if (status == TFM_OK)
         status = parse_all(chat);
     if (status == TFM_OK)
