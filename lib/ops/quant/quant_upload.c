@@ -1,0 +1,143 @@
+/* Block-quantized matrices: from the blocks of a file to tiles of the device. The layout is described in quant.h. */
+#include <inttypes.h>
+#include <string.h>
+#include "ops/quant/quant.h"
+
+/* Places within a tile of `rows` rows, in bytes; every one is a multiple of four. */
+typedef struct layout {
+    int groups, min, scales, mins, low, high, bytes;
+} layout;
+
+/* Q2_K has scales and minima of four bits, in one byte as in the file. */
+static bool shares_bytes(const tfm__quant_format *f) {
+    return f->type == TFM__QUANT_Q2_K;
+}
+
+static layout layout_of(const tfm__quant_format *f, int rows) {
+    layout l = {.groups = f->super ? f->block / f->group : 0, .min = 2 * rows};
+    l.scales = f->minimum ? 4 * rows : 2 * rows;
+    l.mins = l.scales + l.groups * rows;
+    l.low = f->minimum && !shares_bytes(f) ? l.mins + l.groups * rows : l.mins;
+    l.high = l.low + f->block * f->low_bits / 8 * rows;
+    l.bytes = l.high + f->block * f->high_bits / 8 * rows;
+    return l;
+}
+
+bool tfm__quant_fits(const tfm__quant_format *format, int64_t n, int64_t k) {
+    enum { MOST = INT32_MAX };
+    return format && format->group > 0 && n > 0 && k > 0 && n <= MOST && k <= MOST && k % format->block == 0;
+}
+
+int tfm__quant_tile_rows(const tfm_context *ctx) {
+    enum { GPU_ROWS = 32 };
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    return tuning->class == TFM__CLASS_CPU ? tuning->width : GPU_ROWS;
+}
+
+int64_t tfm__quant_words(const tfm_context *ctx, const tfm__quant_format *format, int64_t n, int64_t k) {
+    const int rows = tfm__quant_tile_rows(ctx);
+    return tfm__ceil_div(n, rows) * (k / format->block) * (layout_of(format, rows).bytes / 4);
+}
+
+/* Two, one, or one half code of each of v's halves, at bit `from`, for a plane of `bits` bits. */
+static uint32_t fields(uint32_t v, int from, int bits) {
+    return v >> from & (((1U << bits) - 1) * 0x10001U);
+}
+
+/* A plane of 32 codes, bits `from` and up of each: `bits` words, `step` apart. v[i] has codes 4 i to 4 i + 3 as bytes,
+ * so its halves have the pair (4 i, 4 i + 2) in their low bytes. */
+static void put_plane(uint32_t *out, int step, const uint32_t *v, int from, int bits) {
+    const int per_word = 16 / bits;
+    for (int p = 0; p < 16; p++) {
+        const uint32_t pair = fields(v[p / 4 + p % 2 * 4], from + p % 4 / 2 * 8, bits) << p % per_word * bits;
+        uint32_t *word = out + p / per_word * step;
+        *word = p % per_word == 0 ? pair : *word | pair;
+    }
+}
+
+/* The same for the low four bits, which most formats have. */
+static void put_nibbles(uint32_t *out, int step, const uint32_t *v) {
+    for (int j = 0; j < 4; j++)
+        out[j * step] = (v[j] & 0x0f0f0f0fU) | (v[j + 4] & 0x0f0f0f0fU) << 4;
+}
+
+/* Row `row` of a tile. */
+static void put_block(const tfm__quant_format *f, const layout *l, int rows, int row, uint8_t *tile,
+                      const tfm__quant_block *b) {
+    memcpy(tile + 2 * row, &b->scale, 2);
+    if (f->minimum)
+        memcpy(tile + l->min + 2 * row, &b->min, 2);
+    for (int g = 0; g < l->groups; g++) {
+        const bool shared = shares_bytes(f);
+        tile[l->scales + g * rows + row] = (uint8_t)(shared ? b->scales[g] | b->mins[g] << 4 : b->scales[g]);
+        if (f->minimum && !shared)
+            tile[l->mins + g * rows + row] = (uint8_t)b->mins[g];
+    }
+    for (int c = 0; c < f->block / 32; c++) {
+        uint32_t v[8];
+        uint32_t *low = (uint32_t *)(void *)(tile + l->low) + c * f->low_bits * rows + row,
+                 *high = (uint32_t *)(void *)(tile + l->high) + c * f->high_bits * rows + row;
+        memcpy(v, b->codes + 32 * c, sizeof(v));
+        if (f->low_bits == 4)
+            put_nibbles(low, rows, v);
+        else
+            put_plane(low, rows, v, 0, f->low_bits);
+        if (f->high_bits)
+            put_plane(high, rows, v, f->low_bits, f->high_bits);
+    }
+}
+
+void tfm__quant_repack(const tfm__quant_format *format, int tile_rows, uint32_t *out, const void *blocks, int64_t count,
+                       int64_t k) {
+    const layout l = layout_of(format, tile_rows);
+    const int64_t along = k / format->block;
+    const uint8_t *in = blocks;
+    tfm__quant_block b;
+    memset(out, 0, (size_t)(tfm__ceil_div(count, tile_rows) * along) * (size_t)l.bytes);
+    for (int64_t i = 0; i < count; i++) {
+        uint8_t *tile = (uint8_t *)out + i / tile_rows * along * l.bytes;
+        for (int64_t j = 0; j < along; j++, tile += l.bytes, in += format->bytes) {
+            tfm__quant_decode(format, &b, in);
+            put_block(format, &l, tile_rows, (int)(i % tile_rows), tile, &b);
+        }
+    }
+}
+
+/* Writes the tiles piece by piece, so that the host never holds a copy of the whole. */
+static tfm_status write_tiles(tfm_context *ctx, const tfm__quant_matrix *m, const uint8_t *blocks) {
+    enum { PIECE = 4 << 20 };
+    const int rows = tfm__quant_tile_rows(ctx);
+    const int64_t along = m->k / m->format->block, row_bytes = along * m->format->bytes;
+    const int64_t words = tfm__quant_words(ctx, m->format, rows, m->k);
+    const int64_t fit = PIECE / (4 * words), step = fit > 1 ? fit : 1; /* row blocks */
+    uint32_t *piece = tfm__alloc((size_t)(step * words), sizeof(*piece));
+    if (!piece)
+        return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message());
+    tfm_status status = TFM_OK;
+    for (int64_t i = 0; i < m->n && status == TFM_OK; i += step * rows) {
+        const int64_t count = m->n - i < step * rows ? m->n - i : step * rows;
+        tfm_tensor part = {0};
+        tfm__quant_repack(m->format, rows, piece, blocks + i * row_bytes, count, m->k);
+        status = tfm_tensor_rows(ctx, &part, m->data, i / rows * words, tfm__ceil_div(count, rows) * words);
+        if (status == TFM_OK)
+            status = tfm_tensor_write(ctx, part, piece);
+    }
+    free(piece);
+    return status;
+}
+
+tfm_status tfm__quant_upload(tfm_context *ctx, tfm__quant_matrix *out, const char *name,
+                             const tfm__quant_format *format, const void *blocks, int64_t n, int64_t k) {
+    *out = (tfm__quant_matrix){0};
+    if (!tfm__quant_fits(format, n, k))
+        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
+                                 "%s: (%" PRId64 ", %" PRId64 ") cannot be stored in blocks of %s: convert the tensor",
+                                 name, n, k, format ? format->name : "this type");
+    const int64_t words = tfm__quant_words(ctx, format, n, k);
+    *out = (tfm__quant_matrix){.format = format, .n = n, .k = k};
+    if (tfm__tensor_new_persistent(ctx, &out->data, TFM_I32, 1, &words) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (write_tiles(ctx, out, blocks) != TFM_OK)
+        tfm_tensor_free(ctx, &out->data);
+    return tfm_context_status(ctx);
+}

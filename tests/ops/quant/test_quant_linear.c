@@ -1,0 +1,255 @@
+/* Block-quantized linear layers and embeddings against weights unpacked on the host, in double precision. */
+#include "ops/quant/quant.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/half.h"
+#include "support/harness.h"
+
+/* Places of the fp16 scale and minimum in a block. */
+static void scale_places(const tfm__quant_format *f, int *scale, int *min) {
+    *scale = f->type == TFM__QUANT_Q2_K ? 80 : f->type == TFM__QUANT_Q3_K ? 108 : f->type == TFM__QUANT_Q6_K ? 208 : 0;
+    *min = *scale + 2;
+}
+
+/* Random blocks whose weights are about 1; every scale also as a negative number. */
+static uint8_t *random_blocks(harness_random *random, const tfm__quant_format *f, int64_t n, int64_t k) {
+    const size_t count = (size_t)(n * k / f->block);
+    uint8_t *blocks = malloc(count * (size_t)f->bytes + 1);
+    int scale, min;
+    assert_non_null(blocks);
+    scale_places(f, &scale, &min);
+    for (size_t i = 0; i < count; i++) {
+        uint8_t *b = blocks + i * (size_t)f->bytes;
+        for (int j = 0; j < f->bytes; j++)
+            b[j] = (uint8_t)harness_next(random);
+        const float range = (float)(f->codebook ? 128 : 1 << f->bits) * (f->super ? 32 : 1);
+        const uint16_t s = tfm__half_from_float((harness_next(random) & 1 ? 2.0f : -2.0f) / range *
+                                                (float)harness_range(random, 5, 10) / 10),
+                       m = tfm__half_from_float(f->super ? 1.0f / 64 : -1);
+        memcpy(b + scale, &s, 2);
+        if (f->minimum)
+            memcpy(b + min, &m, 2);
+    }
+    return blocks;
+}
+
+static tfm__quant_matrix upload(const tfm__quant_format *f, const uint8_t *blocks, int64_t n, int64_t k) {
+    tfm__quant_matrix w;
+    harness_ok(tfm__quant_upload(harness_context(), &w, "w", f, blocks, n, k));
+    return w;
+}
+
+typedef struct shape {
+    int64_t m, n, k;
+} shape;
+
+static void oracle(double *want, const float *x, const float *w, const float *bias, shape s,
+                   tfm_activation activation) {
+    for (int64_t i = 0; i < s.m; i++)
+        for (int64_t j = 0; j < s.n; j++) {
+            double sum = bias ? (double)bias[j] : 0;
+            for (int64_t p = 0; p < s.k; p++)
+                sum += (double)x[i * s.k + p] * (double)w[j * s.k + p];
+            want[i * s.n + j] = activation == TFM_SILU ? sum / (1 + exp(-sum)) : sum;
+        }
+}
+
+/* Activations with an outlier in each row. */
+static float *random_rows(harness_random *random, int64_t m, int64_t k) {
+    float *x = malloc((size_t)(m * k + 1) * sizeof(*x));
+    assert_non_null(x);
+    harness_fill(random, x, (size_t)(m * k), 1);
+    for (int64_t i = 0; i < m; i++)
+        x[i * k + harness_range(random, 0, k - 1)] *= 30;
+    return x;
+}
+
+static double tolerance_of(tfm__quant_activation form, int64_t k) {
+    return (form == TFM__QUANT_ACTIVATION_FP32 ? 5e-6 : 4e-4) * (k > 512 ? 2 : 1);
+}
+
+/* One layer, in each form of the activations. */
+static void check_linear(const tfm__quant_format *f, shape s, bool biased, tfm_activation activation,
+                         harness_random *random) {
+    uint8_t *blocks = random_blocks(random, f, s.n, s.k);
+    float *x = random_rows(random, s.m, s.k), *w = malloc((size_t)(s.n * s.k) * sizeof(*w)),
+          *bias = malloc((size_t)s.n * sizeof(*bias));
+    double *want = malloc((size_t)(s.m * s.n) * sizeof(*want));
+    assert_true(w && bias && want);
+    tfm__quant_unpack(f, w, blocks, (size_t)(s.n * s.k / f->block));
+    harness_fill(random, bias, (size_t)s.n, 3);
+    oracle(want, x, w, biased ? bias : NULL, s, activation);
+    tfm__quant_matrix matrix = upload(f, blocks, s.n, s.k);
+    for (int form = 0; form < 3; form++) {
+        tfm_tensor tx = HARNESS_TENSOR(TFM_F32, x, s.m, s.k), y = HARNESS_TENSOR(TFM_F32, NULL, s.m, s.n),
+                   tb = HARNESS_TENSOR(TFM_F32, bias, s.n);
+        const tfm__quant_output out = {&y, &matrix, biased ? tb : (tfm_tensor){0}};
+        harness_ok(tfm__quant_linear(harness_context(), tx, 1, &out, activation, (tfm__quant_activation)form));
+        harness_guards(y);
+        float *got = harness_floats(y);
+        char what[96];
+        snprintf(what, sizeof(what), "%s %dx%dx%d form %d", f->name, (int)s.m, (int)s.n, (int)s.k, form);
+        harness_close(got, want, (size_t)(s.m * s.n), tolerance_of((tfm__quant_activation)form, s.k), what);
+        free(got);
+    }
+    tfm_tensor_free(harness_context(), &matrix.data);
+    free(blocks);
+    free(x);
+    free(w);
+    free(bias);
+    free(want);
+}
+
+static void test_linear_of_every_format_and_row_count(void **state) {
+    (void)state;
+    const int64_t rows[] = {1, 2, 3, 4, 9, 33}, widths[] = {32, 64, 576, 256, 1536, 2048};
+    harness_random random = {11};
+    int number = 0;
+    for (int i = 0; i < TFM__QUANT_FORMATS; i++) {
+        const tfm__quant_format *f = tfm__quant_formats() + i;
+        for (size_t r = 0; f->group && r < 6; r++) {
+            const int64_t k = widths[(r + (size_t)i) % 6] / f->block * f->block;
+            const shape s = {rows[r], r == 5 ? 130 : r == 0 ? 1 : (int64_t)(r * 19 + 5), k ? k : 256};
+            if (!harness_left_out(&number, 4))
+                check_linear(f, s, r % 2 == 0, r == 3 ? TFM_SILU : TFM_NO_ACTIVATION, &random);
+        }
+    }
+}
+
+/* Three layers of one input, two of them of one format, equal one by one to the bit. */
+static void test_grouped_layers_equal_single_layers(void **state) {
+    (void)state;
+    const tfm__quant_format *formats[] = {tfm__quant_format_of(TFM__QUANT_Q4_K), tfm__quant_format_of(TFM__QUANT_Q4_K),
+                                          tfm__quant_format_of(TFM__QUANT_Q6_K)};
+    const int64_t ns[] = {70, 33, 40}, k = 512;
+    harness_random random = {5};
+    for (int64_t m = 1; m <= 17; m += 8) {
+        float *x = random_rows(&random, m, k);
+        tfm_tensor tx = HARNESS_TENSOR(TFM_F32, x, m, k), y[3] = {{0}}, single[3] = {{0}};
+        tfm__quant_matrix w[3];
+        tfm__quant_output out[3];
+        for (int i = 0; i < 3; i++) {
+            uint8_t *blocks = random_blocks(&random, formats[i], ns[i], k);
+            w[i] = upload(formats[i], blocks, ns[i], k);
+            free(blocks);
+            y[i] = HARNESS_TENSOR(TFM_F32, NULL, m, ns[i]);
+            out[i] = (tfm__quant_output){&y[i], &w[i], {0}};
+        }
+        harness_ok(tfm__quant_linear(harness_context(), tx, 3, out, TFM_RELU, TFM__QUANT_ACTIVATION_GENERATED));
+        for (int i = 0; i < 3; i++) {
+            out[i].y = &single[i];
+            harness_ok(tfm__quant_linear(harness_context(), tx, 1, &out[i], TFM_RELU, TFM__QUANT_ACTIVATION_GENERATED));
+            harness_guards(y[i]);
+            float *a = harness_floats(y[i]), *b = harness_floats(single[i]);
+            assert_memory_equal(a, b, (size_t)(m * ns[i]) * sizeof(float));
+            free(a);
+            free(b);
+            tfm_tensor_free(harness_context(), &w[i].data);
+        }
+        free(x);
+    }
+}
+
+/* A row's result does not depend on the other rows. */
+static void test_result_of_a_row_is_independent_of_the_others(void **state) {
+    (void)state;
+    const tfm__quant_format *f = tfm__quant_format_of(TFM__QUANT_Q4_0);
+    const int64_t n = 40, k = 608;
+    harness_random random = {7};
+    uint8_t *blocks = random_blocks(&random, f, n, k);
+    float *x = random_rows(&random, 8, k), *few = NULL;
+    tfm__quant_matrix w = upload(f, blocks, n, k);
+    for (int64_t m = 1; m <= 8; m++) {
+        tfm_tensor tx = HARNESS_TENSOR(TFM_F32, x, m, k), y = {0};
+        const tfm__quant_output out = {&y, &w, {0}};
+        harness_ok(
+            tfm__quant_linear(harness_context(), tx, 1, &out, TFM_NO_ACTIVATION, TFM__QUANT_ACTIVATION_GENERATED));
+        float *got = harness_floats(y);
+        if (few)
+            assert_memory_equal(got, few, (size_t)((m - 1) * n) * sizeof(float));
+        free(few);
+        few = got;
+    }
+    free(few);
+    free(blocks);
+    free(x);
+    tfm_tensor_free(harness_context(), &w.data);
+}
+
+/* Any bytes, so that scales are infinite or NaN too. */
+static void test_embedding_equals_the_unpacked_weights_to_the_bit(void **state) {
+    (void)state;
+    const int32_t ids[] = {0, 36, 7, 31, -1, 37, 8, 7, INT32_MIN};
+    const int64_t n = 37, count = TFM__COUNT(ids);
+    harness_random random = {3};
+    for (int i = 0; i < TFM__QUANT_FORMATS; i++) {
+        const tfm__quant_format *f = tfm__quant_formats() + i;
+        const int64_t k = 3 * f->block;
+        if (!f->group)
+            continue;
+        uint8_t *blocks = random_blocks(&random, f, n, k);
+        float *w = malloc((size_t)(n * k) * sizeof(*w));
+        assert_non_null(w);
+        for (int64_t j = 0; j < n * 3 * f->bytes / 2; j++) /* rows with sane scales, then any */
+            blocks[j] = (uint8_t)harness_next(&random);
+        tfm__quant_unpack(f, w, blocks, (size_t)(n * 3));
+        tfm__quant_matrix table = upload(f, blocks, n, k);
+        tfm_tensor ti = HARNESS_TENSOR(TFM_I32, ids, count), y = HARNESS_TENSOR(TFM_F32, NULL, count, k);
+        harness_ok(tfm__quant_embed(harness_context(), &y, &table, ti, 1));
+        harness_guards(y);
+        float *got = harness_floats(y);
+        for (int64_t e = 0; e < count * k; e++) {
+            const int32_t id = ids[e / k];
+            const float want = id < 0 || id >= n ? NAN : w[id * k + e % k];
+            if (isnan(want) ? !isnan(got[e]) : memcmp(&want, &got[e], 4) != 0)
+                print_error("%s id %d, column %d: %a, want %a\n", f->name, (int)id, (int)(e % k), (double)got[e],
+                            (double)want);
+            assert_true(isnan(want) ? isnan(got[e]) : memcmp(&want, &got[e], 4) == 0);
+        }
+        free(got);
+        free(w);
+        free(blocks);
+        tfm_tensor_free(harness_context(), &table.data);
+    }
+}
+
+static void test_empty_tensors_and_refusals(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const tfm__quant_format *f = tfm__quant_format_of(TFM__QUANT_Q4_K);
+    harness_random random = {1};
+    uint8_t *blocks = random_blocks(&random, f, 4, 512);
+    tfm__quant_matrix w = upload(f, blocks, 4, 512), bad;
+    tfm_tensor none = HARNESS_TENSOR(TFM_F32, NULL, 0, 512), y = {0}, x = HARNESS_TENSOR(TFM_F32, NULL, 2, 512),
+               narrow = HARNESS_TENSOR(TFM_F32, NULL, 2, 256), ids = HARNESS_TENSOR(TFM_I32, NULL, 0);
+    tfm__quant_output out = {&y, &w, {0}};
+    harness_ok(tfm__quant_linear(ctx, none, 1, &out, TFM_NO_ACTIVATION, TFM__QUANT_ACTIVATION_PROMPT));
+    y = (tfm_tensor){0};
+    harness_ok(tfm__quant_embed(ctx, &y, &w, ids, 1));
+    y = (tfm_tensor){0};
+    harness_refused(tfm__quant_linear(ctx, narrow, 1, &out, TFM_NO_ACTIVATION, TFM__QUANT_ACTIVATION_PROMPT),
+                    TFM_ERROR_ARGUMENT, "512 columns");
+    out.bias = narrow;
+    harness_refused(tfm__quant_linear(ctx, x, 1, &out, TFM_NO_ACTIVATION, TFM__QUANT_ACTIVATION_PROMPT),
+                    TFM_ERROR_ARGUMENT, "bias is");
+    out = (tfm__quant_output){&x, &w, {0}};
+    harness_refused(tfm__quant_linear(ctx, x, 1, &out, TFM_NO_ACTIVATION, TFM__QUANT_ACTIVATION_PROMPT),
+                    TFM_ERROR_ARGUMENT, "");
+    harness_refused(tfm__quant_upload(ctx, &bad, "blk.0.attn_q.weight", f, blocks, 4, 500), TFM_ERROR_ARGUMENT,
+                    "blk.0.attn_q.weight: (4, 500) cannot be stored in blocks of Q4_K");
+    tfm_tensor_free(ctx, &w.data);
+    free(blocks);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_linear_of_every_format_and_row_count),
+        cmocka_unit_test(test_grouped_layers_equal_single_layers),
+        cmocka_unit_test(test_result_of_a_row_is_independent_of_the_others),
+        cmocka_unit_test(test_embedding_equals_the_unpacked_weights_to_the_bit),
+        cmocka_unit_test(test_empty_tensors_and_refusals),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}
