@@ -10,25 +10,7 @@
  * Layout: a work-item takes TFM_CHUNK elements of y, across rows, so that a few wide rows and many narrow ones both
  * spread over the device. The table may be fp16 or bf16 (half_load.cl). */
 #include "half_load.cl"
-#ifdef PADDING_TOKEN
-#define PADDING_PARAMETERS , const long padding_id, const long counted, const long blank
-#define HAS_POSITION(id) (has_positions && !(blank && (id) == padding_id))
-#define POSITION_OF(row, id) position_of(TFM_AT(ids), row, steps, first, id, padding_id, counted)
-
-static inline long position_of(__global const int *ids, const long row, const long steps, const long first,
-                               const int id, const long padding_id, const long counted) {
-    long position = first + row % steps;
-    if (id == padding_id)
-        return -1;
-    for (long i = row - row % steps; counted && i < row; i++)
-        position -= ids[i] == padding_id;
-    return position;
-}
-#else
-#define PADDING_PARAMETERS
-#define HAS_POSITION(id) has_positions
-#define POSITION_OF(row, id) (first + (row) % steps)
-#endif
+#include "embedding_positions.cl"
 TFM_KERNEL void embedding(TFM_TENSOR(float, y), TFM_INPUT(load_t, table), TFM_INPUT(int, ids),
                           TFM_INPUT(float, positions), const long n, const long width, const long vocabulary,
                           const long steps, const long first, const float scale PADDING_PARAMETERS) {

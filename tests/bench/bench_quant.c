@@ -71,10 +71,10 @@ static void linear(tfm_context *ctx, const tfm__quant_format *f, int64_t m, int6
         blocks[i] = (uint8_t)(i * 2654435761u >> 13 & 0x3b);
     for (int64_t i = 0; i < m * k; i++)
         x[i] = (float)(i % 13) - 6;
-    tfm__quant_matrix w;
+    tfm_param w;
     tfm_tensor tx = {0}, y = {0};
     const double begun = now(CLOCK_PROCESS_CPUTIME_ID);
-    tfm__quant_upload(ctx, &w, "w", f, blocks, n, k);
+    tfm__quant_upload(ctx, &w, "w", f, &(tfm__quant_rows){.of = blocks}, n, k);
     const double uploaded = now(CLOCK_PROCESS_CPUTIME_ID) - begun;
     tfm_tensor_new(ctx, &tx, TFM_F32, 2, (int64_t[]){m, k});
     tfm_tensor_new(ctx, &y, TFM_F32, 2, (int64_t[]){m, n});
@@ -85,7 +85,7 @@ static void linear(tfm_context *ctx, const tfm__quant_format *f, int64_t m, int6
     for (int run = 0; run < 12; run++) {
         const double wall = now(CLOCK_MONOTONIC), core = now(CLOCK_PROCESS_CPUTIME_ID);
         for (int i = 0; i < inner; i++) {
-            const tfm__quant_output out = {&y, &w, {0}};
+            const tfm__fused_output out = {&y, &w, {0}};
             tfm__quant_linear(ctx, tx, 1, &out, TFM_NO_ACTIVATION, form);
         }
         tfm_context_finish(ctx);
@@ -102,7 +102,7 @@ static void linear(tfm_context *ctx, const tfm__quant_format *f, int64_t m, int6
            (double)bytes / best * 1e-9, (double)bytes / best_core * 1e-9, (double)(m * n * k) / best_core * 1e-9,
            (double)bytes / read * 1e-9, (double)bytes / uploaded * 1e-9);
     fflush(stdout);
-    tfm_tensor_free(ctx, &w.data);
+    tfm_param_free(ctx, &w);
     tfm_tensor_free(ctx, &tx);
     tfm_tensor_free(ctx, &y);
     free(blocks);

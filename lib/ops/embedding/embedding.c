@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include "ops/gemm/quantize.h"
+#include "ops/quant/quant.h"
 #include "ops/selftest/selftest.h"
 #include "ops/reduce/sum.h"
 
@@ -65,9 +66,40 @@ static const char *padding_define(const tfm__padding_token *padding) {
 static tfm_status embed(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_tensor ids, float scale,
                         tfm_tensor positions, int64_t first, const tfm__padding_token *padding);
 
+static tfm_status embed_blocks(tfm_context *ctx, tfm_tensor *y, const tfm_param *param, tfm_tensor ids, float scale,
+                               tfm_tensor positions, int64_t first, const tfm__padding_token *padding) {
+    const tfm__quant_format *format = tfm__quant_check(ctx, OP, param);
+    tfm_tensor table = param->value;
+    char defines[TFM__QUANT_DEFINES];
+    if (!format || TFM__OP_BEGIN(ctx, OP, "0iF", ids, positions) != TFM_OK)
+        return tfm_context_status(ctx);
+    table.rank = 2;
+    table.dims[0] = param->block_dims[0];
+    table.dims[1] = param->block_dims[1];
+    if (begin(ctx, y, table, ids, positions, first) != TFM_OK || TFM__TAPE_NO_BACKWARD(ctx, OP, positions) != TFM_OK)
+        return tfm_context_status(ctx);
+    const int64_t rows = (int64_t)tfm_tensor_count(ids);
+    const tfm__arg args[] = {TFM__T_AS("y", *y),
+                             TFM__T_AS("table", param->value),
+                             TFM__T(ids),
+                             TFM__T(positions),
+                             TFM__I(rows),
+                             TFM__I_AS("width", table.dims[1]),
+                             TFM__I_AS("vocabulary", table.dims[0]),
+                             TFM__I_AS("steps", tfm__last_dim(ids)),
+                             TFM__I(first),
+                             TFM__F(scale),
+                             PADDING_VALUES(padding)};
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "quant_embed", "quant_embed", "%s%s",
+                                          tfm__quant_defines(defines, ctx, format), padding_define(padding));
+    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows), TFM__COUNT(args) - (padding ? 0 : PADDING_ARGS), args);
+}
+
 tfm_status tfm__embedding_param(tfm_context *ctx, tfm_tensor *y, const tfm_param *param, tfm_tensor ids, float scale,
                                 tfm_tensor positions, int64_t first, const tfm__padding_token *padding) {
     const tfm_tensor table = param->value, scales = param->scales;
+    if (param->block_type)
+        return embed_blocks(ctx, y, param, ids, scale, positions, first, padding);
     if (table.dtype != TFM_I8)
         return embed(ctx, y, table, ids, scale, positions, first, padding);
     if (TFM__OP_BEGIN(ctx, OP, "bfiF", table, scales, ids, positions) != TFM_OK ||

@@ -4,6 +4,7 @@
 #include "ops/gemm/gemm.h"
 #include "ops/gemm/quantize.h"
 #include "ops/autograd/tape.h"
+#include "ops/quant/quant.h"
 
 /* The tape needs the pre-activation of any activation except ReLU, so that activation becomes a separate op. */
 static tfm_status multiply_on_tape(tfm_context *ctx, const char *op, const tfm__gemm_provider *provider,
@@ -132,6 +133,13 @@ static tfm_status linear_with(tfm_context *ctx, const tfm__gemm_provider *provid
                               tfm_tensor x, tfm_param *weight, tfm_tensor bias, tfm_activation activation) {
     if (why)
         *why = NULL;
+    if (weight && weight->block_type) {
+        if (why && provider)
+            *why = "the weight is block-quantized";
+        return provider ? tfm_context_status(ctx)
+                        : tfm__quant_linear(ctx, x, 1, &(tfm__fused_output){y, weight, bias}, activation,
+                                            tfm__quant_get_activation(ctx));
+    }
     tfm_tensor w = weight ? weight->value : (tfm_tensor){0};
     if (w.dtype == TFM_I8 ? check_int8(ctx, x, weight, bias) != TFM_OK
                           : TFM__OP_BEGIN(ctx, "linear", "fhF", x, w, bias) != TFM_OK)

@@ -2,6 +2,7 @@
 #include <string.h>
 #include "ops/gemm/gemm.h"
 #include "ops/gemm/fused_linear.h"
+#include "ops/quant/quant.h"
 
 /* The layer as a GEMM task; false if it cannot be grouped. */
 static bool plan(tfm_context *ctx, tfm__gemm_task *task, tfm_tensor x, const tfm__fused_output *out,
@@ -27,12 +28,24 @@ static bool plan(tfm_context *ctx, tfm__gemm_task *task, tfm_tensor x, const tfm
     return true;
 }
 
+/* Whether all weights are block-quantized, and all outputs F32. */
+static bool all_blocks(int count, const tfm__fused_output *out) {
+    for (int i = 0; i < count; i++)
+        if (!out[i].weight->block_type || !out[i].y || tfm__is_half(*out[i].y))
+            return false;
+    return true;
+}
+
 bool tfm__linear_grouped(tfm_context *ctx, tfm_tensor x, int count, const tfm__fused_output *out,
                          tfm_activation activation) {
     tfm__gemm_task tasks[TFM__GEMM_MAX_GROUP];
     const tfm__gemm_provider *provider = NULL;
     if (count < 2 || count > TFM__GEMM_MAX_GROUP || tfm_context_status(ctx) != TFM_OK || !x.buffer)
         return false;
+    if (all_blocks(count, out)) {
+        tfm__quant_linear(ctx, x, count, out, activation, tfm__quant_get_activation(ctx));
+        return true;
+    }
     for (int i = 0; i < count; i++) {
         if (!plan(ctx, &tasks[i], x, &out[i], activation) || tasks[i].b.dtype != tasks[0].b.dtype)
             return false;

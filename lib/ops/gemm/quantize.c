@@ -76,10 +76,18 @@ tfm_status tfm_param_quantize(tfm_context *ctx, tfm_param *param) {
     return status;
 }
 
+/* Rows of a block-quantized table as F32. */
+static tfm_status block_rows(tfm_context *ctx, tfm_param *out, const tfm_param *table, tfm_tensor ids) {
+    tfm__tensor_new_persistent(ctx, &out->value, TFM_F32, 2, (int64_t[]){ids.dims[0], table->block_dims[1]});
+    return tfm__embedding_param(ctx, &out->value, table, ids, 1, (tfm_tensor){0}, 0, NULL);
+}
+
 tfm_status tfm__param_rows(tfm_context *ctx, tfm_param *out, const tfm_param *table, tfm_tensor ids) {
     const tfm_tensor value = table->value;
     const int64_t count = ids.dims[0], width = value.dims[1];
     tfm_tensor from = {0}, to = {0};
+    if (table->block_type)
+        return block_rows(ctx, out, table, ids);
     tfm__tensor_new_persistent(ctx, &out->value, value.dtype, 2, (int64_t[]){count, width});
     if (value.dtype == TFM_F32)
         return tfm_gather(ctx, &out->value, value, ids);

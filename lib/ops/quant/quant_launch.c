@@ -1,15 +1,5 @@
 /* Launches of block-quantized linear layers: build options and grids. */
 #include "ops/quant/quant_launch.h"
-#include <stdio.h>
-
-const char *tfm__quant_defines(char text[TFM__QUANT_DEFINES], const tfm_context *ctx, const tfm__quant_format *f) {
-    snprintf(text, TFM__QUANT_DEFINES,
-             "-DBLOCK=%d -DGROUP=%d -DLOW=%d -DHIGH=%d -DOFFSET=%d -DSUPER=%d -DMINIMUM=%d -DCODEBOOK=%d -DSHARED=%d "
-             "-DTILE_ROWS=%d",
-             f->block, f->group, f->low_bits, f->high_bits, f->offset, f->super, f->minimum, f->codebook,
-             f->type == TFM__QUANT_Q2_K, tfm__quant_tile_rows(ctx));
-    return text;
-}
 
 tfm__kernel *tfm__quant_kernel(tfm_context *ctx, const tfm__quant_launch *l, const char *name, const char *tile) {
     char defines[TFM__QUANT_DEFINES];

@@ -20,10 +20,7 @@ typedef struct tfm__quant_launch {
         TFM__I_AS("n" #i, (l)->n[i]), TFM__I_AS("end" #i, (l)->end[i])
 #define TFM__QUANT_OUTPUTS(l) TFM__QUANT_OUTPUT_ARGS(l, 0), TFM__QUANT_OUTPUT_ARGS(l, 1), TFM__QUANT_OUTPUT_ARGS(l, 2)
 
-/* quant_launch.c: the build options of the format; returns `text`. */
-enum { TFM__QUANT_DEFINES = 256 };
-const char *tfm__quant_defines(char text[TFM__QUANT_DEFINES], const tfm_context *ctx, const tfm__quant_format *f);
-/* A kernel of cl/quant/quant_linear.cl, with the build options of its tile. */
+/* quant_launch.c: a kernel of cl/quant/quant_linear.cl, with the build options of its tile. */
 tfm__kernel *tfm__quant_kernel(tfm_context *ctx, const tfm__quant_launch *l, const char *name, const char *tile);
 /* Numbers the work-groups or items of all outputs, each of which takes `columns` columns; their total. */
 int64_t tfm__quant_number_items(tfm__quant_launch *l, int64_t columns);

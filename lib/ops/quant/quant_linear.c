@@ -3,30 +3,30 @@
 #include "ops/autograd/tape.h"
 #include "ops/quant/quant.h"
 #include "ops/quant/quant_launch.h"
+#include "ops/selftest/selftest.h"
 
 #define OP "quant_linear"
 
-static tfm_status check_output(tfm_context *ctx, tfm_tensor x, const tfm__quant_output *out) {
-    const tfm__quant_matrix *w = out->weight;
+/* Its address is the key of the context's form of activations. */
+static char SLOT;
+
+static tfm_status check_output(tfm_context *ctx, tfm_tensor x, const tfm__fused_output *out) {
     int64_t dims[TFM_MAX_RANK];
-    if (TFM__OP_BEGIN(ctx, OP, "4F", w->data, out->bias) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, OP, "F", out->bias) != TFM_OK || !tfm__quant_check(ctx, OP, out->weight))
         return tfm_context_status(ctx);
-    if (!tfm__quant_fits(w->format, w->n, w->k) || w->data.rank != 1 ||
-        w->data.dims[0] != tfm__quant_words(ctx, w->format, w->n, w->k))
-        return tfm__op_error(ctx, OP, "the weight is not a block-quantized matrix of this device");
-    if (tfm__last_dim(x) != w->k)
-        return tfm__op_error(ctx, OP, "x is %s, but the weight has %lld columns", TFM__SHAPE(x), (long long)w->k);
-    if (out->bias.buffer && (out->bias.rank != 1 || out->bias.dims[0] != w->n))
-        return tfm__op_error(ctx, OP, "bias is %s, but the weight has %lld rows", TFM__SHAPE(out->bias),
-                             (long long)w->n);
+    const int64_t n = out->weight->block_dims[0], k = out->weight->block_dims[1];
+    if (tfm__last_dim(x) != k)
+        return tfm__op_error(ctx, OP, "x is %s, but the weight has %lld columns", TFM__SHAPE(x), (long long)k);
+    if (out->bias.buffer && (out->bias.rank != 1 || out->bias.dims[0] != n))
+        return tfm__op_error(ctx, OP, "bias is %s, but the weight has %lld rows", TFM__SHAPE(out->bias), (long long)n);
     memcpy(dims, x.dims, sizeof(dims));
-    dims[x.rank - 1] = w->n;
+    dims[x.rank - 1] = n;
     if (tfm__op_output(ctx, OP, out->y, TFM_F32, x.rank, dims) != TFM_OK)
         return tfm_context_status(ctx);
-    return TFM__OP_NO_OVERLAP(ctx, OP, *out->y, x, w->data, out->bias);
+    return TFM__OP_NO_OVERLAP(ctx, OP, *out->y, x, out->weight->value, out->bias);
 }
 
-static tfm_status check(tfm_context *ctx, tfm_tensor x, int count, const tfm__quant_output *out,
+static tfm_status check(tfm_context *ctx, tfm_tensor x, int count, const tfm__fused_output *out,
                         tfm_activation activation) {
     if (TFM__OP_BEGIN(ctx, OP, "0f", x) != TFM_OK)
         return tfm_context_status(ctx);
@@ -52,29 +52,93 @@ static tfm_status launch(tfm_context *ctx, tfm__quant_launch *l) {
                                                              : tfm__quant_linear_gpu(ctx, l);
 }
 
-tfm_status tfm__quant_linear(tfm_context *ctx, tfm_tensor x, int count, const tfm__quant_output *out,
+tfm_status tfm__quant_linear(tfm_context *ctx, tfm_tensor x, int count, const tfm__fused_output *out,
                              tfm_activation activation, tfm__quant_activation form) {
     if (check(ctx, x, count, out, activation) != TFM_OK)
         return tfm_context_status(ctx);
     bool done[TFM__QUANT_MAX_OUTPUTS] = {false};
     for (int i = 0; i < count; i++) {
-        tfm__quant_launch l = {.format = out[i].weight->format,
+        const int type = out[i].weight->block_type;
+        tfm__quant_launch l = {.format = tfm__quant_format_of((uint32_t)type),
                                .x = x,
                                .m = tfm__row_count(x),
                                .k = tfm__last_dim(x),
                                .activation = activation,
                                .form = form};
         for (int j = i, at = 0; j < count; j++) {
-            if (done[j] || out[j].weight->format != l.format)
+            if (done[j] || out[j].weight->block_type != type)
                 continue;
             done[j] = true;
             l.y[at] = *out[j].y;
-            l.w[at] = out[j].weight->data;
+            l.w[at] = out[j].weight->value;
             l.bias[at] = out[j].bias;
-            l.n[at++] = out[j].weight->n;
+            l.n[at++] = out[j].weight->block_dims[0];
         }
         if (l.n[0] > 0 && launch(ctx, &l) != TFM_OK)
             return tfm_context_status(ctx);
     }
     return tfm_context_status(ctx);
 }
+
+tfm__quant_activation tfm__quant_get_activation(const tfm_context *ctx) {
+    const tfm__quant_activation *form = tfm__context_storage_get(ctx, &SLOT);
+    return form ? *form : TFM__QUANT_ACTIVATION_PROMPT;
+}
+
+tfm__quant_activation tfm__quant_set_activation(tfm_context *ctx, tfm__quant_activation form) {
+    tfm__quant_activation *stored = tfm__context_storage_get_or_create(ctx, &SLOT, sizeof(form)),
+                          before = tfm__quant_get_activation(ctx);
+    if (stored)
+        *stored = form;
+    return before;
+}
+
+/* ---- Selftest ---------------------------------------------------------------------------------------- */
+
+/* Blocks with codes of the whole range, and scales near 0.01. */
+static uint8_t *selftest_blocks(tfm__check *c, const tfm__quant_format *f, int64_t count) {
+    uint8_t *blocks = tfm__check_alloc(c, (size_t)(count * f->bytes), 1);
+    const int place = f->type == TFM__QUANT_Q6_K ? 208 : 0;
+    for (int64_t i = 0; blocks && i < count * f->bytes; i++) {
+        const int64_t at = i % f->bytes - place;
+        c->random = c->random * 6364136223846793005u + 1442695040888963407u;
+        blocks[i] = (uint8_t)(c->random >> 33);
+        if (at == 1 || (at == 3 && f->minimum)) /* the upper byte of an fp16 */
+            blocks[i] = f->super ? 0x0c : 0x24;
+    }
+    return blocks;
+}
+
+static void check_format(tfm__check *c) {
+    const tfm__quant_format *f = tfm__quant_format_of((uint32_t)c->number);
+    const int64_t n = 37, k = 512, rows[] = {1, 11};
+    const uint8_t *blocks = selftest_blocks(c, f, n * k / f->block);
+    float *w = tfm__check_alloc(c, (size_t)(n * k), sizeof(*w));
+    tfm_param weight = {0};
+    if (blocks && w) {
+        tfm__quant_unpack(f, w, blocks, (size_t)(n * k / f->block));
+        tfm__quant_upload(c->ctx, &weight, OP, f, &(tfm__quant_rows){.of = blocks}, n, k);
+    }
+    for (int r = 0; r < 2; r++) {
+        float *x;
+        tfm_tensor y = {0}, tx = RANDOM_FLOATS(x, rows[r], k);
+        double *want = EXPECTED(rows[r] * n);
+        for (int64_t i = 0; tfm__check_ready(c) && i < rows[r] * n; i++)
+            for (int64_t p = 0; p < k; p++)
+                want[i] += (double)x[i / n * k + p] * (double)w[i % n * k + p];
+        tfm__quant_linear(c->ctx, tx, 1, &(tfm__fused_output){&y, &weight, {0}}, TFM_NO_ACTIVATION,
+                          TFM__QUANT_ACTIVATION_FP32);
+        tfm__check_compare(c, y, want);
+    }
+    tfm_param_free(c->ctx, &weight);
+}
+
+const tfm__check_entry tfm__selftest_quant_linear[] = {
+    {OP, "Q4_0", check_format, TFM__QUANT_Q4_0},
+    {OP, "Q4_1", check_format, TFM__QUANT_Q4_1},
+    {OP, "Q5_0", check_format, TFM__QUANT_Q5_0},
+    {OP, "Q8_0", check_format, TFM__QUANT_Q8_0},
+    {OP, "Q4_K", check_format, TFM__QUANT_Q4_K},
+    {OP, "Q6_K", check_format, TFM__QUANT_Q6_K},
+    {0},
+};

@@ -95,20 +95,20 @@ static tfm__verdict compare(tfm_context *ctx, const void *none) {
     (void)none;
     uint8_t blocks[VALIDATION_N * VALIDATION_K / 32 * 34];
     float x[VALIDATION_K], got[VALIDATION_N], want[VALIDATION_N];
-    tfm__quant_matrix w;
+    tfm_param w;
     tfm__quant_launch l = {.format = tfm__quant_format_of(TFM__QUANT_Q8_0), .m = 1, .n = {VALIDATION_N}};
     fill_validation(blocks, x);
     l.k = VALIDATION_K;
     tfm_tensor_new(ctx, &l.x, TFM_F32, 2, (int64_t[]){1, l.k});
     tfm_tensor_new(ctx, &l.y[0], TFM_F32, 1, l.n);
-    tfm__quant_upload(ctx, &w, "validation", l.format, blocks, VALIDATION_N, l.k);
-    l.w[0] = w.data;
+    tfm__quant_upload(ctx, &w, "validation", l.format, &(tfm__quant_rows){.of = blocks}, VALIDATION_N, l.k);
+    l.w[0] = w.value;
     bool right = tfm_context_status(ctx) == TFM_OK && tfm_tensor_write(ctx, l.x, x) == TFM_OK &&
                  launch_few(ctx, &l) == TFM_OK && tfm_tensor_read(ctx, got, l.y[0]) == TFM_OK &&
                  launch_fp32(ctx, &l) == TFM_OK && tfm_tensor_read(ctx, want, l.y[0]) == TFM_OK;
     for (int i = 0; right && i < VALIDATION_N; i++)
         right = fabsf(got[i] - want[i]) <= 1e-5f * 127 * 32767 * VALIDATION_K;
-    tfm_tensor_free(ctx, &w.data);
+    tfm_param_free(ctx, &w);
     return right ? TFM__VALID : TFM__WRONG;
 }
 

@@ -1,5 +1,6 @@
 /* Block-quantized matrices: from the blocks of a file to tiles of the device. The layout is described in quant.h. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include "ops/quant/quant.h"
 
@@ -87,16 +88,20 @@ static void put_block(const tfm__quant_format *f, const layout *l, int rows, int
     }
 }
 
-void tfm__quant_repack(const tfm__quant_format *format, int tile_rows, uint32_t *out, const void *blocks, int64_t count,
-                       int64_t k) {
+static const void *row_of(const tfm__quant_rows *rows, int64_t i, int64_t row_bytes) {
+    return rows->row ? rows->row(rows->of, i) : (const uint8_t *)rows->of + i * row_bytes;
+}
+
+void tfm__quant_repack(const tfm__quant_format *format, int tile_rows, uint32_t *out, const tfm__quant_rows *rows,
+                       int64_t first, int64_t count, int64_t k) {
     const layout l = layout_of(format, tile_rows);
     const int64_t along = k / format->block;
-    const uint8_t *in = blocks;
     tfm__quant_block b;
     memset(out, 0, (size_t)(tfm__ceil_div(count, tile_rows) * along) * (size_t)l.bytes);
     for (int64_t i = 0; i < count; i++) {
+        const uint8_t *in = row_of(rows, first + i, along * format->bytes);
         uint8_t *tile = (uint8_t *)out + i / tile_rows * along * l.bytes;
-        for (int64_t j = 0; j < along; j++, tile += l.bytes, in += format->bytes) {
+        for (int64_t j = 0; in && j < along; j++, tile += l.bytes, in += format->bytes) {
             tfm__quant_decode(format, &b, in);
             put_block(format, &l, tile_rows, (int)(i % tile_rows), tile, &b);
         }
@@ -104,21 +109,21 @@ void tfm__quant_repack(const tfm__quant_format *format, int tile_rows, uint32_t 
 }
 
 /* Writes the tiles piece by piece, so that the host never holds a copy of the whole. */
-static tfm_status write_tiles(tfm_context *ctx, const tfm__quant_matrix *m, const uint8_t *blocks) {
+static tfm_status write_tiles(tfm_context *ctx, const tfm_param *m, const tfm__quant_format *format,
+                              const tfm__quant_rows *rows) {
     enum { PIECE = 4 << 20 };
-    const int rows = tfm__quant_tile_rows(ctx);
-    const int64_t along = m->k / m->format->block, row_bytes = along * m->format->bytes;
-    const int64_t words = tfm__quant_words(ctx, m->format, rows, m->k);
+    const int tile_rows = tfm__quant_tile_rows(ctx);
+    const int64_t n = m->block_dims[0], k = m->block_dims[1], words = tfm__quant_words(ctx, format, tile_rows, k);
     const int64_t fit = PIECE / (4 * words), step = fit > 1 ? fit : 1; /* row blocks */
     uint32_t *piece = tfm__alloc((size_t)(step * words), sizeof(*piece));
     if (!piece)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message());
     tfm_status status = TFM_OK;
-    for (int64_t i = 0; i < m->n && status == TFM_OK; i += step * rows) {
-        const int64_t count = m->n - i < step * rows ? m->n - i : step * rows;
+    for (int64_t i = 0; i < n && status == TFM_OK; i += step * tile_rows) {
+        const int64_t count = n - i < step * tile_rows ? n - i : step * tile_rows;
         tfm_tensor part = {0};
-        tfm__quant_repack(m->format, rows, piece, blocks + i * row_bytes, count, m->k);
-        status = tfm_tensor_rows(ctx, &part, m->data, i / rows * words, tfm__ceil_div(count, rows) * words);
+        tfm__quant_repack(format, tile_rows, piece, rows, i, count, k);
+        status = tfm_tensor_rows(ctx, &part, m->value, i / tile_rows * words, tfm__ceil_div(count, tile_rows) * words);
         if (status == TFM_OK)
             status = tfm_tensor_write(ctx, part, piece);
     }
@@ -126,18 +131,45 @@ static tfm_status write_tiles(tfm_context *ctx, const tfm__quant_matrix *m, cons
     return status;
 }
 
-tfm_status tfm__quant_upload(tfm_context *ctx, tfm__quant_matrix *out, const char *name,
-                             const tfm__quant_format *format, const void *blocks, int64_t n, int64_t k) {
-    *out = (tfm__quant_matrix){0};
+void tfm__quant_set(tfm_param *param, const tfm__quant_format *format, int64_t n, int64_t k) {
+    param->block_type = (int)format->type;
+    param->block_dims[0] = n;
+    param->block_dims[1] = k;
+}
+
+tfm_status tfm__quant_upload(tfm_context *ctx, tfm_param *out, const char *name, const tfm__quant_format *format,
+                             const tfm__quant_rows *rows, int64_t n, int64_t k) {
+    *out = (tfm_param){0};
     if (!tfm__quant_fits(format, n, k))
         return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
                                  "%s: (%" PRId64 ", %" PRId64 ") cannot be stored in blocks of %s: convert the tensor",
                                  name, n, k, format ? format->name : "this type");
     const int64_t words = tfm__quant_words(ctx, format, n, k);
-    *out = (tfm__quant_matrix){.format = format, .n = n, .k = k};
-    if (tfm__tensor_new_persistent(ctx, &out->data, TFM_I32, 1, &words) != TFM_OK)
+    if (tfm__tensor_new_persistent(ctx, &out->value, TFM_I32, 1, &words) != TFM_OK)
         return tfm_context_status(ctx);
-    if (write_tiles(ctx, out, blocks) != TFM_OK)
-        tfm_tensor_free(ctx, &out->data);
+    tfm__quant_set(out, format, n, k);
+    if (write_tiles(ctx, out, format, rows) != TFM_OK)
+        tfm_param_free(ctx, out);
     return tfm_context_status(ctx);
+}
+
+const tfm__quant_format *tfm__quant_check(tfm_context *ctx, const char *op, const tfm_param *param) {
+    const tfm__quant_format *format = tfm__quant_format_of((uint32_t)param->block_type);
+    const int64_t n = param->block_dims[0], k = param->block_dims[1];
+    if (TFM__OP_BEGIN(ctx, op, "4", param->value) != TFM_OK)
+        return NULL;
+    if (tfm__quant_fits(format, n, k) && param->value.rank == 1 &&
+        param->value.dims[0] == tfm__quant_words(ctx, format, n, k))
+        return format;
+    tfm__op_error(ctx, op, "the weight %s is not a block-quantized matrix of this device", TFM__SHAPE(param->value));
+    return NULL;
+}
+
+const char *tfm__quant_defines(char text[TFM__QUANT_DEFINES], const tfm_context *ctx, const tfm__quant_format *f) {
+    snprintf(text, TFM__QUANT_DEFINES,
+             "-DBLOCK=%d -DGROUP=%d -DLOW=%d -DHIGH=%d -DOFFSET=%d -DSUPER=%d -DMINIMUM=%d -DCODEBOOK=%d -DSHARED=%d "
+             "-DTILE_ROWS=%d",
+             f->block, f->group, f->low_bits, f->high_bits, f->offset, f->super, f->minimum, f->codebook,
+             shares_bytes(f), tfm__quant_tile_rows(ctx));
+    return text;
 }
