@@ -7,6 +7,7 @@
 #include "base/half.h"
 #include "ops/gemm/quantize.h"
 #include "support/harness.h"
+#include "tfm/tape.h"
 
 /* Places of the fp16 scale and minimum in a block. */
 static void scale_places(const tfm__quant_format *f, int *scale, int *min) {
@@ -226,6 +227,68 @@ static void test_embedding_equals_the_unpacked_weights_to_the_bit(void **state) 
     }
 }
 
+/* The ops of models read a parameter in blocks: same results as the layer, and as the unpacked weights. */
+static void test_ops_of_models_read_block_quantized_parameters(void **state) {
+    (void)state;
+    const int32_t ids[] = {4, 0, 36, 7};
+    const int64_t n = 37, k = 96, m = 4;
+    tfm_context *ctx = harness_context();
+    const tfm__quant_format *f = tfm__quant_format_of(TFM__QUANT_Q5_1);
+    harness_random random = {9};
+    uint8_t *blocks = random_blocks(&random, f, n, k);
+    float *x = random_rows(&random, m, k), w[37 * 96], positions[6 * 96];
+    tfm__quant_unpack(f, w, blocks, (size_t)(n * k / f->block));
+    harness_fill(&random, positions, 6 * 96, 1);
+    tfm_param weight = upload(f, blocks, n, k), cut = {0};
+    tfm_tensor tx = HARNESS_TENSOR(TFM_F32, x, m, k), ti = HARNESS_TENSOR(TFM_I32, ids, m),
+               tp = HARNESS_TENSOR(TFM_F32, positions, 6, k), y = {0}, layer = {0}, rows = {0}, pair[2] = {{0}};
+    const tfm__fused_output out = {&y, &weight, {0}};
+    harness_ok(tfm__quant_linear(ctx, tx, 1, &out, TFM_RELU, TFM__QUANT_ACTIVATION_FP32));
+    assert_int_equal(tfm__quant_set_activation(ctx, TFM__QUANT_ACTIVATION_FP32), TFM__QUANT_ACTIVATION_PROMPT);
+    harness_ok(tfm_linear(ctx, &layer, tx, &weight, (tfm_tensor){0}, TFM_RELU));
+    harness_ok(tfm__fused_linear(ctx, &(tfm__fused_input){.x = tx}, 2,
+                                 (tfm__fused_output[]){{&pair[0], &weight, {0}}, {&pair[1], &weight, {0}}}, TFM_RELU));
+    assert_int_equal(tfm__quant_set_activation(ctx, TFM__QUANT_ACTIVATION_PROMPT), TFM__QUANT_ACTIVATION_FP32);
+    harness_ok(tfm__param_rows(ctx, &cut, &weight, ti));
+    harness_ok(tfm__embedding_param(ctx, &rows, &weight, ti, 2, tp, 1, NULL));
+    float *want = harness_floats(y),
+          *same[] = {harness_floats(layer), harness_floats(pair[0]), harness_floats(pair[1])},
+          *kept = harness_floats(cut.value), *embedded = harness_floats(rows);
+    for (int i = 0; i < 3; i++) {
+        assert_memory_equal(same[i], want, (size_t)(m * n) * sizeof(float));
+        free(same[i]);
+    }
+    for (int64_t e = 0; e < m * k; e++) {
+        const float number = w[ids[e / k] * k + e % k];
+        assert_true(kept[e] == number);
+        assert_true(fabsf(embedded[e] - (2 * number + positions[k + e])) < 1e-5f);
+    }
+    free(want);
+    free(kept);
+    free(embedded);
+    free(x);
+    free(blocks);
+    tfm_param_free(ctx, &cut);
+    tfm_param_free(ctx, &weight);
+}
+
+static void test_tape_refuses_a_block_quantized_layer_by_name(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const tfm__quant_format *f = tfm__quant_format_of(TFM__QUANT_Q8_0);
+    harness_random random = {1};
+    uint8_t *blocks = random_blocks(&random, f, 4, 64);
+    tfm_param w = upload(f, blocks, 4, 64);
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 64), dx = HARNESS_TENSOR(TFM_F32, NULL, 2, 64), y = {0};
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, x, dx));
+    harness_refused(tfm_linear(ctx, &y, x, &w, (tfm_tensor){0}, TFM_NO_ACTIVATION), TFM_ERROR_ARGUMENT,
+                    "quant_linear: it has no backward pass");
+    tfm_tape_stop(ctx);
+    tfm_param_free(ctx, &w);
+    free(blocks);
+}
+
 static void test_empty_tensors_and_refusals(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -261,6 +324,8 @@ int main(void) {
         cmocka_unit_test(test_grouped_layers_equal_single_layers),
         cmocka_unit_test(test_result_of_a_row_is_independent_of_the_others),
         cmocka_unit_test(test_embedding_equals_the_unpacked_weights_to_the_bit),
+        cmocka_unit_test(test_ops_of_models_read_block_quantized_parameters),
+        cmocka_unit_test(test_tape_refuses_a_block_quantized_layer_by_name),
         cmocka_unit_test(test_empty_tensors_and_refusals),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
