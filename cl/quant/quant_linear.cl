@@ -2,7 +2,8 @@
  * (n, k) of one format with a launch; bias may be null. Sums are fp32.
  *
  * Build options: those of quant_tile.cl, and TFM_ACTIVATION; ROWS, the rows of x that an item or a work-group takes at
- * a time; INT16, 1 for x as integers on CPUs. */
+ * a time; INT16, on CPUs: 1 for few rows of x as integers, 2 for many; MANY, 1 for many rows on GPUs. A program has
+ * only the kernels of one launch, because some drivers compile all. */
 #include "quant_tile.cl"
 #define LOAD_DTYPE 1 /* fp16 scales */
 #include "half_load.cl"
@@ -11,6 +12,9 @@
 #endif
 #ifndef INT16
 #define INT16 0
+#endif
+#ifndef MANY
+#define MANY 0
 #endif
 
 #define OUTPUT(i)                                                                                                      \

@@ -32,6 +32,7 @@ static inline void finish(const target *t, const long row, const long block, tfm
         put(t, row, column + j, ((const float *)&sum)[j]);
 }
 
+#if !INT16
 /* ---- fp32 activations ---- */
 
 #if CODEBOOK
@@ -108,3 +109,4 @@ TFM_KERNEL void quant_linear_fp32(OUTPUT(0), OUTPUT(1), OUTPUT(2), TFM_INPUT(flo
                     finish(&t, row + i, block, sum[i] + odd_sum[i]);
         }
 }
+#endif

@@ -1,5 +1,6 @@
 /* Block-quantized linear layers of GPU-style devices: included by quant_linear.cl. */
 
+#if !MANY
 /* Few rows, ROWS of them from `first` on, as in decode. Layout: a work-group of SLICES x LANES items takes LANES rows
  * of w, all or part of a row block; an item takes one of them, and one of SLICES chunks of 32 weights at a time. Grid:
  * groups of LANES rows. */
@@ -59,6 +60,7 @@ __kernel void quant_linear_few(OUTPUT(0), OUTPUT(1), OUTPUT(2), TFM_INPUT(float,
     }
 }
 
+#else
 /* Many rows. Layout: a work-group of SIDE x SIDE items computes a tile of (4 SIDE) x (4 SIDE) outputs, an item 4 x 4 of
  * them, SIDE apart. Both inputs pass through local memory, 32 of k at a time. Grid: tiles of columns x tiles of rows.
  */
@@ -122,3 +124,4 @@ __kernel void quant_linear_many(OUTPUT(0), OUTPUT(1), OUTPUT(2), TFM_INPUT(float
         if (row + top + i / 4 * SIDE < m)
             put(&t, row + top + i / 4 * SIDE, column + left + i % 4 * SIDE, sum[i / 4][i % 4]);
 }
+#endif

@@ -122,8 +122,11 @@ static inline int lanes_sum(const tfm_ivec v) {
             }                                                                                                          \
         }                                                                                                              \
     }
+#if INT16 == 1
+DEFINE_QUANTIZE(quantize, __private)
+#else
 DEFINE_QUANTIZE(quantize, __global)
-DEFINE_QUANTIZE(quantize_private, __private)
+#endif
 
 /* Rows `row` .. `row` + rows - 1, ROWS at most, of a row block; q, scales and terms begin at the first of them. */
 #define DEFINE_BLOCK(NAME, SPACE)                                                                                      \
@@ -174,8 +177,8 @@ DEFINE_QUANTIZE(quantize_private, __private)
         }                                                                                                              \
         _Pragma("unroll") for (int i = 0; i < ROWS; i++) if (i < rows) finish(t, row + i, block, total[i]);            \
     }
-DEFINE_BLOCK(row_block, __global)
-DEFINE_BLOCK(row_block_private, __private)
+#if INT16 == 1
+DEFINE_BLOCK(row_block, __private)
 
 /* Few rows, as in decode, bound by reading w: each item quantizes x itself, because another launch takes longer. At
  * most MAX_NUMBERS numbers of x. Grid: groups of `blocks` row blocks. */
@@ -188,13 +191,15 @@ TFM_KERNEL void quant_linear_int16_few(OUTPUT(0), OUTPUT(1), OUTPUT(2), TFM_INPU
     float scales[MAX_NUMBERS / 32];
     group_term terms[MAX_NUMBERS / GROUP];
     for (int i = 0; i < count; i++)
-        quantize_private(q + i * (depth / 2), scales + i * (depth / 32), terms + i * (depth / GROUP), TFM_AT(x) + i * k,
-                         depth);
+        quantize(q + i * (depth / 2), scales + i * (depth / 32), terms + i * (depth / GROUP), TFM_AT(x) + i * k, depth);
     for (long block = t.at * blocks; block < end; block++)
         for (int i = 0; i < count; i += ROWS)
-            row_block_private(&t, block, i, min(count - i, ROWS), q + i * (depth / 2), scales + i * (depth / 32),
-                              terms + i * (depth / GROUP), depth);
+            row_block(&t, block, i, min(count - i, ROWS), q + i * (depth / 2), scales + i * (depth / 32),
+                      terms + i * (depth / GROUP), depth);
 }
+
+#else
+DEFINE_BLOCK(row_block, __global)
 
 /* x as integers, for quant_linear_int16. Grid: groups of `rows` rows. */
 TFM_KERNEL void quant_linear_quantize(TFM_TENSOR(int, q), TFM_TENSOR(float, scales), TFM_TENSOR(group_term, terms),
@@ -217,3 +222,4 @@ TFM_KERNEL void quant_linear_int16(OUTPUT(0), OUTPUT(1), OUTPUT(2), TFM_INPUT(in
             row_block(&t, block, i, (int)min(last - i, (long)ROWS), TFM_AT(q) + i * (k / 2),
                       TFM_AT(scales) + i * (k / 32), TFM_AT(terms) + i * (k / GROUP), (int)k);
 }
+#endif

@@ -12,9 +12,12 @@ static char SLOT;
 /* Rows of x that a kernel takes at a time, and those of an item: they stay in the cache while the weights pass. */
 enum { MAX_ROWS = 4, ROWS_OF_ITEM = 64 };
 
-static tfm__kernel *kernel_of(tfm_context *ctx, const tfm__quant_launch *l, const char *name, bool int16) {
+/* INT16 of the kernels. */
+enum { NO_INT16, FEW_ROWS, MANY_ROWS };
+
+static tfm__kernel *kernel_of(tfm_context *ctx, const tfm__quant_launch *l, const char *name, int int16) {
     char tile[32];
-    snprintf(tile, sizeof(tile), "-DROWS=%d%s", l->m > 2 ? MAX_ROWS : (int)l->m, int16 ? " -DINT16=1" : "");
+    snprintf(tile, sizeof(tile), "-DROWS=%d -DINT16=%d", l->m > 2 ? MAX_ROWS : (int)l->m, int16);
     return tfm__quant_kernel(ctx, l, name, tile);
 }
 
@@ -31,7 +34,7 @@ static tfm_status launch_fp32(tfm_context *ctx, tfm__quant_launch *l) {
     const int64_t rows = l->m < ROWS_OF_ITEM ? l->m : ROWS_OF_ITEM, parts = tfm__ceil_div(l->m, rows);
     const int64_t blocks = blocks_of_item(ctx, l, parts);
     const int64_t items = tfm__quant_number_items(l, blocks * tfm__quant_tile_rows(ctx));
-    return tfm__launch(ctx, kernel_of(ctx, l, "quant_linear_fp32", false),
+    return tfm__launch(ctx, kernel_of(ctx, l, "quant_linear_fp32", NO_INT16),
                        TFM__GRID_2D((size_t)items, (size_t)parts, 1, 1),
                        TFM__ARGS(TFM__QUANT_OUTPUTS(l), TFM__T_AS("x", l->x), TFM__I_AS("k", l->k),
                                  TFM__I_AS("m", l->m), TFM__I(blocks), TFM__I(rows)));
@@ -41,7 +44,7 @@ static tfm_status launch_fp32(tfm_context *ctx, tfm__quant_launch *l) {
 static tfm_status launch_few(tfm_context *ctx, tfm__quant_launch *l) {
     const int64_t blocks = blocks_of_item(ctx, l, 1);
     const int64_t items = tfm__quant_number_items(l, blocks * tfm__quant_tile_rows(ctx));
-    return tfm__launch(ctx, kernel_of(ctx, l, "quant_linear_int16_few", true), TFM__GRID_1D((size_t)items, 1),
+    return tfm__launch(ctx, kernel_of(ctx, l, "quant_linear_int16_few", FEW_ROWS), TFM__GRID_1D((size_t)items, 1),
                        TFM__ARGS(TFM__QUANT_OUTPUTS(l), TFM__T_AS("x", l->x), TFM__I_AS("k", l->k),
                                  TFM__I_AS("m", l->m), TFM__I(blocks)));
 }
@@ -57,12 +60,12 @@ static tfm_status launch_many(tfm_context *ctx, tfm__quant_launch *l) {
     tfm_tensor_new(ctx, &scales, TFM_F32, 2, (int64_t[]){l->m, l->k / 32});
     tfm_tensor_new(ctx, &terms, l->format->minimum ? TFM_F32 : TFM_I32, 2, (int64_t[]){l->m, l->k / l->format->group});
     if (tfm_context_status(ctx) == TFM_OK)
-        tfm__launch(ctx, kernel_of(ctx, l, "quant_linear_quantize", true),
+        tfm__launch(ctx, kernel_of(ctx, l, "quant_linear_quantize", MANY_ROWS),
                     TFM__GRID_1D((size_t)tfm__ceil_div(l->m, QUANTIZED_ROWS), 1),
                     TFM__ARGS(TFM__T(q), TFM__T(scales), TFM__T(terms), TFM__T_AS("x", l->x), TFM__I_AS("k", l->k),
                               TFM__I_AS("m", l->m), TFM__I_AS("rows", QUANTIZED_ROWS)));
     if (tfm_context_status(ctx) == TFM_OK)
-        tfm__launch(ctx, kernel_of(ctx, l, "quant_linear_int16", true),
+        tfm__launch(ctx, kernel_of(ctx, l, "quant_linear_int16", MANY_ROWS),
                     TFM__GRID_2D((size_t)items, (size_t)parts, 1, 1),
                     TFM__ARGS(TFM__QUANT_OUTPUTS(l), TFM__T(q), TFM__T(scales), TFM__T(terms), TFM__I_AS("k", l->k),
                               TFM__I_AS("m", l->m), TFM__I(blocks), TFM__I(rows)));

@@ -44,7 +44,7 @@ tfm_status tfm__quant_linear_gpu(tfm_context *ctx, tfm__quant_launch *l) {
         return launch_few(ctx, l);
     const int64_t size = 4 * side, groups = tfm__quant_number_items(l, size), items = side * side;
     char tile[64];
-    snprintf(tile, sizeof(tile), "-DSIDE=%d", side);
+    snprintf(tile, sizeof(tile), "-DMANY=1 -DSIDE=%d", side);
     return tfm__launch(ctx, tfm__quant_kernel(ctx, l, "quant_linear_many", tile),
                        TFM__GRID_2D((size_t)(groups * items), (size_t)tfm__ceil_div(l->m, size), (size_t)items, 1),
                        TFM__ARGS(ALL_ARGS(l), TFM__I_AS("m", l->m)));
