@@ -1,5 +1,5 @@
-/* y (rows, width) = scale table[ids] + positions, as in cl/embedding/embedding.cl, of a block-quantized table: weights
- * equal to those that the host unpacks. An id outside [0, vocabulary) gives a row of NaN.
+/* y (rows, width) = scale table[ids] + positions, as in cl/embedding/embedding.cl, of a block-quantized table. Its
+ * weights equal the host's unpacked ones. An id outside [0, vocabulary) gives a row of NaN.
  *
  * Layout: TFM_GROUP items share a row; an item takes pairs of weights. */
 #include "quant_tile.cl"
