@@ -64,9 +64,7 @@ static tfm_status load_tensor(tfm__loader *l, const tfm__parameter *p) {
     if (status == TFM_OK) {
         const uint64_t count = (uint64_t)((p->dims[0] - p->zero_rows) * (p->rank == 2 ? p->dims[1] : 1));
         l->parameters += again ? 0 : count;
-        const tfm_dtype dtype = tfm__load_dtype(l, p, stored);
-        l->bytes += tfm_dtype_size(dtype) * count; /* separate memory */
-        l->bytes += dtype == TFM_I8 ? 4 * (uint64_t)p->dims[0] : 0;
+        l->bytes += tfm__load_bytes(l, p, stored, count); /* separate memory */
         use(l, stored);
     }
     return status;

@@ -47,6 +47,10 @@ bool tfm__load_is_alias(const tfm__loader *l, const tfm__stored_tensor *stored);
 /* The dtype of a parameter on the device. */
 tfm_dtype tfm__load_dtype(const tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored);
 
+/* Its bytes there, for `count` elements; those of blocks as in the file. */
+uint64_t tfm__load_bytes(const tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored,
+                         uint64_t count);
+
 /* Uploads a parameter; requires l->model. */
 tfm_status tfm__load_upload(tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored);
 

@@ -69,7 +69,7 @@ struct tfm_model {
     tfm_tokenizer *tokenizer;
     tfm_model_info info;
 
-    const char *low_precision; /* dtype of the weights, "int8", "fp16" or "bf16": the model can then neither be
+    const char *low_precision; /* dtype of the weights, such as "int8" or "fp16": the model can then neither be
                                   trained nor saved. NULL: F32 */
     tfm_dtype kv_dtype;        /* dtype of the KV cache and of the cross-attention keys and values: F32, F16 or BF16 */
     tfm_param tables[TFM__TABLES]; /* embedding tables; unused ones are empty */

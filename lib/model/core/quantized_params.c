@@ -3,7 +3,7 @@
 #include <string.h>
 #include "base/half.h"
 #include "ops/gemm/quantize.h"
-#include "ops/quant/quant_format.h"
+#include "ops/quant/quant.h"
 
 bool tfm__param_is_quantizable(const tfm__parameter *p) {
     const bool words = p->kind == TFM__EMBEDDING && p->role <= TFM__OUTPUT_PROJECTION;
@@ -162,6 +162,29 @@ tfm_status tfm__param_load_int8(tfm_context *ctx, const tfm__parameter *p, const
     free(bytes);
     free(scales);
     return status;
+}
+
+bool tfm__param_fits_blocks(const tfm__parameter *p, const tfm__stored_tensor *stored) {
+    return stored->blocks && tfm__param_is_quantizable(p) && !p->transposed && stored->rank == 2 &&
+           stored->dims[1] == p->dims[1] && tfm__quant_fits(stored->blocks, p->dims[0], p->dims[1]);
+}
+
+typedef struct block_rows {
+    const tfm__parameter *p;
+    const tfm__stored_tensor *stored;
+} block_rows;
+
+static const void *block_row(const void *of, int64_t i) {
+    const block_rows *r = of;
+    const tfm__quant_format *format = r->stored->blocks;
+    return i < stored_rows(r->p) ? r->stored->data + row_of(r->p, i) * (r->p->dims[1] / format->block * format->bytes)
+                                 : NULL;
+}
+
+tfm_status tfm__param_load_blocks(tfm_context *ctx, const tfm__parameter *p, const tfm__stored_tensor *stored) {
+    const block_rows of = {p, stored};
+    return tfm__quant_upload(ctx, p->param, stored->name, stored->blocks, &(tfm__quant_rows){block_row, &of},
+                             p->dims[0], p->dims[1]);
 }
 
 tfm_status tfm__param_check_fp16_range(const tfm__parameter *p, const tfm__stored_tensor *stored) {

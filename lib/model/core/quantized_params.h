@@ -21,6 +21,11 @@ tfm_status tfm__param_quantize(int8_t *bytes, float *scales, const tfm__paramete
 /* Fills p->param, whose value (I8) and scales are allocated, from a stored tensor of any dtype. */
 tfm_status tfm__param_load_int8(tfm_context *ctx, const tfm__parameter *p, const tfm__stored_tensor *stored);
 
+/* Whether the parameter can stay in the blocks of its GGUF file. Rows may be in another order. */
+bool tfm__param_fits_blocks(const tfm__parameter *p, const tfm__stored_tensor *stored);
+/* Makes p->param of these blocks. */
+tfm_status tfm__param_load_blocks(tfm_context *ctx, const tfm__parameter *p, const tfm__stored_tensor *stored);
+
 /* Fails if a finite value would overflow F16. */
 tfm_status tfm__param_check_fp16_range(const tfm__parameter *p, const tfm__stored_tensor *stored);
 

@@ -4,8 +4,11 @@
 #include "model/core/quantized_params.h"
 #include "model/core/load.h"
 #include "ops/ops.h"
+#include "ops/quant/quant.h"
 
-/* Key of a shared buffer: file, tensor, part, layout and offset. `form`: 0 F32, 1 int8, 2 its scales, 3 F16, 4 BF16. */
+/* Key of a shared buffer: file, tensor, part, layout and offset. `form`: 0 F32, 1 int8, 2 its scales, 3 F16, 4 BF16,
+ * BLOCKS + rows of a tile. */
+enum { BLOCKS = 64 };
 static tfm__shared_buffer_key key_of(const tfm__stored_tensor *stored, const tfm__parameter *p, int form) {
     const int64_t part[] = {p->first, p->transposed, (int64_t)(1024 * p->offset), p->zero_rows + ((int64_t)form << 48),
                             p->run,   p->interleaved};
@@ -69,6 +72,19 @@ static void publish_later(tfm__loader *l, tfm_tensor x, tfm__shared_buffer_key k
         l->offers[l->offer_count++] = (struct offer){x, key};
 }
 
+/* Blocks of a GGUF file stay blocks. */
+static bool keeps_blocks(const tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored) {
+    return l->precision == TFM_PRECISION_AUTO && !p->rows && tfm__param_fits_blocks(p, stored);
+}
+
+uint64_t tfm__load_bytes(const tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored,
+                         uint64_t count) {
+    const tfm_dtype dtype = tfm__load_dtype(l, p, stored);
+    if (keeps_blocks(l, p, stored))
+        return count / (uint64_t)stored->blocks->block * (uint64_t)stored->blocks->bytes;
+    return tfm_dtype_size(dtype) * count + (dtype == TFM_I8 ? 4 * (uint64_t)p->dims[0] : 0);
+}
+
 /* The dtype on the device. */
 tfm_dtype tfm__load_dtype(const tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored) {
     static const tfm_dtype small[] = {
@@ -96,6 +112,21 @@ static tfm_status upload_int8(tfm__loader *l, const tfm__parameter *p, const tfm
         publish_later(l, p->param->value, key);
         publish_later(l, p->param->scales, scales_key);
     }
+    return status;
+}
+
+static tfm_status upload_blocks(tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored) {
+    tfm_context *ctx = l->model->ctx;
+    const int64_t words = tfm__quant_words(ctx, stored->blocks, p->dims[0], p->dims[1]);
+    const tfm__shared_buffer_key key = key_of(stored, p, BLOCKS + tfm__quant_tile_rows(ctx));
+    l->model->low_precision = "block-quantized";
+    if (tfm__tensor_open_shared(ctx, &p->param->value, key, TFM_I32, 1, &words)) {
+        tfm__quant_set(p->param, stored->blocks, p->dims[0], p->dims[1]);
+        return TFM_OK;
+    }
+    const tfm_status status = tfm__param_load_blocks(ctx, p, stored);
+    if (status == TFM_OK)
+        publish_later(l, p->param->value, key);
     return status;
 }
 
@@ -147,6 +178,8 @@ tfm_status tfm__load_upload(tfm__loader *l, const tfm__parameter *p, const tfm__
     const tfm_dtype dtype = tfm__load_dtype(l, p, stored);
     if (p->rows)
         return upload_row(l, p, stored);
+    if (keeps_blocks(l, p, stored))
+        return upload_blocks(l, p, stored);
     if (dtype == TFM_I8)
         return upload_int8(l, p, stored);
     const bool half = dtype != TFM_F32;
