@@ -111,8 +111,8 @@ static tfm_status skip_numbers(tfm__gguf_cursor *c, uint64_t count, size_t size)
 static tfm_status skip_arrays(tfm__gguf_cursor *c, uint64_t count, int depth) {
     tfm_status status = depth > MAX_DEPTH ? tfm__gguf_damaged(c->path, "its arrays are nested too deeply") : TFM_OK;
     for (uint64_t i = 0; i < count && status == TFM_OK; i++) {
-        tfm__gguf_kind kind;
-        uint64_t inner;
+        tfm__gguf_kind kind = TFM__GGUF_UINT8;
+        uint64_t inner = 0;
         status = take_kind(c, &kind);
         if (status == TFM_OK && !tfm__gguf_take(c, &inner, sizeof(inner)))
             status = tfm__gguf_truncated(c);

@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "base/hub/hub.h"
 #include "base/half.h"
-#include "base/half.h"
 #include "base/json.h"
 #include "model/core/quantized_params.h"
 #include "model/arch/family.h"

@@ -20,7 +20,7 @@ static void halves_to_floats(float *out, const unsigned char *at, size_t count, 
     }
     for (size_t i = 0; !bfloat && i < count; i++) {
         memcpy(&half, at + 2 * i, sizeof(half));
-        out[i] = tfm__half_to_floattfm__half_to_float(half);
+        out[i] = tfm__half_to_float(half);
     }
 }
 
