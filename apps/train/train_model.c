@@ -54,8 +54,13 @@ int train_model_check(train_recipe *o, const cli_syntax *syntax) {
     if (train_exists(o->init_from, "config.json"))
         return CLI_CONTINUE;
     /* The library may recognize another format. */
-    if (tfm_model_read_info(&info, o->init_from, &(tfm_model_options){.no_tokenizer = true}) == TFM_ERROR_UNSUPPORTED)
+    const tfm_status status = tfm_model_read_info(&info, o->init_from, &(tfm_model_options){.no_tokenizer = true});
+    if (status == TFM_ERROR_UNSUPPORTED)
         return cli_fail_library();
+    if (status == TFM_OK && strcmp(info.weight_format, "GGUF") == 0)
+        return cli_fail(
+            "%s is a GGUF file, which training does not read: give --init-from a directory with safetensors",
+            o->init_from);
     return cli_fail("%s has no config.json: give --init-from the directory of a model", o->init_from);
 }
 
