@@ -60,7 +60,7 @@ check "attention rejects an unknown file extension" one_sentence 2 "'picture.gif
 attention "Danke."
 check "attention without --json or -o is a usage error" one_sentence 2 '--json'
 attention --json
-check "attention without a text is a usage error" one_sentence 2 'missing'
+check "attention without a text is a usage error" one_sentence 2 'no TEXT is given'
 run attention "Danke." --json
 check "attention without -m is a usage error" one_sentence 2 '-m DIR'
 attention "" --json

@@ -49,6 +49,6 @@ check "translate --precision fp16 gives the original framework's text" same out 
 unkept run eval -m "$demo" --precision bf16 --src "$demo/test.de" --ref "$demo/greedy.en" --beam-size 1
 check "eval --precision bf16 has a BLEU of at least 90 against greedy fp32" [ "$(sed -n 's/^BLEU = \([0-9]*\).*/\1/p' out)" -ge 90 ]
 run train -o more --init-from bytes --src "$demo/test.de" --tgt "$demo/greedy.en"
-check "train --init-from refuses an int8 model" one_sentence 1 'bytes'
+check "train --init-from refuses an int8 model" one_sentence 1 'weights are int8, which cannot be trained'
 
 echo "1..$count"
