@@ -3,6 +3,8 @@
  *
  *     tfm_chat *chat;
  *     char *prompt;
+ *     int32_t *ids;
+ *     size_t count;
  *     tfm_chat_open(&chat, "model");
  *     tfm_chat_render(chat, &prompt, "[{\"role\": \"user\", \"content\": \"Hello\"}]",
  *                     &(tfm_chat_options){.add_generation_prompt = true});

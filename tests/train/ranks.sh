@@ -96,7 +96,7 @@ check "train rejects shares for more ranks than there are" told "balance is '3,1
 # ---- Failures
 # shellcheck disable=SC2086
 fresh 2 refused $plan --gradient-accumulation-steps 1
-check "train rejects fewer micro-batches than ranks" told 'an update has 1 batches, --gradient-accumulation-steps, and 2 ranks'
+check "train rejects fewer micro-batches than ranks" told '--gradient-accumulation-steps is 1, and 2 ranks share each update'
 fresh 2 refused --src missing --tgt text.en
 check "train on ranks names a file that one rank does not have" told 'cannot read missing'
 # shellcheck disable=SC2086

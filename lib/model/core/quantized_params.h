@@ -23,7 +23,7 @@ tfm_status tfm__param_load_int8(tfm_context *ctx, const tfm__parameter *p, const
 
 /* Whether the parameter can stay in the blocks of its GGUF file. Rows may be in another order. */
 bool tfm__param_fits_blocks(const tfm__parameter *p, const tfm__stored_tensor *stored);
-/* Makes p->param of these blocks. */
+/* Fills p->param with the blocks of a stored tensor, without conversion. */
 tfm_status tfm__param_load_blocks(tfm_context *ctx, const tfm__parameter *p, const tfm__stored_tensor *stored);
 
 /* Fails if a finite value would overflow F16. */
