@@ -80,6 +80,7 @@ __kernel void quant_linear_many(OUTPUT(0), OUTPUT(1), OUTPUT(2), TFM_INPUT(float
     const int lane = (int)(own_column % TILE_ROWS);
     __global const uint *w = t.w + own_column / TILE_ROWS * (k / BLOCK) * TILE_WORDS;
     float sum[4][4];
+#pragma unroll
     for (int i = 0; i < 16; i++)
         sum[i / 4][i % 4] = 0.0f;
     for (int c = 0; c < (int)k / 32; c++) {
@@ -120,6 +121,7 @@ __kernel void quant_linear_many(OUTPUT(0), OUTPUT(1), OUTPUT(2), TFM_INPUT(float
                 sum[i / 4][i % 4] = tfm_fma(a[i / 4], b[i % 4], sum[i / 4][i % 4]);
         }
     }
+#pragma unroll
     for (int i = 0; i < 16; i++)
         if (row + top + i / 4 * SIDE < m)
             put(&t, row + top + i / 4 * SIDE, column + left + i % 4 * SIDE, sum[i / 4][i % 4]);
