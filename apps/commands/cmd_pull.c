@@ -15,7 +15,7 @@ int cmd_pull(int argc, char **argv) {
     const cli_syntax syntax = {
         .name = "pull",
         .usage = "pull ORG/NAME[@REVISION][:FILE|:TYPE] [option...]",
-        .about = "Downloads a model from the Hugging Face hub into the cache, and prints its path.\n"
+        .about = "Downloads a model from the Hugging Face hub into the cache and prints its path.\n"
                  "Only the files that tfm reads: configuration, tokenizer, and weights in one\n"
                  "format, safetensors first. In a repository of GGUF files :FILE or :TYPE, such\n"
                  "as :Q4_K_M, selects one; Q4_K_M is the default. After an interruption, the same\n"

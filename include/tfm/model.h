@@ -54,7 +54,8 @@ typedef struct tfm_model tfm_model;
 
 /* The dtype of a model's weight matrices on the device. */
 typedef enum tfm_precision {
-    TFM_PRECISION_AUTO, /* INT8 for an int8 directory of tfm_model_quantize, else F32, also for GGUF. */
+    TFM_PRECISION_AUTO, /* INT8 for an int8 directory of tfm_model_quantize; block-quantized matrices of a GGUF file as
+                           they are, with int16 activations on CPUs; else F32. */
     TFM_PRECISION_FP32, /* F32 for any directory. */
     TFM_PRECISION_INT8, /* int8: linear layers, embeddings and the output projection are quantized per row
                            (tfm_param_quantize) on load. A quarter of the memory; results change slightly. Such a model
