@@ -95,61 +95,51 @@ static void escape_other(translation *t) {
     copy(t, tfm__char_bytes(t->at));
 }
 
+/* The PCRE2 text of an escaped letter; empty: the escape stays as it is; NULL: not one of these letters. */
+static const char *escaped_letter(char letter, bool in_class) {
+    switch (letter) {
+    case 's':
+        return SPACE;
+    case 'S':
+        return "\\P{White_Space}";
+    case 'w':
+        return in_class ? WORD_IN_CLASS : "[" WORD "]";
+    case 'W':
+        return "[^" WORD "]";
+    case 'h':
+        return in_class ? "0-9a-fA-F" : "[0-9a-fA-F]";
+    case 'H':
+        return "[^0-9a-fA-F]";
+    case 'b':
+        return in_class ? "" : "(?:(?<=[" WORD "])(?![" WORD "])|(?<![" WORD "])(?=[" WORD "]))";
+    case 'B':
+        return in_class ? "" : "(?:(?<=[" WORD "])(?=[" WORD "])|(?<![" WORD "])(?![" WORD "]))";
+    default:
+        return NULL;
+    }
+}
+
 static tfm_status escape(translation *t, bool in_class) {
+    static const char UNSUPPORTED[] = {'G', 'K', 'g', 'k', 'Q', 'E',
+                                       'O', 'C', 'y', 'Y', 'X' /* depends on the Unicode version */};
     if (t->end - t->at < 2)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: a regular expression ends with a backslash", t->where);
-    const char *text = NULL;
-    switch (t->at[1]) {
-    case 's':
-        text = SPACE;
-        break;
-    case 'S':
-        text = "\\P{White_Space}";
-        break;
-    case 'w':
-        text = in_class ? WORD_IN_CLASS : "[" WORD "]";
-        break;
-    case 'W':
-        if (in_class)
-            return refuse(t, "\\W in a class");
-        text = "[^" WORD "]";
-        break;
-    case 'h':
-        text = in_class ? "0-9a-fA-F" : "[0-9a-fA-F]";
-        break;
-    case 'H':
-        if (in_class)
-            return refuse(t, "\\H in a class");
-        text = "[^0-9a-fA-F]";
-        break;
-    case 'b':
-        text = in_class ? NULL : "(?:(?<=[" WORD "])(?![" WORD "])|(?<![" WORD "])(?=[" WORD "]))";
-        break;
-    case 'B':
-        text = in_class ? NULL : "(?:(?<=[" WORD "])(?=[" WORD "])|(?<![" WORD "])(?![" WORD "]))";
-        break;
-    case 'G':
-    case 'K':
-    case 'g':
-    case 'k':
-    case 'Q':
-    case 'E':
-    case 'O':
-    case 'C':
-    case 'X': /* depends on the Unicode version */
-    case 'y':
-    case 'Y':
-        return refuse(t, (char[]){'\\', t->at[1], '\0'});
-    default:
-        escape_other(t);
-        return TFM_OK;
-    }
+    const char letter = t->at[1];
+    if (in_class && letter == 'W')
+        return refuse(t, "\\W in a class");
+    if (in_class && letter == 'H')
+        return refuse(t, "\\H in a class");
+    if (memchr(UNSUPPORTED, letter, sizeof(UNSUPPORTED)))
+        return refuse(t, (char[]){'\\', letter, '\0'});
+    const char *text = escaped_letter(letter, in_class);
     if (!text) {
+        escape_other(t);
+    } else if (!*text) {
         copy(t, 2);
-        return TFM_OK;
+    } else {
+        put(t, text);
+        t->at += 2;
     }
-    put(t, text);
-    t->at += 2;
     return TFM_OK;
 }
 

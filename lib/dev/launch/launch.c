@@ -130,6 +130,16 @@ static tfm_status wait_failed(tfm_context *ctx, const char *what, const tfm__ker
     return tfm__cl_fail_wait(ctx, error, subject);
 }
 
+static tfm_status set_args(tfm_context *ctx, tfm__kernel *kernel, size_t count, const tfm__arg *args) {
+    cl_uint index = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (set_arg(ctx, kernel, index, &args[i]) != TFM_OK)
+            return ctx->status;
+        index += (cl_uint)parameter_count(&args[i]);
+    }
+    return TFM_OK;
+}
+
 tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, size_t count, const tfm__arg *args) {
     if (ctx->status != TFM_OK || !kernel)
         return ctx->status;
@@ -137,12 +147,8 @@ tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, si
         return ctx->status;
     if (exceeds_workgroup_limit(ctx, kernel, &grid))
         return ctx->status;
-    cl_uint index = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (set_arg(ctx, kernel, index, &args[i]) != TFM_OK)
-            return ctx->status;
-        index += (cl_uint)parameter_count(&args[i]);
-    }
+    if (set_args(ctx, kernel, count, args) != TFM_OK)
+        return ctx->status;
     if (grid.global[0] == 0 || grid.global[1] == 0 || grid.global[2] == 0)
         return TFM_OK;
     cl_event event = NULL;

@@ -129,61 +129,71 @@ static void check(tfm__check *c) {
     tfm__check_compare(c, y, want);
 }
 
-/* Gradients of q, k and v. With weights P and Y = P V: dV = P^T dY and dS = P (dY V^T - dY Y), where dY Y is one dot
- * product a row; dQ and dK are dS K and dS^T Q, scaled. */
-static void check_backward(tfm__check *c) {
-    enum { T = 70, S = 66, D = 32, H = 2 };
+enum { BACKWARD_T = 70, BACKWARD_S = 66, BACKWARD_D = 32, BACKWARD_H = 2 };
+/* Operands of the backward pass, (rows, H * D), and its expected gradients. */
+struct backward {
     float *q, *k, *v, *dy;
-    const tfm_tensor tq = RANDOM_FLOATS(q, 1, T, H * D), tk = RANDOM_FLOATS(k, 1, S, H * D),
-                     tv = RANDOM_FLOATS(v, 1, S, H * D);
-    const tfm_tensor tdy = RANDOM_FLOATS(dy, 1, T, H * D);
-    float *sum_q, *sum_k, *sum_v; /* initial gradient values to accumulate onto */
+    double *dq, *dk, *dv;
+    double *weights, *means; /* of a row: S attention weights, D means of v */
+};
+/* Adds the gradients of row `t` of head `h`. With weights P and Y = P V: dV = P^T dY and dS = P (dY V^T - dY Y), where
+ * dY Y is one dot product a row; dQ and dK are dS K and dS^T Q, scaled. */
+static void add_gradients(const struct backward *b, int64_t t, int64_t h) {
+    enum { S = BACKWARD_S, D = BACKWARD_D, H = BACKWARD_H };
+    const double scale = 1 / sqrt((double)D);
+    const int64_t row = (t * H + h) * D, last = t < S ? t : S - 1;
+    const float *q = b->q + row, *dy = b->dy + row;
+    double *weights = b->weights, *means = b->means, total = 0, mean = 0;
+    for (int64_t s = 0; s <= last; s++) {
+        weights[s] = 0;
+        for (int64_t d = 0; d < D; d++)
+            weights[s] += scale * (double)q[d] * (double)b->k[(s * H + h) * D + d];
+        total += weights[s] = exp(weights[s]);
+    }
+    for (int64_t d = 0; d < D; d++)
+        means[d] = 0;
+    for (int64_t s = 0; s <= last; s++) {
+        weights[s] /= total;
+        for (int64_t d = 0; d < D; d++)
+            means[d] += weights[s] * (double)b->v[(s * H + h) * D + d];
+    }
+    for (int64_t d = 0; d < D; d++)
+        mean += means[d] * (double)dy[d];
+    for (int64_t s = 0; s <= last; s++) {
+        const int64_t at = (s * H + h) * D;
+        double ds = -mean;
+        for (int64_t d = 0; d < D; d++) {
+            b->dv[at + d] += weights[s] * (double)dy[d];
+            ds += (double)dy[d] * (double)b->v[at + d];
+        }
+        for (int64_t d = 0; d < D; d++) {
+            b->dq[row + d] += scale * weights[s] * ds * (double)b->k[at + d];
+            b->dk[at + d] += scale * weights[s] * ds * (double)q[d];
+        }
+    }
+}
+/* Gradients of q, k and v, which accumulate onto initial values. */
+static void check_backward(tfm__check *c) {
+    enum { T = BACKWARD_T, S = BACKWARD_S, D = BACKWARD_D, H = BACKWARD_H };
+    struct backward b;
+    const tfm_tensor tq = RANDOM_FLOATS(b.q, 1, T, H * D), tk = RANDOM_FLOATS(b.k, 1, S, H * D),
+                     tv = RANDOM_FLOATS(b.v, 1, S, H * D), tdy = RANDOM_FLOATS(b.dy, 1, T, H * D);
+    float *sum_q, *sum_k, *sum_v; /* initial gradient values */
     const tfm_tensor dq = RANDOM_FLOATS(sum_q, 1, T, H * D), dk = RANDOM_FLOATS(sum_k, 1, S, H * D),
                      dv = RANDOM_FLOATS(sum_v, 1, S, H * D);
     tfm_tensor y = {0};
-    double *want_q = EXPECTED(T * H * D), *want_k = EXPECTED(S * H * D), *want_v = EXPECTED(S * H * D);
-    double *weights = EXPECTED(S), *means = EXPECTED(D);
+    b.dq = EXPECTED(T * H * D), b.dk = EXPECTED(S * H * D), b.dv = EXPECTED(S * H * D);
+    b.weights = EXPECTED(S), b.means = EXPECTED(D);
     if (!tfm__check_ready(c))
         return;
-    const double scale = 1 / sqrt((double)D);
     for (int64_t i = 0; i < (int64_t)T * H * D; i++)
-        want_q[i] = (double)sum_q[i];
+        b.dq[i] = (double)sum_q[i];
     for (int64_t i = 0; i < (int64_t)S * H * D; i++) {
-        want_k[i] = (double)sum_k[i];
-        want_v[i] = (double)sum_v[i];
+        b.dk[i] = (double)sum_k[i];
+        b.dv[i] = (double)sum_v[i];
     }
-    for (int64_t i = 0; i < (int64_t)T * H; i++) {
-        const int64_t h = i % H, t = i / H, last = t < S ? t : S - 1;
-        const float *qi = q + i * D, *dyi = dy + i * D;
-        double total = 0, mean = 0;
-        for (int64_t s = 0; s <= last; s++) {
-            weights[s] = 0;
-            for (int64_t d = 0; d < D; d++)
-                weights[s] += scale * (double)qi[d] * (double)k[(s * H + h) * D + d];
-            total += weights[s] = exp(weights[s]);
-        }
-        for (int64_t d = 0; d < D; d++)
-            means[d] = 0;
-        for (int64_t s = 0; s <= last; s++) {
-            weights[s] /= total;
-            for (int64_t d = 0; d < D; d++)
-                means[d] += weights[s] * (double)v[(s * H + h) * D + d];
-        }
-        for (int64_t d = 0; d < D; d++)
-            mean += means[d] * (double)dyi[d];
-        for (int64_t s = 0; s <= last; s++) {
-            const int64_t at = (s * H + h) * D;
-            double ds = -mean;
-            for (int64_t d = 0; d < D; d++) {
-                want_v[at + d] += weights[s] * (double)dyi[d];
-                ds += (double)dyi[d] * (double)v[at + d];
-            }
-            for (int64_t d = 0; d < D; d++) {
-                want_q[i * D + d] += scale * weights[s] * ds * (double)k[at + d];
-                want_k[at + d] += scale * weights[s] * ds * (double)qi[d];
-            }
-        }
-    }
+    for (int64_t i = 0; i < (int64_t)T * H; i++)
+        add_gradients(&b, i / H, i % H);
     const tfm_attention_options options = {.heads = H, .causal = true};
     struct tfm__tape *aside = tfm__tape_push(c->ctx);
     if (tfm_context_status(c->ctx) != TFM_OK) /* the caller's tape is restored */
@@ -195,9 +205,9 @@ static void check_backward(tfm__check *c) {
     tfm_attention(c->ctx, &y, tq, tk, tv, &options);
     tfm_backward(c->ctx, y, tdy);
     tfm__tape_pop(c->ctx, aside);
-    tfm__check_compare(c, dq, want_q);
-    tfm__check_compare(c, dk, want_k);
-    tfm__check_compare(c, dv, want_v);
+    tfm__check_compare(c, dq, b.dq);
+    tfm__check_compare(c, dk, b.dk);
+    tfm__check_compare(c, dv, b.dv);
 }
 
 const tfm__check_entry tfm__selftest_attention[] = {
