@@ -364,6 +364,8 @@ uint64_t *tfm__tensor_tag(tfm_tensor x);
 
 /* Size of the pool block for an allocation of `bytes`. */
 uint64_t tfm__pool_block_bytes(uint64_t bytes);
+/* Bytes that new allocations may take: of the device and of the context's limit. UINT64_MAX: unknown. */
+uint64_t tfm__pool_available(const tfm_context *ctx);
 /* Waits, and returns unused blocks to the driver; true if there were any. */
 bool tfm__pool_trim(tfm_context *ctx);
 /* Limits the pool's unused memory to a sixteenth of the peak in use, or 4 MB. Without it, training on lines of many

@@ -142,6 +142,14 @@ static bool has_room(const tfm_context *ctx, size_t bytes) {
            fits(bytes, ctx->pool_bytes + others, ctx->info.memory_bytes);
 }
 
+uint64_t tfm__pool_available(const tfm_context *ctx) {
+    const uint64_t others = tfm__shared_buffer_bytes(ctx->cl) - ctx->published_bytes;
+    const uint64_t used = ctx->pool_bytes - ctx->unused_bytes, all = ctx->info.memory_bytes;
+    const uint64_t limited = !ctx->memory_limit ? UINT64_MAX : ctx->memory_limit > used ? ctx->memory_limit - used : 0;
+    const uint64_t free = all == 0 ? UINT64_MAX : all > used + others ? all - used - others : 0;
+    return limited < free ? limited : free;
+}
+
 static void fail_out_of_memory(tfm_context *ctx, size_t bytes) {
     const bool limited =
         !fits(bytes, ctx->pool_bytes, ctx->memory_limit) && ctx->memory_limit != ctx->info.memory_bytes;

@@ -293,12 +293,30 @@ static tfm_status find_all(tfm__loader *l) {
     return l->status;
 }
 
+/* Loading ended for lack of device memory: says what all weights need, not what the last one needed. */
+static tfm_status fail_too_large(const tfm__loader *l, uint64_t available) {
+    const double mib = 1 << 20;
+    tfm__loader all = {.family = l->family, .arch = l->arch, .file = l->file, .precision = l->precision};
+    const tfm_status status = find_all(&all); /* without a model: only counts */
+    free(all.used);
+    if (status != TFM_OK || all.bytes <= available) /* the largest allocation is the limit, not the sum */
+        return tfm__context_sticky(l->model->ctx);
+    return tfm__fail(TFM_ERROR_MEMORY,
+                     "%s does not fit %s: its weights need %.1f MiB, and %.1f MiB are free: use a smaller or a "
+                     "quantized model, a lower precision, or another device",
+                     tfm__weights_at(l->file, 0)->file, tfm_context_device(l->model->ctx)->name,
+                     (double)all.bytes / mib, (double)available / mib);
+}
+
 tfm_status tfm__model_load(uint64_t *parameters, uint64_t *bytes, const tfm__family *family, tfm__arch *arch,
                            const tfm__weights *file, tfm_model *model, tfm_precision precision) {
     tfm__loader l = {.family = family, .arch = arch, .file = file, .model = model, .precision = precision};
+    const uint64_t available = model ? tfm__pool_available(model->ctx) : 0;
     tfm_status status = find_all(&l);
     if (status == TFM_OK)
         status = tfm__load_publish(&l);
+    if (model && tfm_context_status(model->ctx) == TFM_ERROR_MEMORY)
+        status = fail_too_large(&l, available);
     *parameters = l.parameters;
     *bytes = l.bytes;
     free(l.used);

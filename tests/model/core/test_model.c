@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "dev/dev.h"
 #include "support/harness.h"
 #include "model/weights/weight_file.h"
 #include "tfm/tfm.h"
@@ -529,9 +530,31 @@ static void test_translations_arrive_in_order_without_delay(void **state) {
     free(dir);
 }
 
+/* The message says what all weights need, not the size of the allocation that failed. */
+static void test_model_larger_than_device_names_needed_and_free_bytes(void **state) {
+    (void)state;
+    tfm_model_info info;
+    tfm_model *model = NULL;
+    tfm_context *ctx = NULL;
+    char needs[64], *dir = harness_source("apps/demo");
+    const tfm_model_options options = {.precision = TFM_PRECISION_INT8};
+    harness_ok(tfm_model_read_info(&info, dir, &options));
+    snprintf(needs, sizeof(needs), "need %.1f MiB, and 1.0 MiB are free", (double)info.parameter_bytes / (1 << 20));
+    harness_ok(tfm_context_open(&ctx, &(tfm_context_options){.memory_limit = 1 << 20}));
+    assert_int_equal(tfm_model_open(&model, ctx, dir, &options), TFM_ERROR_MEMORY);
+    assert_null(model);
+    assert_non_null(strstr(tfm_error_message(), needs));
+    assert_non_null(strstr(tfm_error_message(), "model.safetensors does not fit"));
+    tfm_context_clear_error(ctx); /* nothing of the model is left in the way of a smaller one */
+    assert_int_equal(tfm__pool_available(ctx), 1 << 20);
+    tfm_context_free(&ctx);
+    free(dir);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_model_matches_its_training_framework),
+        cmocka_unit_test(test_model_larger_than_device_names_needed_and_free_bytes),
         cmocka_unit_test(test_demo_translations_match_original_framework),
         cmocka_unit_test(test_shared_model_matches_original_framework),
         cmocka_unit_test(test_padding_does_not_change_logits),
