@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cli/cli.h"
+#include "commands/quantize_check.h"
 
 /* Refuses to overwrite another model or a training run; the library refuses `from` itself. */
 static int check_free(const char *dir, const char *from) {
@@ -59,10 +60,21 @@ static int write_gguf(const char *output, const char *from, int precision) {
     return report(from, output);
 }
 
+static int write_directory(const cli_syntax *syntax, const char *output, const char *from, int precision) {
+    static const tfm_dtype DTYPES[] = {[INT8] = TFM_I8, [FP16] = TFM_F16, [BF16] = TFM_BF16};
+    if (precision > BF16)
+        return cli_usage_error(syntax, "q8_0 and q4_0 are types of GGUF files: give -o a name that ends in .gguf");
+    const int code = check_free(output, from);
+    if (code != CLI_OK)
+        return code;
+    if (tfm_model_quantize(output, from, DTYPES[precision == UNSET ? INT8 : precision]) != TFM_OK)
+        return cli_fail_library();
+    return report(from, output);
+}
+
 int cmd_quantize(int argc, char **argv) {
-    const char *output = NULL;
+    const char *output = NULL, *check = NULL, *device = NULL;
     int precision = UNSET;
-    const tfm_dtype dtypes[] = {TFM_I8, TFM_F16, TFM_BF16};
     const cli_option options[] = {
         {'o', "output", CLI_STRING, (void *)&output, "DIR|FILE.gguf",
          "the directory to write, created if missing; or a GGUF file", NULL},
@@ -70,6 +82,11 @@ int cmd_quantize(int argc, char **argv) {
          "dtype of linear weights and embeddings (default int8); a GGUF file takes fp16, bf16, q8_0 (its default) and "
          "q4_0",
          NULL},
+        {0, "check", CLI_STRING, (void *)&check, "FILE",
+         "compare the result with fp32 on these lines: perplexity, KL divergence and equal top-1 tokens, BLEU of "
+         "translations, or cosine similarity of embeddings; without -o, compare MODEL as it is",
+         NULL},
+        CLI_DEVICE(&device),
     };
     const cli_syntax syntax = {
         .name = "quantize",
@@ -86,13 +103,14 @@ int cmd_quantize(int argc, char **argv) {
                  "others; the model may be a GGUF file, too.\n",
         .examples = "  tfm quantize apps/demo -o demo-int8\n"
                     "  tfm quantize opus-mt-de-en -o opus-fp16 --precision fp16\n"
-                    "  tfm quantize SmolLM2-135M -o smollm2.gguf --precision q4_0\n",
+                    "  tfm quantize SmolLM2-135M -o smollm2.gguf --precision q4_0\n"
+                    "  tfm quantize opus-mt-de-en -o opus-int8 --check test.de\n",
         .options = options,
         .option_count = CLI_COUNT(options),
         .operand = "MODEL",
     };
     int code = cli_parse(&syntax, argc, argv);
-    if (code == CLI_CONTINUE && !output)
+    if (code == CLI_CONTINUE && !output && !check)
         code = cli_usage_error(&syntax, "-o is needed: the directory to write");
     if (code != CLI_CONTINUE)
         return code;
@@ -100,15 +118,10 @@ int cmd_quantize(int argc, char **argv) {
     code = cli_find_model(&from);
     if (code != CLI_CONTINUE)
         return code;
-    if (is_gguf(output))
-        return write_gguf(output, from, precision);
-    if (precision > BF16)
-        return cli_usage_error(&syntax, "q8_0 and q4_0 are types of GGUF files: give -o a name that ends in .gguf");
-    precision = precision == UNSET ? INT8 : precision;
-    code = check_free(output, from);
-    if (code != CLI_OK)
-        return code;
-    if (tfm_model_quantize(output, from, dtypes[precision]) != TFM_OK)
-        return cli_fail_library();
-    return report(from, output);
+    if (output)
+        code =
+            is_gguf(output) ? write_gguf(output, from, precision) : write_directory(&syntax, output, from, precision);
+    else
+        code = CLI_OK;
+    return code == CLI_OK && check ? quantize_check(from, output ? output : from, check, device) : code;
 }

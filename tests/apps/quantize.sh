@@ -1,10 +1,11 @@
 # tfm quantize, and translation with int8, fp16 and bf16 weights.
-#     sh tests/apps/quantize.sh PROGRAM SOURCE_ROOT
+#     sh tests/apps/quantize.sh PROGRAM SOURCE_ROOT MAKE_DECODER
 # Prints TAP.
+maker=$(realpath "$3")
 . "$(dirname "$0")/common.sh"
 
 run quantize "$demo"
-check "quantize without -o is a usage error" one_sentence 2 '-o is needed'
+check "quantize without -o and --check is a usage error" one_sentence 2 '-o is needed'
 run quantize "$demo" -o "$demo"
 check "quantize refuses to write into the model's own directory" one_sentence 1 'own directory'
 run quantize "$demo" -o other --precision q4_0
@@ -50,5 +51,27 @@ unkept run eval -m "$demo" --precision bf16 --src "$demo/test.de" --ref "$demo/g
 check "eval --precision bf16 has a BLEU of at least 90 against greedy fp32" [ "$(sed -n 's/^BLEU = \([0-9]*\).*/\1/p' out)" -ge 90 ]
 run train -o more --init-from bytes --src "$demo/test.de" --tgt "$demo/greedy.en"
 check "train --init-from refuses an int8 model" one_sentence 1 'weights are int8, which cannot be trained'
+
+# --check: perplexity, KL divergence and top-1 tokens; BLEU; cosine similarity.
+printf '%s\n' "w3 w14 w15 w9 w26" "w5 w35 w8" >text
+unkept run quantize bytes --check "$demo/test.de"
+check "quantize --check without -o compares an int8 translation model with fp32 by BLEU" both 0 says out \
+    '^BLEU  *\(100\|[89][0-9]\)\.[0-9]* of its translations against those of fp32$'
+unkept run quantize "$demo" -o checked --precision fp16 --check "$demo/test.de"
+check "quantize --check compares the model it wrote: fp16 of an fp16 model gives equal translations" both 0 says out \
+    '^equal translations  *100.0 %$'
+mkdir decoder
+"$maker" decoder && python3 "$root/tests/serve/make_words.py" decoder
+unkept run quantize decoder -o decoder-int8 --check text
+check "quantize --check of a decoder-only model prints perplexity, KL divergence and equal top-1 tokens" [ "$code" = 0 -a \
+    "$(grep -cE '^(perplexity  .*[0-9], fp32 [0-9].*%\)|mean KL divergence  *[0-9.]*|equal top-1 token  *[0-9.]* %)$' out)" = 3 ]
+unkept run quantize decoder --precision fp16 --check text
+check "quantize --check of an unquantized model finds no difference" [ "$code" = 0 -a \
+    "$(grep -cxE 'mean KL divergence   0.00000|equal top-1 token    100.0 %' out)" = 2 ]
+unkept run quantize "$root/tests/golden/embedder" -o embedder-int8 --check text
+check "quantize --check of an encoder prints the cosine similarity of embeddings" both 0 says out \
+    '^cosine similarity  *0.99[0-9]* on average, at least 0.9[0-9]*$'
+run quantize "$demo" --check empty
+check "quantize --check names a file that does not exist" one_sentence 1 'empty'
 
 echo "1..$count"
