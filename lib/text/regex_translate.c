@@ -95,7 +95,7 @@ static void escape_other(translation *t) {
     copy(t, tfm__char_bytes(t->at));
 }
 
-/* The PCRE2 text of an escaped letter; empty: the escape stays as it is; NULL: not one of these letters. */
+/* The PCRE2 text of an escaped letter; empty: the escape stays as it is; NULL: any other letter. */
 static const char *escaped_letter(char letter, bool in_class) {
     switch (letter) {
     case 's':
