@@ -2,6 +2,7 @@
 #include "text/normalize.h"
 #include "text/pretokenize.h"
 #include "text/regex.h"
+#include "text/replace_text.h"
 #include "text/utf8.h"
 
 enum { MAX_STEPS = 64 };
@@ -47,46 +48,7 @@ static const char *part(const tfm__string_list *in, size_t i, size_t *bytes) {
     return in->bytes.data ? in->bytes.data + begin : "";
 }
 
-/* ---- What is done ------------------------------------------------------------------------------------- */
-
-/* Adds the text with every `from` as `to`. */
-static void replace_all(tfm__bytes *out, const char *text, size_t bytes, const char *from, size_t from_bytes,
-                        const char *to, size_t to_bytes) {
-    const char *end = text + bytes;
-    for (const char *found; from_bytes && (found = memmem(text, (size_t)(end - text), from, from_bytes));
-         text = found + from_bytes) {
-        tfm__bytes_add(out, text, (size_t)(found - text));
-        tfm__bytes_add(out, to, to_bytes);
-    }
-    tfm__bytes_add(out, text, (size_t)(end - text));
-}
-
-/* Applies pairs of search text and replacement, in order. */
-static tfm_status replace_pairs(tfm__bytes *out, const char *text, size_t bytes, const char *const pairs[][2],
-                                size_t count) {
-    tfm__bytes a = {0}, b = {0};
-    tfm__bytes_add(&a, text, bytes);
-    for (size_t i = 0; i < count; i++) {
-        b.count = 0;
-        replace_all(&b, a.data ? a.data : "", a.count, pairs[i][0], strlen(pairs[i][0]), pairs[i][1],
-                    strlen(pairs[i][1]));
-        const tfm__bytes done = b;
-        b = a;
-        a = done;
-    }
-    tfm__bytes_add(out, a.data, a.count);
-    const bool failed = a.failed || b.failed || out->failed;
-    tfm__bytes_free(&a);
-    tfm__bytes_free(&b);
-    return failed ? TFM_ERROR_MEMORY : TFM_OK;
-}
-
-tfm_status tfm__clean_up_spaces(tfm__bytes *out, const char *text, size_t bytes) {
-    static const char *const PAIRS[][2] = {{" .", "."},     {" ?", "?"},     {" !", "!"},   {" ,", ","},
-                                           {" ' ", "'"},    {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"},
-                                           {" 've", "'ve"}, {" 're", "'re"}};
-    return replace_pairs(out, text, bytes, PAIRS, TFM__COUNT(PAIRS));
-}
+/* ---- Steps -------------------------------------------------------------------------------------------- */
 
 STEP(wordpiece) {
     static const char *const PAIRS[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
@@ -103,7 +65,7 @@ STEP(wordpiece) {
         if (!s->cleanup || !spaced.count)
             tfm__bytes_add(&out->bytes, spaced.data, spaced.count);
         else if (status == TFM_OK)
-            status = replace_pairs(&out->bytes, spaced.data, spaced.count, PAIRS, TFM__COUNT(PAIRS));
+            status = tfm__replace_pairs(&out->bytes, spaced.data, spaced.count, PAIRS, TFM__COUNT(PAIRS));
         tfm__string_list_end(out);
     }
     if (spaced.failed)
@@ -127,7 +89,7 @@ STEP(metaspace) {
 
 STEP(suffix) {
     EACH_TEXT(i, text, length, in) {
-        replace_all(&out->bytes, text, length, s->text, s->bytes, " ", i + 1 < in->count);
+        tfm__replace_all(&out->bytes, text, length, s->text, s->bytes, " ", i + 1 < in->count);
         tfm__string_list_end(out);
     }
     return TFM_OK;
@@ -232,7 +194,7 @@ STEP(replace) {
         bool found = false;
         size_t last = 0;
         if (!s->regex)
-            replace_all(&out->bytes, text, length, s->text, s->bytes, s->replacement, s->replacement_bytes);
+            tfm__replace_all(&out->bytes, text, length, s->text, s->bytes, s->replacement, s->replacement_bytes);
         while (s->regex && status == TFM_OK &&
                (status = tfm__regex_next(s->regex, &memory, &found, &iter, text, length)) == TFM_OK && found) {
             tfm__bytes_add(&out->bytes, text + last, iter.begin - last);

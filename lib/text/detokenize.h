@@ -31,7 +31,4 @@ bool tfm__detokenizer_is_byte_level(const tfm__detokenizer *decoder);
 /* The byte of a piece such as <0xE2>, or -1. */
 int tfm__parse_byte_piece(const char *text, size_t bytes);
 
-/* transformers' clean_up_tokenization_spaces: removes blanks before punctuation and in "do n't". */
-tfm_status tfm__clean_up_spaces(tfm__bytes *out, const char *text, size_t bytes);
-
 #endif

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include "base/file.h"
 #include "text/hf_tokenizer.h"
+#include "text/replace_text.h"
 #include "text/tokenizer_kind.h"
 
 /* ---- Text to ids -------------------------------------------------------------------------------------- */

@@ -5,130 +5,24 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/random.h"
-#include "text/documents.h"
-#include "text/line_file.h"
 #include "text/spm.h"
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
+#include "text/vocab_corpus.h"
 #include "text/vocab_train.h"
 
-/* SentencePiece's mark of unknown pieces, U+2585: it ignores lines with it. */
-#define RESERVED "\xe2\x96\x85"
 #define MAX_SIZE ((1 << 24) - 1)
 /* Default vocabulary size: one piece per BYTES_PER_PIECE of text, so that a small corpus has some dozens of occurrences
  * per piece, within limits. */
 enum { DEFAULT_SIZE = 8000, MIN_SIZE = 500, BYTES_PER_PIECE = 250 };
-
-/* ---- Lines used ---- */
-
-/* Files one after the other, or columns of one. */
-typedef struct corpus {
-    const char *const *files; /* [count] */
-    size_t count;
-    bool tsv, columns[2];           /* the columns to read */
-    bool codes;                     /* lines may begin with a language code */
-    tfm_document_options documents; /* the text format of the files; their lines are used */
-    char *name;                     /* for error messages */
-} corpus;
-
-/* Iterates over all of a corpus. */
-typedef struct corpus_iter {
-    const corpus *from;
-    size_t file; /* the open file, or the last one */
-    tfm__line_reader lines;
-    tfm__string_view rest;     /* remaining lines of the current document */
-    tfm__string_view spans[2]; /* of the line */
-    int span;                  /* index of the next one */
-    tfm__string_view code;     /* removed by the tokenizer before segmentation */
-} corpus_iter;
-
-static tfm_status corpus_iter_begin(corpus_iter *w, const corpus *from) {
-    *w = (corpus_iter){.from = from, .span = 2};
-    return tfm__line_reader_open(&w->lines, from->files[0], 0);
-}
-
-static bool is_usable(tfm__string_view s) {
-    size_t blank = 0;
-    while (blank < s.bytes && (s.text[blank] == ' ' || s.text[blank] == '\t'))
-        blank++;
-    return blank < s.bytes && s.bytes <= TFM__SPM_MAX_SENTENCE && !memchr(s.text, '\0', s.bytes) &&
-           tfm__utf8_valid(s.text, s.bytes) == s.bytes && !memmem(s.text, s.bytes, RESERVED, strlen(RESERVED));
-}
-
-/* The next line or document of the files; an invalid one counts as empty. */
-static tfm_status corpus_iter_document(corpus_iter *w, bool *more) {
-    tfm_status status = tfm__document_next(&w->lines, &w->from->documents, more);
-    while (status == TFM_OK && !*more && w->file + 1 < w->from->count) {
-        tfm__line_reader_close(&w->lines);
-        status = tfm__line_reader_open(&w->lines, w->from->files[++w->file], 0);
-        if (status == TFM_OK)
-            status = tfm__document_next(&w->lines, &w->from->documents, more);
-    }
-    if (status == TFM_ERROR_INPUT) {
-        w->lines.bytes = 0;
-        status = TFM_OK;
-    }
-    return status;
-}
-
-/* The next line, unchecked, as spans. */
-static tfm_status corpus_iter_line(corpus_iter *w, bool *more) {
-    *more = true;
-    if (w->rest.bytes > 0) {
-        const char *end = memchr(w->rest.text, '\n', w->rest.bytes);
-        const size_t bytes = end ? (size_t)(end - w->rest.text) : w->rest.bytes, taken = bytes + (end != NULL);
-        w->span = 0;
-        w->spans[0] = (tfm__string_view){w->rest.text, bytes};
-        w->spans[1] = (tfm__string_view){"", 0};
-        w->rest = (tfm__string_view){w->rest.text + taken, w->rest.bytes - taken};
-        return TFM_OK;
-    }
-    const tfm_status status = corpus_iter_document(w, more);
-    if (status != TFM_OK || !*more)
-        return status;
-    if (w->from->documents.separator || w->from->documents.json_lines) {
-        w->rest = (tfm__string_view){w->lines.text, w->lines.bytes};
-        return TFM_OK;
-    }
-    w->span = 0;
-    w->spans[0] = (tfm__string_view){w->lines.text, w->lines.bytes};
-    w->spans[1] = (tfm__string_view){"", 0};
-    if (w->from->tsv && !tfm__tsv_split(w->spans, w->lines.text, w->lines.bytes))
-        w->span = 2;
-    for (int i = 0; i < 2 && w->from->tsv; i++)
-        if (!w->from->columns[i])
-            w->spans[i].bytes = 0;
-    return TFM_OK;
-}
-
-/* The next usable text; *more is false after the last. */
-static tfm_status corpus_iter_next(corpus_iter *w, tfm__string_view *out, bool *more) {
-    for (*more = true; *more;) {
-        while (w->span < 2) {
-            const tfm__string_view all = w->spans[w->span++];
-            w->code = (tfm__string_view){all.text, w->from->codes ? tfm__language_code_bytes(all.text, all.bytes) : 0};
-            *out = (tfm__string_view){all.text + w->code.bytes, all.bytes - w->code.bytes};
-            if (is_usable(all) && is_usable(*out))
-                return TFM_OK;
-        }
-        tfm_status status = corpus_iter_line(w, more);
-        if (status != TFM_OK)
-            return status;
-    }
-    return TFM_OK;
-}
-
-static void corpus_iter_end(corpus_iter *w) {
-    tfm__line_reader_close(&w->lines);
-}
 
 /* ---- Input of SentencePiece ---- */
 
 /* A uniform sample in file order: selection sampling, Algorithm S of "The Art of Computer Programming" 3.4.2, without
  * buffering. */
 typedef struct sampler {
-    corpus_iter w;
+    tfm__vocab_corpus_iter w;
     uint64_t left; /* remaining texts */
     uint64_t want; /* texts still to select */
     tfm__random random;
@@ -141,7 +35,7 @@ static tfm_status sampler_next(void *user, const char **text, size_t *bytes) {
     bool more = d->want > 0 && d->left > 0;
     *text = NULL;
     while (more) {
-        tfm_status status = corpus_iter_next(&d->w, &s, &more);
+        tfm_status status = tfm__vocab_corpus_next(&d->w, &s, &more);
         if (status != TFM_OK)
             return status;
         if (more && tfm__random_below(&d->random, d->left--) < d->want) {
@@ -184,20 +78,20 @@ static tfm_status keep_code(json_t *codes, bool *full, tfm__string_view code) {
                : tfm__fail(TFM_ERROR_MEMORY, "tokenizer_train: out of host memory");
 }
 
-static tfm_status count_texts(const corpus *c, json_t *codes, uint64_t *count, uint64_t *bytes) {
-    corpus_iter w;
+static tfm_status count_texts(const tfm__vocab_corpus *c, json_t *codes, uint64_t *count, uint64_t *bytes) {
+    tfm__vocab_corpus_iter w;
     tfm__string_view s;
     bool more = true, full = false;
     *count = *bytes = 0;
-    tfm_status status = corpus_iter_begin(&w, c);
+    tfm_status status = tfm__vocab_corpus_begin(&w, c);
     while (status == TFM_OK && more) {
-        status = corpus_iter_next(&w, &s, &more);
+        status = tfm__vocab_corpus_next(&w, &s, &more);
         *count += status == TFM_OK && more;
         *bytes += status == TFM_OK && more ? s.bytes : 0;
         if (status == TFM_OK && more)
             status = keep_code(codes, &full, w.code);
     }
-    corpus_iter_end(&w);
+    tfm__vocab_corpus_end(&w);
     if (status == TFM_OK && *count == 0)
         return tfm__fail(TFM_ERROR_INPUT,
                          "%s: there is no usable line: each is empty, longer than %d bytes, or not UTF-8 text%s",
@@ -220,15 +114,17 @@ static int32_t default_size(uint64_t bytes) {
     return size < MIN_SIZE ? MIN_SIZE : size > DEFAULT_SIZE ? DEFAULT_SIZE : (int32_t)size;
 }
 
-static tfm_status train_spm(trained_spm *out, const corpus *c, const tfm__spm_train_options *options, sampler d) {
-    tfm_status status = corpus_iter_begin(&d.w, c);
+static tfm_status train_spm(trained_spm *out, const tfm__vocab_corpus *c, const tfm__spm_train_options *options,
+                            sampler d) {
+    tfm_status status = tfm__vocab_corpus_begin(&d.w, c);
     if (status == TFM_OK)
         status = tfm__spm_train(&out->bytes, &out->size, options, sampler_next, &d, c->name);
-    corpus_iter_end(&d.w);
+    tfm__vocab_corpus_end(&d.w);
     return status;
 }
 
-static tfm_status train_vocab(trained_spm *out, const corpus *c, const tfm_vocabulary_options *o, uint64_t stream) {
+static tfm_status train_vocab(trained_spm *out, const tfm__vocab_corpus *c, const tfm_vocabulary_options *o,
+                              uint64_t stream) {
     int32_t characters = 0;
     sampler d = {.random = tfm__random_new(o->seed, stream)};
     uint64_t bytes = 0;
@@ -367,13 +263,13 @@ static char *name_of(const char *const *files, size_t count) {
 }
 
 /* The text of a side, or for a shared vocabulary all: `count` source files, then as many target files, or TSV files. */
-static tfm_status select_corpus(corpus *out, const char *const *files, size_t count, bool tsv, bool separate,
+static tfm_status select_corpus(tfm__vocab_corpus *out, const char *const *files, size_t count, bool tsv, bool separate,
                                 int side) {
-    *out = (corpus){.files = files + (separate && !tsv && side ? count : 0),
-                    .count = separate || tsv ? count : 2 * count,
-                    .tsv = tsv,
-                    .columns = {!separate || side == 0, !separate || side == 1},
-                    .codes = true};
+    *out = (tfm__vocab_corpus){.files = files + (separate && !tsv && side ? count : 0),
+                               .count = separate || tsv ? count : 2 * count,
+                               .tsv = tsv,
+                               .columns = {!separate || side == 0, !separate || side == 1},
+                               .codes = true};
     out->name = name_of(out->files, out->count);
     if (out->name && separate && tsv) {
         char *all = out->name;
@@ -386,7 +282,7 @@ static tfm_status select_corpus(corpus *out, const char *const *files, size_t co
 tfm_status tfm__vocab_train_pieces(char **out, size_t *bytes, const char *const *files, size_t count,
                                    const tfm_vocabulary_options *options) {
     trained_spm model = {0};
-    corpus c = {.files = files, .count = count, .documents = options->documents};
+    tfm__vocab_corpus c = {.files = files, .count = count, .documents = options->documents};
     c.name = name_of(files, count);
     tfm_status status = c.name ? train_vocab(&model, &c, options, 0) : TFM_ERROR_MEMORY;
     json_decref(model.codes);
@@ -403,7 +299,7 @@ static tfm_status train(const char *dir, const char *const *files, size_t count,
     trained_spm models[2] = {{0}};
     tfm_status status = tfm__vocab_train_check_options(&o, dir);
     for (int i = 0; i < (o.separate_vocabs ? 2 : 1) && status == TFM_OK; i++) {
-        corpus c;
+        tfm__vocab_corpus c;
         status = select_corpus(&c, files, count, tsv, o.separate_vocabs, i);
         if (status == TFM_OK)
             status = train_vocab(&models[i], &c, &o, (uint64_t)i);

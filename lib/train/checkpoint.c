@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include "dev/tuning/tuning_db.h"
 #include "model/weights/safetensors.h"
 #include "model/weights/tensors_write.h"
 #include "tfm/data.h"

@@ -1,4 +1,5 @@
 /* Resuming a run: bit-identical, from the same batch; and files that are no checkpoint. */
+#include "dev/tuning/tuning_db.h"
 #include "model/weights/safetensors.h"
 #include "support/scratch.h"
 #include "support/small_model.h"

@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 #include "dev/dev.h"
+#include "dev/tuning/tuning_db.h"
 #include "tfm/opencl.h"
 
 #define TFM__MAX_SCOPES 64

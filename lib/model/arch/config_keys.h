@@ -83,6 +83,13 @@ tfm_status tfm__read_generation_rules(tfm__generation_rules *rules, const tfm__c
  * outside the vocabulary count as absent. Absent ids are -1. */
 tfm_status tfm__read_decoder_only_rules(tfm__generation_rules *rules, const tfm__config_files *from, int vocabulary);
 
+/* The special ids of these rules (generation_ids_read.c). */
+tfm_status tfm__read_token_ids(tfm__generation_rules *out, const tfm__config_files *from,
+                               const tfm__id_defaults *defaults, int size);
+tfm_status tfm__read_decoder_only_ids(tfm__generation_rules *out, const tfm__config_files *from, int size);
+/* All EOS ids: those of `found`, which may be a list, or -1 for none. */
+tfm_status tfm__read_eos_ids(tfm__generation_rules *out, tfm__config_value found, int size);
+
 /* A new generation_config.json, or NULL if out of memory. */
 json_t *tfm__write_generation_rules(const tfm__generation_rules *rules, int max_length);
 /* The same for a model loaded from a directory with that file: `own` with all its keys, and the ids of `rules`, since

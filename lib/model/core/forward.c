@@ -1,5 +1,5 @@
-/* Forward pass of a stack: embedding and positions, blocks, final norm. Encoder and decoder differ only in their
- * arch. */
+/* Forward pass of a stack: blocks, final norm. Encoder and decoder differ only in their arch. */
+#include "model/core/forward_pass.h"
 #include "model/core/positions.h"
 #include "nn/residual.h"
 #include "ops/gemm/quantize.h"
@@ -15,151 +15,20 @@ void tfm__model_set_training(tfm_model *model, tfm_dropout_state *training, bool
         model->decoder.blocks[i].dropout = model->decoder.blocks[i].feed_forward.dropout = training;
 }
 
-/* Inputs of a pass besides ids. */
-typedef struct pass {
-    tfm__stack *stack;
-    const tfm__stack_arch *arch;
-    int64_t position;     /* of the first id of each row */
-    tfm_tensor positions; /* (B, T): position of each id, instead; or empty */
-    tfm_tensor lengths;   /* (B): lengths of the input, or empty */
-    tfm_tensor types;     /* (B, T): token types, or empty: all 0 */
-    tfm_tensor
-        encoded; /* (N, S, E): encoder output that each block projects, or empty: `step` has its keys and values */
-    tfm_tensor cross_lengths;     /* (N) */
-    const tfm__decode_step *step; /* NULL: whole sequences */
-    bool kv_only;                 /* only the keys and values of the last block are needed */
-    tfm_tensor buckets;           /* of distances (T, S), or empty */
-    tfm_tensor bias;              /* position bias (1, H, T, S), or empty: per layer, or none */
-    tfm__observer *observer;      /* or NULL */
-    tfm_attention_kind own, cross;
-} pass;
-
-static bool has_stopped(const pass *p) {
+static bool has_stopped(const tfm__forward_pass *p) {
     return p->observer && p->observer->stopped;
-}
-
-/* (P, E): position embeddings, or empty. */
-static tfm_tensor positions_of(tfm_context *ctx, const tfm__stack *stack, const tfm__stack_arch *arch) {
-    tfm_tensor used = stack->positions;
-    if (stack->learned_positions.value.buffer)
-        tfm_tensor_rows(ctx, &used, stack->learned_positions.value, arch->position_offset, arch->max_positions);
-    return used;
-}
-
-/* *x (R, 1, e): embeddings of ids (R, 1) at p->positions, except padding. */
-static tfm_status embed_except_padding(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids,
-                                       tfm_tensor table) {
-    tfm_context *ctx = model->ctx;
-    const int64_t tokens = ids.dims[0] * ids.dims[1];
-    const tfm__padding_token skip = {.id = p->arch->skipped_id, .blank = true};
-    tfm_tensor flat = {0}, rows = {0}, line = {0}, made = {0};
-    tfm_scope_open(ctx);
-    tfm_tensor_reshape(ctx, &flat, p->positions, 1, &tokens);
-    tfm_gather(ctx, &rows, table, flat);
-    tfm_tensor_reshape(ctx, &line, ids, 2, (int64_t[]){1, tokens});
-    tfm__embedding_param(ctx, &made, p->stack->table, line, p->arch->embedding_scale, rows, 0, &skip);
-    tfm_tensor_reshape(ctx, x, made, 3, (int64_t[]){ids.dims[0], ids.dims[1], made.dims[2]});
-    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){x});
-}
-
-/* *sum = x (B, T, E) + rows of the table at p->positions, or consecutive from `first`; a table of one row applies to
- * all. */
-static tfm_status add_positions(tfm_model *model, tfm_tensor *sum, const pass *p, tfm_tensor x, tfm_tensor table,
-                                bool scattered, int64_t first) {
-    tfm_context *ctx = model->ctx;
-    const int64_t tokens = x.dims[0] * x.dims[1];
-    tfm_tensor flat = {0}, rows = {0}, placed = {0};
-    tfm_scope_open(ctx);
-    if (scattered) {
-        tfm_tensor_reshape(ctx, &flat, p->positions, 1, &tokens);
-        tfm_gather(ctx, &rows, table, flat);
-        tfm_tensor_reshape(ctx, &placed, rows, 3, x.dims);
-    } else {
-        tfm_tensor_rows(ctx, &placed, table, first, x.dims[1]);
-    }
-    tfm_add(ctx, sum, x, placed);
-    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){sum});
-}
-
-/* x (B, T, E) = projected embedding without norm + positions, then dropout in training. */
-static tfm_status embed_projected(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids) {
-    tfm_context *ctx = model->ctx;
-    const tfm__stack *stack = p->stack;
-    tfm_dropout_options draw;
-    const tfm_dropout_options *dropout = tfm_dropout_next(model->training, &draw, TFM_DROPOUT_RESIDUAL);
-    const tfm_tensor positions = positions_of(ctx, stack, p->arch);
-    tfm_tensor narrow = {0}, wide = {0}, placed = {0};
-    tfm_scope_open(ctx);
-    tfm__embedding_param(ctx, &narrow, stack->table, ids, p->arch->embedding_scale, (tfm_tensor){0}, 0, NULL);
-    tfm_dense_forward(ctx, &wide, &p->stack->embedding_dense, narrow, TFM_NO_ACTIVATION);
-    add_positions(model, dropout ? &placed : x, p, wide, positions, p->positions.buffer, p->position);
-    if (dropout)
-        tfm_dropout(ctx, x, placed, dropout);
-    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){x});
-}
-
-/* x (B, T, e) = embedding * scale + positions, then the norm if the stack has one, then dropout in training. */
-static tfm_status embed_tokens(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids) {
-    tfm_context *ctx = model->ctx;
-    const tfm__stack *stack = p->stack;
-    tfm_dropout_options draw;
-    const tfm_dropout_options *dropout = tfm_dropout_next(model->training, &draw, TFM_DROPOUT_RESIDUAL);
-    const bool normed = p->arch->embedding_norm, typed = p->arch->token_types > 0;
-    const tfm_tensor positions = positions_of(ctx, stack, p->arch);
-    const bool scattered = p->positions.buffer && positions.buffer;
-    tfm_tensor bare = {0}, words = {0}, first = {0}, sum = {0}, between = {0};
-    tfm_tensor *last = normed || dropout ? &sum : x, *placed = typed ? &words : last;
-    const tfm__padding_token skip = {
-        .id = p->arch->skipped_id, .counted = true, .blank = p->arch->skips == TFM__SKIPS_TO_NOTHING};
-    const bool skips = p->arch->skips != TFM__SKIPS_NONE && positions.buffer;
-    tfm_scope_open(ctx);
-    if (scattered && skips)
-        embed_except_padding(model, placed, p, ids, positions);
-    else
-        tfm__embedding_param(ctx, scattered ? &bare : placed, stack->table, ids, p->arch->embedding_scale,
-                             scattered ? (tfm_tensor){0} : positions, p->position, skips ? &skip : NULL);
-    if (scattered && !skips)
-        add_positions(model, placed, p, bare, positions, true, 0);
-    if (typed) {
-        if (p->types.buffer)
-            tfm_embedding(ctx, &first, stack->token_types.value, p->types, 1, (tfm_tensor){0}, 0);
-        else
-            tfm_tensor_rows(ctx, &first, stack->token_types.value, 0, 1);
-        tfm_add(ctx, last, words, first);
-    }
-    if (normed)
-        tfm_norm_forward(ctx, dropout ? &between : x, NULL, &stack->embedding_norm, sum, (tfm_tensor){0});
-    if (dropout)
-        tfm_dropout(ctx, x, normed ? between : sum, dropout);
-    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){x});
-}
-
-/* x (B, T, E): the same, projected to E if the embedding is narrower. */
-static tfm_status embed(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids) {
-    tfm_tensor narrow = {0};
-    if (p->arch->projected)
-        return embed_projected(model, x, p, ids);
-    if (!p->arch->narrow_width)
-        return embed_tokens(model, x, p, ids);
-    tfm_scope_open(model->ctx);
-    embed_tokens(model, &narrow, p, ids);
-    tfm_dense_forward(model->ctx, x, &p->stack->embedding_dense, narrow, TFM_NO_ACTIVATION);
-    return tfm_scope_close(model->ctx, 1, (tfm_tensor *[]){x});
-}
-
-tfm_status tfm__model_embed_target(tfm_model *model, tfm_tensor *x, tfm_tensor ids, int64_t position) {
-    return embed(model, x, &(pass){.stack = &model->decoder, .arch = &model->arch.decoder, .position = position}, ids);
 }
 
 /* ---- Blocks ---- */
 
-static bool is_wanted(const pass *p, tfm_attention_kind kind, int layer) {
+static bool is_wanted(const tfm__forward_pass *p, tfm_attention_kind kind, int layer) {
     const tfm__observer *o = p->observer;
     return o && !o->stopped && (!o->wants || o->wants(o->user, kind, layer));
 }
 
 /* Passes a layer's attention weights to the observer, unless it does not want them or the pass has failed. */
-static void notify_observer(tfm_model *model, const pass *p, tfm_attention_kind kind, int layer, tfm_tensor weights) {
+static void notify_observer(tfm_model *model, const tfm__forward_pass *p, tfm_attention_kind kind, int layer,
+                            tfm_tensor weights) {
     if (weights.buffer && !has_stopped(p) && tfm_context_status(model->ctx) == TFM_OK)
         p->observer->stopped = !p->observer->on_weights(p->observer->user, kind, layer, &weights);
 }
@@ -173,7 +42,7 @@ static void add_mask(tfm_context *ctx, tfm_tensor *bias, tfm_tensor mask) {
 }
 
 /* *bias: the position bias of a layer, or the shared one. */
-static void position_bias(tfm_model *model, tfm_tensor *bias, const pass *p, int layer) {
+static void position_bias(tfm_model *model, tfm_tensor *bias, const tfm__forward_pass *p, int layer) {
     if (p->buckets.buffer)
         tfm__positions_bias(model, bias, p->stack, p->arch, layer, p->buckets);
     else if (p->step)
@@ -182,7 +51,7 @@ static void position_bias(tfm_model *model, tfm_tensor *bias, const pass *p, int
         add_mask(model->ctx, bias, p->step->mask);
 }
 
-static void run_block(tfm_model *model, int layer, tfm__residual *residual, const pass *p) {
+static void run_block(tfm_model *model, int layer, tfm__residual *residual, const tfm__forward_pass *p) {
     tfm_context *ctx = model->ctx;
     tfm_block *block = &p->stack->blocks[layer];
     const bool cross = p->arch->cross;
@@ -231,7 +100,7 @@ typedef struct recompute_data {
     tfm_model *model;
     int layer;
     tfm__residual residual;
-    pass pass;
+    tfm__forward_pass pass;
     uint64_t rng_stream; /* random number stream of its first dropout */
 } recompute_data;
 
@@ -251,7 +120,7 @@ static tfm_status recompute_block(tfm_context *ctx, const tfm__record *record, t
 }
 
 /* Activation checkpointing: the tape keeps only a block's input. */
-static void run_block_checkpointed(tfm_model *model, int layer, tfm__residual *residual, const pass *p) {
+static void run_block_checkpointed(tfm_model *model, int layer, tfm__residual *residual, const tfm__forward_pass *p) {
     const size_t place = tfm__tape_checkpoint_begin(model->ctx);
     const recompute_data a = {model, layer, *residual, *p, model->training->stream};
     const tfm_tensor x = residual->x, added = residual->pending;
@@ -275,7 +144,7 @@ static void free_read(tfm_context *ctx, tfm__residual *read, const tfm__residual
 }
 
 /* Runs the blocks of a whole pass (not of a decoding step); the tape may record them. */
-static void run_blocks(tfm_model *model, tfm__residual *residual, const pass *p) {
+static void run_blocks(tfm_model *model, tfm__residual *residual, const tfm__forward_pass *p) {
     for (int i = 0; i < p->arch->layers && !has_stopped(p); i++) {
         tfm__residual read = *residual;
         if (model->recompute && !p->observer)
@@ -286,22 +155,8 @@ static void run_blocks(tfm_model *model, tfm__residual *residual, const pass *p)
     }
 }
 
-tfm_status tfm__model_scale_output(tfm_model *model, tfm_tensor *out, tfm_tensor x) {
-    const float scale = model->arch.output_scale;
-    tfm_tensor factor = {0};
-    if (scale == 0) {
-        *out = x;
-        return tfm_context_status(model->ctx);
-    }
-    tfm_tensor_new(model->ctx, &factor, TFM_F32, 1, &(int64_t){1});
-    tfm__tensor_fill(model->ctx, factor, &scale);
-    tfm_mul(model->ctx, out, x, factor);
-    tfm_tensor_free(model->ctx, &factor);
-    return tfm_context_status(model->ctx);
-}
-
 /* *out: the output of a stack from its last block's output x (..., E): norm and projection, if present. */
-static tfm_status finish_stack(tfm_model *model, tfm_tensor *out, const pass *p, tfm_tensor x) {
+static tfm_status finish_stack(tfm_model *model, tfm_tensor *out, const tfm__forward_pass *p, tfm_tensor x) {
     tfm_context *ctx = model->ctx;
     tfm_tensor normed = {0}, dropped = {0};
     tfm_dropout_options draw;
@@ -323,7 +178,7 @@ static tfm_status finish_stack(tfm_model *model, tfm_tensor *out, const pass *p,
 }
 
 /* out (B, T, tfm__stack_output_width): a whole stack from ids (B, T). Empty if the observer stopped it. */
-static tfm_status run_stack(tfm_model *model, tfm_tensor *out, tfm_tensor ids, pass *p) {
+static tfm_status run_stack(tfm_model *model, tfm_tensor *out, tfm_tensor ids, tfm__forward_pass *p) {
     tfm_context *ctx = model->ctx;
     tfm__residual residual = {0};
     tfm_tensor last = {0};
@@ -333,7 +188,7 @@ static tfm_status run_stack(tfm_model *model, tfm_tensor *out, tfm_tensor ids, p
     tfm__positions_buckets(model, &p->buckets, p->arch, p->position, ids.dims[1]);
     if (!p->arch->relative.per_layer)
         position_bias(model, &p->bias, p, 0);
-    embed(model, &residual.x, p, ids);
+    tfm__forward_embed(model, &residual.x, p, ids);
     run_blocks(model, &residual, p);
     if (!has_stopped(p)) {
         tfm__residual_materialize(ctx, ends ? &last : out, &residual);
@@ -369,7 +224,7 @@ tfm_status tfm__model_encode_observed(tfm_model *model, tfm_tensor *encoded, tfm
         return tfm_context_status(model->ctx);
     return run_stack(
         model, encoded, ids,
-        &(pass){
+        &(tfm__forward_pass){
             .stack = &model->encoder, .arch = arch, .lengths = lengths, .observer = observer, .own = TFM_ENCODER_SELF});
 }
 
@@ -380,7 +235,8 @@ tfm_status tfm__model_encode_typed(tfm_model *model, tfm_tensor *encoded, tfm_te
         return tfm_context_status(model->ctx);
     return run_stack(
         model, encoded, ids,
-        &(pass){.stack = &model->encoder, .arch = arch, .lengths = lengths, .types = types, .own = TFM_ENCODER_SELF});
+        &(tfm__forward_pass){
+            .stack = &model->encoder, .arch = arch, .lengths = lengths, .types = types, .own = TFM_ENCODER_SELF});
 }
 
 tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_tensor ids, tfm_tensor encoded,
@@ -389,43 +245,13 @@ tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_te
     if (check_ids(model, "model_decode", TFM__NEEDS_DECODER, ids, arch->max_positions) != TFM_OK)
         return tfm_context_status(model->ctx);
     return run_stack(model, hidden, ids,
-                     &(pass){.stack = &model->decoder,
-                             .arch = arch,
-                             .encoded = encoded,
-                             .cross_lengths = lengths,
-                             .observer = observer,
-                             .own = TFM_DECODER_SELF,
-                             .cross = TFM_DECODER_CROSS});
-}
-
-/* logits = cap tanh(logits / cap) + bias: the bias is added last, so -inf stays. */
-static tfm_status cap_logits(tfm_model *model, tfm_tensor logits, tfm_tensor bias) {
-    tfm_context *ctx = model->ctx;
-    tfm_tensor factor = {0};
-    tfm_scope_open(ctx);
-    tfm_tensor_new(ctx, &factor, TFM_F32, 1, &(int64_t){1});
-    tfm__tensor_fill(ctx, factor, &model->arch.logit_cap);
-    tfm_div(ctx, &logits, logits, factor);
-    tfm_tanh(ctx, &logits, logits);
-    tfm_mul(ctx, &logits, logits, factor);
-    if (bias.buffer)
-        tfm_add(ctx, &logits, logits, bias);
-    return tfm_scope_close(ctx, 0, NULL);
-}
-
-tfm_tensor tfm__model_inner_bias(const tfm_model *model, tfm_tensor bias) {
-    return model->arch.logit_cap == 0 ? bias : (tfm_tensor){0};
-}
-
-tfm_status tfm__model_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor hidden, tfm_tensor bias) {
-    tfm_context *ctx = model->ctx;
-    tfm_tensor scaled = {0};
-    tfm_scope_open(ctx);
-    tfm__model_scale_output(model, &scaled, hidden);
-    tfm_linear(ctx, logits, scaled, model->output, tfm__model_inner_bias(model, bias), TFM_NO_ACTIVATION);
-    if (model->arch.logit_cap != 0)
-        cap_logits(model, *logits, bias);
-    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){logits});
+                     &(tfm__forward_pass){.stack = &model->decoder,
+                                          .arch = arch,
+                                          .encoded = encoded,
+                                          .cross_lengths = lengths,
+                                          .observer = observer,
+                                          .own = TFM_DECODER_SELF,
+                                          .cross = TFM_DECODER_CROSS});
 }
 
 tfm_status tfm_model_decode(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, tfm_tensor encoded,
@@ -460,7 +286,8 @@ tfm_status tfm__model_project_cross_kv(tfm_model *model, tfm_kv *cross, tfm_tens
 
 /* Logits of the last of each row's T tokens from the residual, fused with the final norm if nothing is between them;
  * or, with `projection_input`, the input of the output projection. */
-static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__residual *residual, const pass *p, tfm_tensor bias) {
+static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__residual *residual, const tfm__forward_pass *p,
+                        tfm_tensor bias) {
     tfm_context *ctx = model->ctx;
     tfm_param *const projection = p->step->output ? p->step->output : model->output;
     const int64_t tokens = residual->x.dims[1];
@@ -494,12 +321,12 @@ tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids,
     const int64_t rows = ids.dims[0], tokens = ids.rank == 2 ? ids.dims[1] : 1, end = step->position + tokens;
     tfm_tensor block = {0}, last = {0};
     tfm__residual residual = {0};
-    pass p = {.stack = &model->decoder,
-              .arch = arch,
-              .position = step->position,
-              .positions = step->positions,
-              .step = step,
-              .kv_only = !logits};
+    tfm__forward_pass p = {.stack = &model->decoder,
+                           .arch = arch,
+                           .position = step->position,
+                           .positions = step->positions,
+                           .step = step,
+                           .kv_only = !logits};
     if (step->position > 0 && step->length == 0 && !tfm__model_rope_matches(model, step->position, end))
         return tfm__op_error(ctx, "model_step",
                              "a sequence of %lld tokens has other RoPE frequencies than the keys in the KV cache: "
@@ -512,7 +339,7 @@ tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids,
     if (!arch->relative.per_layer)
         position_bias(model, &p.bias, &p, 0);
     tfm_tensor_reshape(ctx, &block, ids, 2, (int64_t[]){rows, tokens});
-    embed(model, &residual.x, &p, block);
+    tfm__forward_embed(model, &residual.x, &p, block);
     for (int i = 0; i < arch->layers; i++) {
         tfm__residual read = residual;
         run_block(model, i, &residual, &p);
@@ -524,7 +351,7 @@ tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids,
     if (step->projection_input)
         return tfm_scope_close(ctx, 1, (tfm_tensor *[]){step->projection_input});
     if (model->arch.logit_cap != 0)
-        cap_logits(model, last, bias);
+        tfm__model_cap_logits(model, last, bias);
     const int64_t words = step->output ? step->output->value.dims[0] : arch->vocabulary;
     tfm_tensor_reshape(ctx, logits, last, 2, (int64_t[]){rows, words});
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){logits});

@@ -7,44 +7,6 @@
 #include "model/core/model.h"
 #include "text/tokenizer.h"
 
-/* The stored type, as a static string. */
-static const char *type_of(const tfm__stored_tensor *stored) {
-    return !stored->usable ? "other" : stored->encoding ? stored->encoding : tfm_dtype_name(stored->dtype);
-}
-
-static int more_bytes(const void *a, const void *b) {
-    const uint64_t x = ((const tfm_weight_type *)a)->bytes, y = ((const tfm_weight_type *)b)->bytes;
-    return x < y ? 1 : x > y ? -1 : 0;
-}
-
-static void count_type(tfm_model_info *info, const tfm__stored_tensor *stored) {
-    int i = 0;
-    while (i < info->weight_type_count && strcmp(info->weight_types[i].name, type_of(stored)) != 0)
-        i++;
-    if (i == TFM_MAX_WEIGHT_TYPES)
-        return;
-    tfm_weight_type *type = &info->weight_types[i];
-    info->weight_type_count += i == info->weight_type_count;
-    type->name = type_of(stored);
-    type->tensors++;
-    type->bytes += stored->bytes;
-}
-
-/* File kind, types, and the dtype of the largest tensor, as static strings. */
-static void describe_file(tfm_model_info *info, const tfm__weights *file) {
-    const tfm__stored_tensor *largest = NULL;
-    for (size_t i = 0; i < tfm__weights_count(file); i++) {
-        const tfm__stored_tensor *stored = tfm__weights_at(file, i);
-        if (stored->usable && (!largest || stored->count > largest->count))
-            largest = stored;
-        count_type(info, stored);
-    }
-    qsort(info->weight_types, (size_t)info->weight_type_count, sizeof(*info->weight_types), more_bytes);
-    info->stored_dtype = largest ? type_of(largest) : "none";
-    info->weight_format = tfm__weights_kind(file);
-    info->weight_files = (int)tfm__weights_files(file);
-}
-
 /* Rows of an embedding without a token: some checkpoints pad the vocabulary, Marian's by little, others by more (Qwen's
  * by 290 rows), but never by most of it. */
 enum { MAX_PADDING_ROWS = 256 };
@@ -183,7 +145,7 @@ static tfm_status read_dir_info(tfm_model_info *out, const char *dir, const tfm_
         status = open_shortlist(&list, &files, &arch);
     if (status == TFM_OK) {
         tfm__model_describe_arch(out, family, &arch, rules, parameters, bytes, TFM_F32);
-        describe_file(out, files.weights);
+        tfm__model_describe_file(out, files.weights);
         out->has_shortlist = list != NULL;
     }
     tfm__shortlist_free(&list);
@@ -289,7 +251,7 @@ static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const
     if (status == TFM_OK) {
         tfm__model_describe_arch(&model->info, model->family, &model->arch, &model->rules, parameters, bytes,
                                  model->kv_dtype);
-        describe_file(&model->info, files->weights);
+        tfm__model_describe_file(&model->info, files->weights);
         model->info.has_shortlist = model->shortlist != NULL;
     }
     return status;

@@ -122,6 +122,8 @@ tfm_status tfm__model_needs(const tfm_model *model, const char *what, int parts)
 void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, const tfm__arch *arch,
                               const tfm__generation_rules *rules, uint64_t parameters, uint64_t bytes,
                               tfm_dtype kv_dtype);
+/* Adds file kind, types, and the dtype of the largest tensor, as static strings. */
+void tfm__model_describe_file(tfm_model_info *info, const tfm__weights *file);
 
 /* ---- Heads of encoder-only models (heads.c) ---- */
 

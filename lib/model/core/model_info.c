@@ -127,3 +127,40 @@ const char *tfm__model_name_in_file(const tfm_model *model, const char *name) {
             return model->tensor_aliases[i].in_file;
     return name;
 }
+
+/* The stored type, as a static string. */
+static const char *type_of(const tfm__stored_tensor *stored) {
+    return !stored->usable ? "other" : stored->encoding ? stored->encoding : tfm_dtype_name(stored->dtype);
+}
+
+static int more_bytes(const void *a, const void *b) {
+    const uint64_t x = ((const tfm_weight_type *)a)->bytes, y = ((const tfm_weight_type *)b)->bytes;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static void count_type(tfm_model_info *info, const tfm__stored_tensor *stored) {
+    int i = 0;
+    while (i < info->weight_type_count && strcmp(info->weight_types[i].name, type_of(stored)) != 0)
+        i++;
+    if (i == TFM_MAX_WEIGHT_TYPES)
+        return;
+    tfm_weight_type *type = &info->weight_types[i];
+    info->weight_type_count += i == info->weight_type_count;
+    type->name = type_of(stored);
+    type->tensors++;
+    type->bytes += stored->bytes;
+}
+
+void tfm__model_describe_file(tfm_model_info *info, const tfm__weights *file) {
+    const tfm__stored_tensor *largest = NULL;
+    for (size_t i = 0; i < tfm__weights_count(file); i++) {
+        const tfm__stored_tensor *stored = tfm__weights_at(file, i);
+        if (stored->usable && (!largest || stored->count > largest->count))
+            largest = stored;
+        count_type(info, stored);
+    }
+    qsort(info->weight_types, (size_t)info->weight_type_count, sizeof(*info->weight_types), more_bytes);
+    info->stored_dtype = largest ? type_of(largest) : "none";
+    info->weight_format = tfm__weights_kind(file);
+    info->weight_files = (int)tfm__weights_files(file);
+}

@@ -2,9 +2,6 @@
 #include <string.h>
 #include "text/utf8.h"
 
-/* Maximum number of values in a pickle: ten times what a model of ten thousand tensors takes. */
-enum { MAX_VALUES = 4 << 20 };
-
 static const tfm__pickle_value MARK = {.kind = TFM__PICKLE_MARK}, NONE = {.kind = TFM__PICKLE_NONE},
                                NO = {.kind = TFM__PICKLE_BOOL}, YES = {.kind = TFM__PICKLE_BOOL, .number = 1};
 
@@ -12,26 +9,6 @@ static const tfm__pickle_value MARK = {.kind = TFM__PICKLE_MARK}, NONE = {.kind 
 
 static tfm_status damaged(const tfm__pickle *p, const char *what) {
     return tfm__fail(TFM_ERROR_FORMAT, "%s is damaged: its pickle %s; copy or download it again", p->path, what);
-}
-
-/* Counts a value, or an element of a value. */
-static tfm_status count(tfm__pickle *p) {
-    if (p->made >= MAX_VALUES)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: its pickle holds more than %d values; no model has so many",
-                         p->path, MAX_VALUES);
-    p->made++;
-    return TFM_OK;
-}
-
-tfm__pickle_value *tfm__pickle_new(tfm__pickle *p, tfm__pickle_kind kind) {
-    if (count(p) != TFM_OK)
-        return NULL;
-    tfm__pickle_value *value = tfm__alloc(1, sizeof(*value));
-    if (!value)
-        return NULL;
-    *value = (tfm__pickle_value){.kind = kind, .before = p->last};
-    p->last = value;
-    return value;
 }
 
 /* Grows an array of values by one. It starts smaller than tfm__grow, since a pickle may have a million lists of one
@@ -49,13 +26,13 @@ static bool grow(const tfm__pickle_value ***array, size_t *room, size_t used) {
 }
 
 static tfm_status failed(const tfm__pickle *p) {
-    return p->made >= MAX_VALUES ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_MEMORY;
+    return p->made >= TFM__PICKLE_MAX_VALUES ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_MEMORY;
 }
 
 static tfm_status push(tfm__pickle *p, const tfm__pickle_value *value) {
     if (!value)
         return failed(p);
-    if (p->depth >= MAX_VALUES)
+    if (p->depth >= TFM__PICKLE_MAX_VALUES)
         return damaged(p, "is nested too deeply");
     if (!grow(&p->stack, &p->stack_room, p->depth))
         return TFM_ERROR_MEMORY;
@@ -70,7 +47,7 @@ static const tfm__pickle_value *pop(tfm__pickle *p) {
 
 static tfm_status add_item(tfm__pickle *p, const tfm__pickle_value *to, const tfm__pickle_value *item) {
     tfm__pickle_value *value = (tfm__pickle_value *)(uintptr_t)to; /* lists and dicts are owned by the pickle */
-    if (count(p) != TFM_OK)
+    if (tfm__pickle_count(p) != TFM_OK)
         return TFM_ERROR_UNSUPPORTED;
     if (!grow(&value->items, &value->room, value->count))
         return TFM_ERROR_MEMORY;
@@ -378,31 +355,4 @@ tfm_status tfm__pickle_read(tfm__pickle *p, const tfm__pickle_value **out) {
         return damaged(p, "does not end with one value");
     *out = p->stack[0];
     return TFM_OK;
-}
-
-void tfm__pickle_close(tfm__pickle *p) {
-    while (p->last) {
-        tfm__pickle_value *value = p->last;
-        p->last = value->before;
-        free(value->items);
-        free(value);
-    }
-    free(p->stack);
-    free(p->memo);
-    *p = (tfm__pickle){0};
-}
-
-bool tfm__pickle_is(const tfm__pickle_value *value, const char *text) {
-    return value->kind == TFM__PICKLE_TEXT && value->bytes == strlen(text) &&
-           memcmp(value->text, text, value->bytes) == 0;
-}
-
-const char *tfm__pickle_kind_name(const tfm__pickle_value *value) {
-    static const char *const names[] = {
-        [TFM__PICKLE_MARK] = "nothing",   [TFM__PICKLE_NONE] = "None",        [TFM__PICKLE_BOOL] = "a boolean",
-        [TFM__PICKLE_INT] = "an integer", [TFM__PICKLE_LARGE] = "an integer", [TFM__PICKLE_FLOAT] = "a number",
-        [TFM__PICKLE_TEXT] = "a text",    [TFM__PICKLE_GLOBAL] = "a name",    [TFM__PICKLE_TUPLE] = "a tuple",
-        [TFM__PICKLE_LIST] = "a list",    [TFM__PICKLE_DICT] = "a dict",      [TFM__PICKLE_OBJECT] = "an object",
-    };
-    return names[value->kind];
 }

@@ -35,6 +35,9 @@ typedef struct tfm__pickle_value {
     struct tfm__pickle_value *before; /* allocated before this one; freed with it */
 } tfm__pickle_value;
 
+/* Maximum number of values in a pickle: ten times what a model of ten thousand tensors takes. */
+enum { TFM__PICKLE_MAX_VALUES = 4 << 20 };
+
 typedef struct tfm__pickle tfm__pickle;
 
 /* All three set *out, or fail with a message. */
@@ -71,6 +74,9 @@ void tfm__pickle_close(tfm__pickle *pickle);
 /* A new value for callbacks to return: a TFM__PICKLE_DICT, filled by the pickle, or a TFM__PICKLE_OBJECT. NULL with a
  * message if out of memory. */
 tfm__pickle_value *tfm__pickle_new(tfm__pickle *pickle, tfm__pickle_kind kind);
+
+/* Counts a value, or an element of a value: TFM_ERROR_UNSUPPORTED beyond the maximum. */
+tfm_status tfm__pickle_count(tfm__pickle *pickle);
 
 /* Whether a value is this string. */
 bool tfm__pickle_is(const tfm__pickle_value *value, const char *text);

@@ -6,6 +6,7 @@
 #ifndef TFM_LIB_GEMM_H
 #define TFM_LIB_GEMM_H
 
+#include "dev/tuning/tuning_db.h"
 #include "ops/autograd/tape.h"
 
 /* Tuning overrides of a provider's heuristic: `gpu-tiled` and `gpu-mma`. */

@@ -3,6 +3,7 @@
 #ifndef TFM_LIB_TUNE_H
 #define TFM_LIB_TUNE_H
 
+#include "dev/tuning/tuning_db.h"
 #include "ops/ops.h"
 #include "tfm/tune.h"
 
