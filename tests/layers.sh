@@ -125,6 +125,10 @@ apps/packages/CHANGELOG.md ## $version
 apps/packages/debian/changelog tfm ($version-
 END
 )"
+nothing "no function of the library has more than 50 lines" "$(find lib -name '*.c' -exec awk '
+    /^[a-zA-Z_]/ { begin = FNR; body = 0 }
+    /\) \{$/ { body = 1 }
+    /^}/ { if (body && FNR - begin >= 50) print FILENAME ":" begin ": " FNR - begin + 1 " lines"; body = 0 }' {} +)"
 nothing "no function of a kernel file has more than 100 lines" "$(
     find cl -name '*.cl' -exec python3 tests/kernel_length.py {} + 2>&1)"
 nothing "no line of C has more than 120 characters" "$(

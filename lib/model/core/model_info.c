@@ -44,6 +44,18 @@ static void describe_positions(tfm_model_info *info, const tfm__stack_arch *s) {
     info->sliding_window = info->sliding_window_layers ? s->window : 0;
 }
 
+/* Dropout of training, special ids and beam size of config.json and generation_config.json. */
+static void describe_defaults(tfm_model_info *info, const tfm__family *family, const tfm__arch *arch,
+                              const tfm__generation_rules *rules) {
+    info->dropout = tfm__dropout_of(arch, family, TFM__DROPOUT);
+    info->attention_dropout = tfm__dropout_of(arch, family, TFM__ATTENTION_DROPOUT);
+    info->activation_dropout = tfm__dropout_of(arch, family, TFM__ACTIVATION_DROPOUT);
+    info->pad_id = rules->pad_id;
+    info->eos_id = rules->eos_id;
+    info->start_id = rules->start_id;
+    info->beam_size = rules->num_beams ? rules->num_beams : rules->decoder_only ? 1 : 4;
+}
+
 void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, const tfm__arch *arch,
                               const tfm__generation_rules *rules, uint64_t parameters, uint64_t bytes,
                               tfm_dtype kv_dtype) {
@@ -82,17 +94,9 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
         .weight_format = "none",
         .parameters = parameters,
         .parameter_bytes = bytes,
-        .dropout = tfm__dropout_of(arch, family, TFM__DROPOUT),
-        .attention_dropout = tfm__dropout_of(arch, family, TFM__ATTENTION_DROPOUT),
-        .activation_dropout = tfm__dropout_of(arch, family, TFM__ACTIVATION_DROPOUT),
-        .pad_id = rules->pad_id,
-        .eos_id = rules->eos_id,
-        .start_id = rules->start_id,
-        .beam_size = rules->num_beams      ? rules->num_beams
-                     : rules->decoder_only ? 1
-                                           : 4,
     };
     describe_positions(info, writer);
+    describe_defaults(info, family, arch, rules);
     info->kv_token_bytes = decoder->recurrent ? 0
                                               : 2 * (uint64_t)decoder->layers * (uint64_t)decoder->kv_heads *
                                                     (uint64_t)decoder->head_width * tfm_dtype_size(kv_dtype);

@@ -281,6 +281,14 @@ static tfm_status push_plain(tfm__pickle *p, int operation) {
     }
 }
 
+/* A tuple of the last `count` values. */
+static tfm_status tuple_of(tfm__pickle *p, size_t count) {
+    size_t from = p->depth;
+    while (from > 0 && p->depth - from < count && p->stack[from - 1] != &MARK)
+        from--;
+    return p->depth - from == count ? make_tuple(p, from) : damaged(p, "has a tuple with too few values");
+}
+
 static tfm_status run(tfm__pickle *p, int operation) {
     size_t from = 0;
     switch (operation) {
@@ -297,10 +305,7 @@ static tfm_status run(tfm__pickle *p, int operation) {
     case 0x85: /* TUPLE1 */
     case 0x86:
     case 0x87:
-        for (from = p->depth; from > 0 && p->depth - from < (size_t)(operation - 0x84) && p->stack[from - 1] != &MARK;)
-            from--;
-        return p->depth - from == (size_t)(operation - 0x84) ? make_tuple(p, from)
-                                                             : damaged(p, "has a tuple with too few values");
+        return tuple_of(p, (size_t)(operation - 0x84));
     case 'a': /* APPEND */
         return fill(p, TFM__PICKLE_LIST, 1);
     case 'e': /* APPENDS */

@@ -34,6 +34,34 @@ static tfm_status run_unfused(tfm_context *ctx, const tfm__fused_input *in, int 
     return tfm_scope_close(ctx, (size_t)count + 2, kept);
 }
 
+/* Plans output `i`; false: the weights do not fit into one launch. */
+static bool plan_output(tfm_context *ctx, tfm__skinny_launch *l, const tfm__fused_input *in, int i,
+                        const tfm__fused_output *out, tfm_activation activation) {
+    const tfm_tensor w = out[i].weight->value, bias = out[i].bias;
+    const tfm_dtype kept = out[i].y && tfm__is_half(*out[i].y) ? out[i].y->dtype : l->kept;
+    if (l->kept != TFM_F32 && kept != l->kept)
+        return false;
+    l->kept = kept;
+    if (!w.buffer || w.dtype > TFM_BF16 || w.dtype != out[0].weight->value.dtype || w.rank != 2 || w.dims[1] != l->k ||
+        TFM__TAPE_REQUIRES_GRAD(ctx, w, bias) || (bias.buffer && (bias.rank != 1 || bias.dims[0] != w.dims[0])))
+        return false;
+    l->w[i] = w;
+    l->bias[i] = bias;
+    l->n[i] = w.dims[0];
+    return tfm__gemm_select(ctx, &(tfm__gemm_task){.batch = 1,
+                                                   .m = l->m,
+                                                   .n = l->n[i],
+                                                   .k = l->k,
+                                                   .a = in->x,
+                                                   .b = w,
+                                                   .bias = bias,
+                                                   .transpose_b = true,
+                                                   .shared_b = true,
+                                                   .alpha = 1,
+                                                   .activation = activation,
+                                                   .weight = out[i].weight}) == &tfm__gemm_gpu_skinny;
+}
+
 /* Plans the fused launch, with the argument checks of the ops it replaces; false: run those ops instead. */
 static bool plan(tfm_context *ctx, tfm__skinny_launch *l, const tfm__fused_input *in, int count,
                  const tfm__fused_output *out, tfm_activation activation) {
@@ -57,33 +85,9 @@ static bool plan(tfm_context *ctx, tfm__skinny_launch *l, const tfm__fused_input
         l->beta = in->beta;
         l->epsilon = in->epsilon;
     }
-    for (int i = 0; i < count; i++) {
-        const tfm_tensor w = out[i].weight->value, bias = out[i].bias;
-        const tfm_dtype kept = out[i].y && tfm__is_half(*out[i].y) ? out[i].y->dtype : l->kept;
-        if (l->kept != TFM_F32 && kept != l->kept)
+    for (int i = 0; i < count; i++)
+        if (!plan_output(ctx, l, in, i, out, activation))
             return false;
-        l->kept = kept;
-        if (!w.buffer || w.dtype > TFM_BF16 || w.dtype != out[0].weight->value.dtype || w.rank != 2 ||
-            w.dims[1] != l->k || TFM__TAPE_REQUIRES_GRAD(ctx, w, bias) ||
-            (bias.buffer && (bias.rank != 1 || bias.dims[0] != w.dims[0])))
-            return false;
-        l->w[i] = w;
-        l->bias[i] = bias;
-        l->n[i] = w.dims[0];
-        if (tfm__gemm_select(ctx, &(tfm__gemm_task){.batch = 1,
-                                                    .m = l->m,
-                                                    .n = l->n[i],
-                                                    .k = l->k,
-                                                    .a = in->x,
-                                                    .b = w,
-                                                    .bias = bias,
-                                                    .transpose_b = true,
-                                                    .shared_b = true,
-                                                    .alpha = 1,
-                                                    .activation = activation,
-                                                    .weight = out[i].weight}) != &tfm__gemm_gpu_skinny)
-            return false;
-    }
     l->stored = out[0].weight->value.dtype;
     return !in->normed || tfm__skinny_fits_norm(ctx, l->m, l->k);
 }
