@@ -60,7 +60,7 @@ static int try(const char *name, work_fn work, const void *what, size_t number, 
 /* `may_keep`: a context may cache blocks for the next call and frees them at its end. */
 static void each_failure(const char *name, work_fn work, const void *what, bool may_keep) {
     result want = {0}, again = {0};
-    const size_t *numbers, most = harness_brief() ? 60 : SIZE_MAX;
+    const size_t *numbers, most = harness_brief() ? 40 : SIZE_MAX;
     int bad = 0;
     harness_ok(work(what, &want)); /* also fills one-time caches */
     failing_record();

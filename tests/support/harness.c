@@ -62,7 +62,7 @@ bool harness_brief(void) {
 
 bool harness_left_out(int *number, int every) {
     const bool gpu = tfm_context_device(harness_context())->type == TFM_DEVICE_GPU;
-    return harness_brief() && (gpu || harness_slow()) && (*number)++ % (harness_slow() ? every : 5) != 0;
+    return harness_brief() && (gpu || harness_slow()) && (*number)++ % (harness_slow() ? every : 7) != 0;
 }
 
 bool harness_poses(void) {

@@ -333,6 +333,14 @@ static void test_bias_and_activation_epilogues_are_right(void **state) {
         epilogues(tfm__gemm_providers[p]);
 }
 
+/* Brief runs skip CLBlast on GPUs: PoCL compiles it for longer than all other kernels, and it is tested on CPUs. */
+static void need_clblast(void) {
+    if (less()) {
+        printf("skipped: CLBlast compiles for long\n");
+        skip();
+    }
+}
+
 static const char *clblast_declines(void) {
     const tfm__gemm_task task = {.batch = 1, .m = 3, .n = 5, .k = 7, .shared_b = true, .alpha = 1};
     return tfm__gemm_declines(harness_context(), &tfm__gemm_clblast, &task);
@@ -390,6 +398,7 @@ static void test_accumulating_gemm_is_right(void **state) {
 
 static void test_clblast_gemm_matches_double_precision(void **state) {
     (void)state;
+    need_clblast();
     const tfm__gemm_provider *provider = &tfm__gemm_clblast;
     harness_random random = {6};
     if (!check(provider, (shape){.m = 3, .n = 5, .k = 7}, (extras){0}, &random)) {
@@ -413,6 +422,7 @@ static void test_clblast_is_validated_once_per_size(void **state) {
     harness_random random = {9};
     const shape small = {.m = 3, .n = 5, .k = 7}, large = {.m = 17, .n = 65, .k = 33};
     const float zero = 0;
+    need_clblast();
     if (!check(provider, small, (extras){0}, &random)) {
         printf("skipped: CLBlast declines this device\n");
         skip();
@@ -468,6 +478,7 @@ static void count_warnings(void *user, tfm_log_level level, const char *line) {
 /* A CLBlast that disagrees with the plain kernel (here the plain kernel is wrong) is detected at its first GEMM;
  * another provider computes it again, one warning is logged, and CLBlast is not used again. */
 static void test_wrong_clblast_result_is_replaced(void **state) {
+    need_clblast();
     const tfm__tuning *tuning = tfm__context_tuning(harness_context());
     if (tuning->class != TFM__CLASS_CPU && strcmp(tuning->gemm_order[0].provider, "reference") == 0) {
         printf("skipped: the fallback on this device is the plain kernel\n");
