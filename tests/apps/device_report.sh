@@ -1,6 +1,7 @@
 # tfm tune, report and selftest, on the device as it is and emulating a GPU.
 #     sh tests/apps/device_report.sh PROGRAM SOURCE_ROOT FAULT_LAYER
-# Prints TAP. With TFM_BRIEF=1 PoCL compiles tuned kernels without optimization, and fewer candidates are timed.
+# Prints TAP. With TFM_BRIEF=1 PoCL compiles without optimization, fewer candidates are timed, and no whole report is
+# made.
 set -u
 tfm=$(realpath "$1")
 root=$(realpath "$2")
@@ -9,9 +10,9 @@ demo=$root/apps/demo
 . "$root/tests/checks.sh"
 
 # Emulates a GPU with small work-groups and thus few candidates: PoCL takes about a second for each build, less
-# without optimization.
+# without optimization. Brief runs time no candidate of CLBlast, which takes ten seconds to build.
 as_gpu() {
-    POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable OPENCL_LAYERS=$layer TFM_FAULT_LIE=type=4,width=1,local=32768,max_group=64 "$tfm" "$@" >out 2>err
+    TFM_GEMM=${gemm:-auto} POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable OPENCL_LAYERS=$layer TFM_FAULT_LIE=type=4,width=1,local=32768,max_group=64 "$tfm" "$@" >out 2>err
     code=$?
 }
 tables() {
@@ -19,6 +20,8 @@ tables() {
 }
 
 # ---- tune
+gemm=
+brief && gemm=builtin
 kept=$TFM_CACHE_DIR
 unoptimized
 [ "$TFM_CACHE_DIR" = off ] && export TFM_CACHE_DIR="$here/cache" # tuning needs a cache
@@ -40,7 +43,7 @@ if run tune --preset tiny --seconds 1 && grep -q 'variant cpu' err; then
     check "tune on a GPU prints times before and after for each matrix size" both 0 says out '^4x128x128nt  *[a-z]* .* [0-9.]*$'
     check "tune --seconds says how many sizes the time sufficed for" says err 'the time was up after [0-9]* of [0-9]* GEMMs: give more by --seconds [0-9]*'
     check "tune says how many matrix sizes are faster" says err '^[0-9]* of [0-9]* are faster by the table'
-    TFM_GEMM=builtin as_gpu tune --preset tiny --seconds 1 --json # CLBlast's work-groups may exceed the limit
+    gemm=builtin as_gpu tune --preset tiny --seconds 1 --json # CLBlast's work-groups may exceed the limit
     check "tune --json prints one object for each matrix size" both 0 python3 -c '
 import json
 for line in open("out"):
@@ -139,12 +142,23 @@ check "report of a lost device writes both files and says that they are incomple
 check "report of a lost device has the error in both files" \
     both 1 [ "$(grep -c '^ "failed": ".*CL_' lost.json)$(grep -c '^- the report is incomplete, something FAILED:' lost.md)" = 11 ]
 check "report of a lost device is at most 80 columns wide" [ "$(grep -v '^#' lost.md | awk 'length > 80' | wc -l)" = 0 ]
-# Emulating a GPU builds kernels for minutes: nightly only (TFM_FACTS_ALL=1).
+
+# ---- The self-test
+export TFM_CACHE_DIR=off # a cache would compile once more for binaries
+brief && export POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable
+self_test
+if brief; then
+    echo "1..$count"
+    exit
+fi
+
+# ---- A whole report: PoCL optimizes the kernels of the self-test and the timings for more than a minute, and builds
+# those of an emulated GPU for minutes (TFM_FACTS_ALL=1).
 if [ "${TFM_FACTS_ALL:-}" ]; then
     as_gpu report -o seen
     check "report of a GPU has its GEMM providers" grep -q '"provider": *"gpu-tiled"' seen.json
 else
-    TFM_CACHE_DIR=off run report -o seen # a cache would compile once more for binaries
+    run report -o seen
 fi
 check "report says what to do with its two files" both 0 says err 'seen.md and seen.json are written; attach both'
 check "report has host, device, self-test, peak and benchmark rows" python3 -c '
@@ -171,9 +185,5 @@ check "report says how much its timings differ" \
 check "report is at most 80 columns wide" [ "$(grep -v '^#' seen.md | awk 'length > 80' | wc -l)" = 0 ]
 check "report contains no home directory, host name or path" \
     [ "$(grep -cwF -e "$HOME" -e "$(uname -n)" -e "$here" -e "$root" seen.md seen.json | grep -v ':0$')" = "" ]
-
-# ---- The self-test, after the report has compiled its programs
-export TFM_CACHE_DIR=off
-self_test
 
 echo "1..$count"
