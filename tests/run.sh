@@ -94,14 +94,14 @@ lane() {
 # concurrent jobs rarely need the same kernels. The library's binary cache is off for programs that run once, because
 # PoCL compiles every kernel again for arbitrary group sizes to return a binary. Scripts and fault injection tests start
 # the program hundreds of times, so they have a cache; tests/dev/test_cache.c and tests/apps/cache.sh test it. Scripts
-# that train, export or tune let PoCL compile without optimization, with a separate binary cache. Kernels that take long
-# to compile, mostly ops, are compiled without optimization (nightly.sh: with); models run most user-visible ones here.
+# that train, export or tune let PoCL compile without optimization, with a separate binary cache. Only the suite
+# `optimized`, models and trainers, lets PoCL optimize (nightly.sh: all); it runs most kernels that users see.
 # nightly.sh runs what measures seconds or bytes, with no other load.
 job_pocl() {
     export TFM_CACHE_DIR=off
-    POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable suite pocl-unoptimized "$build/check" --suite unoptimized --no-suite measuring
-    suite pocl "$build/check" --suite device --suite optimized-rows --suite families --no-suite unoptimized \
-        --no-suite measuring
+    POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable suite pocl-unoptimized "$build/check" --suite device --suite families \
+        --no-suite optimized
+    suite pocl "$build/check" --suite optimized --suite optimized-rows --no-suite measuring
 }
 # PoCL compiles GPU kernels in a quarter of the time without optimization. nightly.sh runs the optimized rows.
 job_rows() {
@@ -145,7 +145,8 @@ job_sanitized_host() {
 }
 job_sanitized_device() {
     # shellcheck disable=SC2086 # words
-    sanitized && TFM_CACHE_DIR=off suite sanitized-device "$build/sanitized" $sanitized_device --wrapper "$wrapper"
+    sanitized && POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable TFM_CACHE_DIR=off suite sanitized-device "$build/sanitized" \
+        $sanitized_device --wrapper "$wrapper"
 }
 # Two seconds for each reader find most of what ten minutes find; nightly.sh takes longer.
 job_fuzzers() {

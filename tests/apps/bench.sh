@@ -23,15 +23,15 @@ check "bench norm prints a table with ratios to a copy" both 0 says out '^norm s
 scalar="--variant scalar" provider=scalar
 brief && scalar="" provider="[^\"]*"
 # shellcheck disable=SC2086 # words
-run bench attention --json --runs 2 $scalar --causal 1x2x9x16
+hasty run bench attention --json --runs 2 $scalar --causal 1x2x9x16
 check "bench attention measures the causal forward pass" both 0 says out "\"attention\",\"shape\":\"1x2x9x9x16 causal\",\"provider\":\"$provider\""
 # shellcheck disable=SC2086
-run bench attention --json --runs 2 $scalar --backward 1x2x9x16
+hasty run bench attention --json --runs 2 $scalar --backward 1x2x9x16
 check "bench attention --backward measures forward and backward pass" both 0 says out "\"attention\",\"shape\":\"1x2x9x9x16 backward\",\"provider\":\"$provider\""
 # shellcheck disable=SC2086
 run bench translate --json --runs 1 $scalar -m "$demo" -i two.de
 check "bench translate measures a model's translation" both 0 says out '"bench":"translate",.*"per_s":[0-9]'
-run bench norm --json --runs 1 3x5
+hasty run bench norm --json --runs 1 3x5
 check "bench norm measures only the device's own variant by default" [ "$code" = 0 -a "$(sed 's/.*"provider":"\([^"]*\)".*/\1/' out | sort -u | wc -l)" = 1 ]
 if ! brief; then # compiles kernels for each
     run bench norm --json --runs 1 --variant all 3x5
