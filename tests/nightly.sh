@@ -19,8 +19,8 @@
 #   gradients  sanitized: gradients compared at 400 elements of an input, not at 40 (TFM_GRADIENT_ALL=1)
 #   cache      the suite `device` on PoCL twice with one empty binary cache, which is stored, then loaded; gradients at
 #              400 elements
-#   emulator   on llvmpipe: whole models and trainers and all cases of ops (run.sh: some ops, one model); layers with
-#              the device profile `gpu`
+#   emulator   on llvmpipe: the self-test, whole models and trainers and all cases of ops (run.sh: some ops, one
+#              model); layers with the device profile `gpu`
 #   platforms  the suite `device` on PoCL's `basic` device and on Intel's CPU runtime, where layers, models and a
 #              trainer also run with the profile `gpu` (tests/platforms.sh)
 #   gpu        all programs for GPUs of several sizes, built for all of tests/gpu/targets.sh and by PoCL (run.sh: common
@@ -123,6 +123,7 @@ faults() {
 }
 emulator() {
     export RUSTICL_ENABLE=llvmpipe TFM_DEVICE=llvmpipe TFM_CACHE_DIR=off
+    one build/check/apps/tfm selftest
     suite emulator build/check --suite device --timeout-multiplier 4
     as_gpu emulator build/check
 }

@@ -155,8 +155,7 @@ job_fuzzers() {
 job_llvmpipe() {
     export RUSTICL_ENABLE=llvmpipe TFM_DEVICE=llvmpipe
     if "$build/check/apps/tfm" devices --json | grep -q '"name": *"llvmpipe'; then
-        count_one "the self-test on llvmpipe" "$build/check/apps/tfm" selftest
-        # Ops and one model; nightly.sh runs more, and what takes long to compile.
+        # Ops and one model; nightly.sh runs more, the self-test, and what takes long to compile.
         suite llvmpipe "$build/check" --suite device --no-suite models --no-suite unoptimized --no-suite long-emulated
         suite llvmpipe-some "$build/check" attention score_texts
     else
