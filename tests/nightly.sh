@@ -4,9 +4,9 @@
 #   host       the suite `host`, which run.sh only runs sanitized, and `long`, without sanitizers; sanitized `scripts`,
 #              all ops and models, and `measuring`; all cases instead of a few of each kind (TFM_BRIEF=1): each training
 #              option in a separate run, larger server loads, more failing calls, all small devices, more and smaller
-#              vocabularies, timings of other variants, longer training; with PoCL's optimization for scripts that
-#              train, export and tune
-#   shapes     all shapes of ops on PoCL; the suite `unoptimized` with kernel optimization; a model against golden
+#              vocabularies, timings of other variants, longer training, number words (tests/numbers.sh), a whole
+#              report of `tfm report`; with PoCL's optimization for scripts that train, export and tune
+#   shapes     all shapes of ops on PoCL; with kernel optimization what run.sh runs without it; a model against golden
 #              results with CLBlast
 #   rows       the suite `rows` (GPU kernels) in all shapes and with kernel optimization, and the memory estimate there
 #   fault      every OpenCL call of a translation fails, one by one, not a sample of 40 (TFM_FAULT_ALL=1); 300 calls of
@@ -51,7 +51,7 @@
 #              time)
 #   packages   as root: the tarball of meson dist, Debian's packages in a clean Debian, and the steps of the Dockerfile
 #              (tests/packages.sh); needs Debian's archive
-#   fuzzers    ten minutes for each reader, not two seconds (tests/fuzz/run.sh)
+#   fuzzers    ten minutes for each reader, not a second (tests/fuzz/run.sh)
 #     sh tests/nightly.sh [PART...]      default: all in this order
 # NIGHTLY_SECONDS: seconds for each reader (default 600). NIGHTLY_SEED: seed of the random models (default: the date).
 # The last line is "N passed, N failed, N skipped"; the exit code is 1 if something failed.
