@@ -563,12 +563,32 @@ typedef bool (*tfm_token_fn)(void *user, size_t prompt, int rank, int32_t id);
  * parts of a text make up tfm_generation.text. Return false to end this text here. */
 typedef bool (*tfm_text_fn)(void *user, size_t prompt, int rank, const char *text);
 
+/* The KV cache of one token sequence, kept between calls whose prompts begin alike, such as the turns of a chat. Of the
+ * prompt of a call with the option `prompt_cache`, the longest prefix in the cache is not computed again; prompt and
+ * text are in the cache afterwards. Any prompt may follow, also a shorter one or one with another beginning. The text
+ * is that of a call without the option, up to rounding. After a failed call the cache is empty; after
+ * TFM_ERROR_CANCELLED it has the computed part of the prompt.
+ *
+ * It belongs to its model's context and thread. */
+typedef struct tfm_prompt_cache tfm_prompt_cache;
+
+/* Creates an empty cache. The model stays in memory as long as it. On failure *out is NULL: TFM_ERROR_ARGUMENT for a
+ * model with an encoder, without an output projection, or opened on a fleet. */
+TFM_API tfm_status tfm_prompt_cache_new(tfm_prompt_cache **out, tfm_model *model);
+/* Tokens in the cache; 0 for NULL. */
+TFM_API size_t tfm_prompt_cache_tokens(const tfm_prompt_cache *cache);
+/* Forgets the tokens and keeps the memory. Needed after a change of the model's parameters, by training for example. */
+TFM_API void tfm_prompt_cache_clear(tfm_prompt_cache *cache);
+/* Releases it and sets the pointer to NULL. */
+TFM_API void tfm_prompt_cache_free(tfm_prompt_cache **cache);
+
 /* Counts. tfm_generate_ids adds to them if it succeeds, tfm_generate after each batch, even if the call fails later. */
 typedef struct tfm_generate_stats {
     uint64_t prompts; /* Prompts that were completed. */
     uint64_t prompt_tokens;
+    uint64_t cached_tokens; /* Prompt tokens found in `prompt_cache`. */
     uint64_t new_tokens;    /* Generated tokens of all requested texts. */
-    double prefill_seconds; /* Prefill time: all prompt tokens except the last of each. */
+    double prefill_seconds; /* Prefill time: all prompt tokens except the last of each and cached ones. */
     double decode_seconds;
 } tfm_generate_stats;
 
@@ -610,12 +630,15 @@ typedef struct tfm_generate_options {
     void *on_text_user;
     tfm_reject_fn reject; /* Called for each bad prompt. If NULL, a bad prompt fails the call. */
     void *reject_user;
-    /* Called before each step, or with several devices or workers every hundredth of a second; false ends the call with
-     * TFM_ERROR_CANCELLED. May be NULL. */
+    /* Called before each step and between chunks of the prefill, or with several devices or workers every hundredth of
+     * a second; false ends the call with TFM_ERROR_CANCELLED. May be NULL. */
     bool (*should_continue)(void *user);
     void *should_continue_user;
     tfm_generate_stats *stats; /* Counts that the call adds to. May be NULL. */
-    uint64_t reserved[8];      /* Must be 0. */
+    /* A KV cache kept between calls, of this model. Needs a single prompt, a beam of 1 and an n-best of 1. May be
+     * NULL. */
+    tfm_prompt_cache *prompt_cache;
+    uint64_t reserved[8]; /* Must be 0. */
 } tfm_generate_options;
 
 /* Generates texts for one batch of prompts. `ids` has the concatenated ids of the prompts, counts[i] for prompt i. *out

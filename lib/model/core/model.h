@@ -191,6 +191,9 @@ typedef struct tfm__decode_step {
 /* Whether keys cached for sequences of `from` tokens are valid for `to` tokens. If not (RoPE frequencies depend on the
  * length), recompute the sequence from its beginning, with its new `length` in each step. */
 bool tfm__model_rope_matches(const tfm_model *model, int64_t from, int64_t to);
+/* Whether the keys of a prefix, cached by a sequence of `from` tokens, are those of a sequence of `to` tokens: equal
+ * RoPE frequencies in all of its steps. */
+bool tfm__model_rope_reusable(const tfm_model *model, int64_t from, int64_t to);
 /* Creates the position bias for steps of one token at positions below `positions`: (H, positions), or one block per
  * layer if each has its own. *out stays empty if the decoder has none. */
 tfm_status tfm__model_position_bias(tfm_model *model, tfm_tensor *out, int64_t positions);

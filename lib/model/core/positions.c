@@ -23,6 +23,19 @@ bool tfm__model_rope_matches(const tfm_model *model, int64_t from, int64_t to) {
     return true;
 }
 
+bool tfm__model_rope_reusable(const tfm_model *model, int64_t from, int64_t to) {
+    const tfm__stack_arch *arch = &model->arch.decoder;
+    const tfm__rotary_arch *const rotary[] = {&arch->rotary, &arch->local_rotary};
+    for (int k = 0; k < 2; k++) {
+        const int64_t variant = rope_variant(rotary[k], to);
+        /* without recomputation, a sequence above the switch has keys of several frequencies */
+        if (rotary[k]->width &&
+            (variant != rope_variant(rotary[k], from) || (variant > 0 && !rotary[k]->recompute_keys)))
+            return false;
+    }
+    return true;
+}
+
 /* Frequency of pair i for a table key. Dynamic scaling raises theta with the length. */
 static double frequency_of(const tfm__rotary_arch *rotary, int64_t kind, int i) {
     const tfm__rope_config *form = &rotary->config;

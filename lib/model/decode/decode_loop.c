@@ -275,7 +275,8 @@ static double lap(const run *r, double *from) {
     return seconds;
 }
 
-static void begin_search(run *r) {
+/* Prefill; CANCELLED if the callback ends it. Other failures are the context's. */
+static tfm_status begin_search(run *r) {
     tfm_context *ctx = r->model->ctx;
     const tfm__stack_arch *arch = &r->model->arch.decoder;
     const int64_t rows = r->texts * r->rules->beam_size, ahead = r->longest < 64 ? r->longest : 64;
@@ -291,8 +292,12 @@ static void begin_search(run *r) {
         sampling.min_new_tokens =
             r->min_tokens[i] > sampling.min_new_tokens ? r->min_tokens[i] : sampling.min_new_tokens;
     tfm__model_position_bias(r->model, &r->position_bias, r->prompts.longest + r->longest);
-    tfm__model_kv_cache_new(r->model, &r->cache, r->prompts.slots + rows * ahead);
-    tfm__prompts_prefill(r->model, &r->cache, &r->prompts, r->position_bias);
+    tfm__prompt_cache_take(r->how->prompt_cache, r->model, &r->cache, &r->prompts, rows * ahead);
+    const tfm_status status =
+        tfm__prompts_prefill(r->model, &r->cache, &r->prompts, r->position_bias,
+                             (tfm__prefill_check){r->how->should_continue, r->how->should_continue_user});
+    if (status != TFM_OK)
+        return status;
     if (r->prompts.ragged) {
         for (int64_t i = 0; i < r->texts; i++)
             r->zeros[i] = (int32_t)(r->prompts.longest - (int64_t)r->prompts.counts[i / r->rules->copies]);
@@ -318,7 +323,17 @@ static void begin_search(run *r) {
                                        .source_width = r->prompts.longest,
                                        .past = &past,
                                        .sampling = &sampling});
-    tfm__greedy_int8_begin(&r->beam, r->model, bias_of(r));
+    return tfm__greedy_int8_begin(&r->beam, r->model, bias_of(r));
+}
+
+/* The prompt and its text stay in the prompt cache; of a cancelled run the part that was computed. */
+static tfm_status keep_cache(run *r, const tfm_hypothesis *h, tfm_status status) {
+    if (!r->how->prompt_cache || (status != TFM_OK && status != TFM_ERROR_CANCELLED))
+        return status;
+    const bool whole = status == TFM_OK;
+    const tfm_status put =
+        tfm__prompt_cache_put(r->how->prompt_cache, &r->cache, &r->prompts, h->ids, whole ? h->count : 0);
+    return whole ? put : status;
 }
 
 /* Generates for the prompts of one search, from prompt number `first` of the batch; out and ended are theirs. */
@@ -331,9 +346,10 @@ static tfm_status search(tfm_model *model, tfm_hypotheses *out, tfm_finish_reaso
     double at = tfm__seconds(), reading = 0, writing = 0;
     tfm_scope_open(ctx);
     if (status == TFM_OK) {
-        begin_search(&r);
+        status = begin_search(&r);
         reading = lap(&r, &at);
-        status = decode(&r);
+        if (status == TFM_OK)
+            status = decode(&r);
         if (status == TFM_OK)
             status = tfm__beam_finish(&r.beam, out, rules->n_best / rules->copies, r.penalty);
         writing = lap(&r, &at);
@@ -344,10 +360,12 @@ static tfm_status search(tfm_model *model, tfm_hypotheses *out, tfm_finish_reaso
             how->stats->prompts += input->count;
             for (size_t i = 0; i < input->count; i++)
                 how->stats->prompt_tokens += input->counts[i];
+            how->stats->cached_tokens += (uint64_t)r.prompts.cached;
             how->stats->prefill_seconds += reading;
             how->stats->decode_seconds += writing;
         }
     }
+    status = keep_cache(&r, out->items, status);
     tfm_kv_cache_free(ctx, &r.cache);
     tfm_scope_close(ctx, 0, NULL);
     run_free(&r);
@@ -357,6 +375,7 @@ static tfm_status search(tfm_model *model, tfm_hypotheses *out, tfm_finish_reaso
 void tfm__generate_stats_add(tfm_generate_stats *to, const tfm_generate_stats *more) {
     to->prompts += more->prompts;
     to->prompt_tokens += more->prompt_tokens;
+    to->cached_tokens += more->cached_tokens;
     to->new_tokens += more->new_tokens;
     to->prefill_seconds += more->prefill_seconds;
     to->decode_seconds += more->decode_seconds;

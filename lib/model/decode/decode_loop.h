@@ -2,7 +2,7 @@
 #ifndef TFM_LIB_DECODE_LOOP_H
 #define TFM_LIB_DECODE_LOOP_H
 
-#include "model/decode/prefill.h"
+#include "model/decode/prompt_cache.h"
 
 /* Generation parameters: the caller's, else the directory's, else the defaults. */
 typedef struct tfm__generate_params {
@@ -42,6 +42,7 @@ typedef struct tfm__generate_run {
     bool (*should_continue)(void *user);
     void *should_continue_user;
     tfm_generate_stats *stats;
+    tfm_prompt_cache *prompt_cache; /* checked (tfm__prompt_cache_check); requires one prompt and one copy */
 } tfm__generate_run;
 
 void tfm__generate_stats_add(tfm_generate_stats *to, const tfm_generate_stats *more);

@@ -29,7 +29,8 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__generate
     const tfm__generate_run how = {.streamer = options->on_token ? &streamer : NULL,
                                    .should_continue = options->should_continue,
                                    .should_continue_user = options->should_continue_user,
-                                   .stats = options->stats ? &done : NULL};
+                                   .stats = options->stats ? &done : NULL,
+                                   .prompt_cache = options->prompt_cache};
     forwarder.at = tfm__alloc(texts, sizeof(*forwarder.at));
     forwarder.reported = tfm__alloc(texts, sizeof(*forwarder.reported));
     forwarder.ended = tfm__alloc(texts, sizeof(*forwarder.ended));
@@ -74,6 +75,8 @@ tfm_status tfm_generate_ids(tfm_model *model, tfm_hypotheses *out, const int32_t
     tfm__generate_params rules;
     options = options ? options : &defaults;
     tfm_status status = tfm__generate_params_of(model, &rules, options);
+    if (status == TFM_OK)
+        status = tfm__prompt_cache_check(model, options, prompts);
     if (status != TFM_OK || prompts == 0)
         return status;
     const int32_t **at = tfm__alloc(prompts, sizeof(*at));

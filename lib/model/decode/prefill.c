@@ -16,11 +16,11 @@ static int64_t prefill_tokens(const tfm__prompts *p, size_t i) {
     return (int64_t)p->counts[i] - 1;
 }
 
-/* Calls `run`, unless NULL, for all chunks in order, and returns the slots they use. If prompts have different lengths,
- * slot 0 holds no token: it is the padding before shorter ones. */
+/* Calls `run`, unless NULL, for all chunks in order until it fails, and returns the slots they use. If prompts have
+ * different lengths, slot 0 holds no token: it is the padding before shorter ones. */
 static int64_t for_each_chunk(const tfm__prompts *p, size_t *rows, tfm_status (*run)(void *user, const chunk *chunk),
                               void *user) {
-    int64_t slot = p->ragged;
+    int64_t slot = p->ragged ? 1 : p->cached;
     size_t next;
     for (size_t begin = 0; begin < p->count; begin = next) {
         int64_t width = 0;
@@ -31,7 +31,7 @@ static int64_t for_each_chunk(const tfm__prompts *p, size_t *rows, tfm_status (*
                 break;
             width = wider;
         }
-        for (int64_t first = 0; first < width; first += CHUNK_TOKENS) {
+        for (int64_t first = p->cached; first < width; first += CHUNK_TOKENS) {
             chunk part = {.rows = rows, .first = first, .slot = slot};
             part.tokens = width - first < CHUNK_TOKENS ? width - first : CHUNK_TOKENS;
             for (size_t i = begin; i < next; i++)
@@ -93,6 +93,9 @@ typedef struct prefill_state {
     tfm_kv_cache *cache;
     const tfm__prompts *prompts;
     tfm_tensor position_bias;
+    tfm__prefill_check check;
+    int64_t chunks; /* done */
+    tfm_status status;
 } prefill_state;
 
 /* ids (rows, tokens) of a chunk, and its block_table (rows, first + tokens). */
@@ -109,9 +112,19 @@ static void fill(const tfm__prompts *p, const chunk *part, int32_t *ids, int32_t
     }
 }
 
+/* Checks between two chunks; waits for the first one, so that the device does not run ahead. */
+static tfm_status check_cancelled(prefill_state *r) {
+    if (!r->check.should_continue || r->chunks++ == 0 || tfm_context_finish(r->model->ctx) != TFM_OK ||
+        r->check.should_continue(r->check.user))
+        return TFM_OK;
+    return r->status = tfm__fail(TFM_ERROR_CANCELLED, "generate: stopped in the prefill");
+}
+
 static tfm_status run_chunk(void *user, const chunk *part) {
-    const prefill_state *r = user;
+    prefill_state *r = user;
     tfm_context *ctx = r->model->ctx;
+    if (check_cancelled(r) != TFM_OK)
+        return r->status;
     const int64_t dims[] = {part->count, part->tokens}, past[] = {part->count, part->first + part->tokens};
     int32_t *host_ids = tfm__alloc((size_t)(dims[0] * dims[1]), sizeof(*host_ids));
     int32_t *host_block_table = tfm__alloc((size_t)(past[0] * past[1]), sizeof(*host_block_table));
@@ -153,8 +166,9 @@ static void zero_padding_slot(tfm_context *ctx, const tfm_kv_cache *cache) {
 }
 
 tfm_status tfm__prompts_prefill(tfm_model *model, tfm_kv_cache *cache, const tfm__prompts *prompts,
-                                tfm_tensor position_bias) {
-    prefill_state r = {model, cache, prompts, position_bias};
+                                tfm_tensor position_bias, tfm__prefill_check check) {
+    prefill_state r = {
+        .model = model, .cache = cache, .prompts = prompts, .position_bias = position_bias, .check = check};
     size_t *rows = tfm__alloc(prompts->count, sizeof(*rows));
     if (!rows)
         return tfm__context_fail(model->ctx, TFM_ERROR_MEMORY, "generate: out of host memory for %zu prompts",
@@ -165,7 +179,7 @@ tfm_status tfm__prompts_prefill(tfm_model *model, tfm_kv_cache *cache, const tfm
     }
     for_each_chunk(prompts, rows, run_chunk, &r);
     free(rows);
-    return tfm_context_status(model->ctx);
+    return r.status != TFM_OK ? r.status : tfm_context_status(model->ctx);
 }
 
 /* Row i of the cache becomes row index[i] of the other one. */
@@ -236,7 +250,7 @@ tfm_status tfm__prompts_recompute(tfm_model *model, tfm_kv_cache *cache, const t
     if (status == TFM_OK)
         status = tfm__model_kv_cache_new(model, &again, prompts.slots);
     if (status == TFM_OK)
-        status = tfm__prompts_prefill(model, &again, &prompts, position_bias);
+        status = tfm__prompts_prefill(model, &again, &prompts, position_bias, (tfm__prefill_check){0});
     for (int64_t i = 0; i < t.rows && status == TFM_OK; i++)
         for (int64_t k = 0; k + 1 < t.width; k++)
             t.index[t.block_table[i * t.width + k]] = prompts.slot_of[i * (t.width - 1) + k];

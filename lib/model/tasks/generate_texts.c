@@ -237,7 +237,8 @@ static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, 
     const tfm__generate_run how = {.streamer = is_streamed ? &streamer : NULL,
                                    .should_continue = j->shared ? tfm__not_cancelled : o->should_continue,
                                    .should_continue_user = j->shared ? &j->cancellation : o->should_continue_user,
-                                   .stats = o->stats ? &done : NULL};
+                                   .stats = o->stats ? &done : NULL,
+                                   .prompt_cache = o->prompt_cache};
     tfm_hypotheses found = {.sentences = n, .n_best = j->rules.n_best};
     const int32_t **ids = tfm__alloc(n, sizeof(*ids));
     size_t *counts = tfm__alloc(n, sizeof(*counts));
@@ -345,5 +346,7 @@ tfm_status tfm_generate(tfm_model *model, const tfm_prompt *prompts, size_t coun
     tfm_status status = tfm__generate_params_of(model, &j.rules, j.options);
     if (status == TFM_OK)
         status = check(model, prompts, count, j.options);
+    if (status == TFM_OK)
+        status = tfm__prompt_cache_check(model, j.options, count);
     return status == TFM_OK && count > 0 ? run(&j) : status;
 }
