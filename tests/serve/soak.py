@@ -183,6 +183,7 @@ class Soak:
     def __init__(self, a, port, pid, wants):
         self.port, self.pid, self.ask, self.draw = port, pid, Asker(wants), random.Random(21)
         self.left, self.end, self.rate, self.turn = a.requests, None, a.rate, 0.0
+        self.start = time.perf_counter()
         self.duration = a.seconds
         self.first, self.wrong, self.unanswered, self.statuses, self.kinds, self.memory = {}, [], [], {}, {}, []
         self.sent = self.answered = self.twice = self.cancelled = self.connections = 0
@@ -239,7 +240,7 @@ class Soak:
                         break
                     self.judge(asked, *await asyncio.wait_for(answer_of(reader), PATIENCE))
                 except (asyncio.TimeoutError, asyncio.IncompleteReadError, ConnectionError) as error:
-                    self.unanswered.append((asked[:3], repr(error)))
+                    self.unanswered.append(("%.0f s" % (time.perf_counter() - self.start), asked[:3], repr(error)))
                     left = True
                     break
             if not left:
