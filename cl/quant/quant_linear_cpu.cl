@@ -3,8 +3,12 @@
  *
  * Grid: groups of `blocks` row blocks x groups of `rows` rows of x. */
 /* Scale or minimum of each lane. */
-static inline tfm_vec half_lanes(__global const uint *at) {
+static inline tfm_vec number_lanes(__global const uint *at) {
+#if WIDE
+    return tfm_load((__global const float *)at);
+#else
     return load_as_float_vec((__global const ushort *)at);
+#endif
 }
 
 /* Factors of a group's scale and minimum. */
@@ -66,11 +70,11 @@ static inline void add_chunk(tfm_vec *sum, tfm_vec *odd_sum, __global const uint
 #pragma unroll
     for (int half_group = 0; half_group < 32 / GROUP; half_group++) {
         const int group = chunk * (32 / GROUP) + half_group;
-        tfm_vec step = half_lanes(tile), less = 0.0f;
+        tfm_vec step = number_lanes(tile), less = 0.0f;
         if (SUPER)
             step *= scale_lanes(tile, group);
         if (MINIMUM)
-            less = half_lanes(tile + AT_MIN);
+            less = number_lanes(tile + AT_MIN);
         if (MINIMUM && SUPER)
             less *= min_lanes(tile, group);
 #pragma unroll

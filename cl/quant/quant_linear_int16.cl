@@ -160,19 +160,19 @@ DEFINE_QUANTIZE(quantize, __global)
                         if (SUPER)                                                                                     \
                             part[i] = tfm_fma(scale_lanes(tile, chunk * (32 / GROUP) + h) * scale, v, part[i]);        \
                         else                                                                                           \
-                            part[i] = scale * v;                                                                       \
+                            part[i] = BLOCK == 32 ? scale * v : tfm_fma(scale, v, part[i]);                            \
                         const tfm_vec term = (float)terms[min(i, rows - 1) * (k / GROUP) + g];                         \
                         if (MINIMUM && SUPER)                                                                          \
                             less[i] = tfm_fma(min_lanes(tile, chunk * (32 / GROUP) + h), term, less[i]);               \
                         else if (MINIMUM)                                                                              \
-                            less[i] = term;                                                                            \
+                            less[i] += term;                                                                           \
                     }                                                                                                  \
                 }                                                                                                      \
             }                                                                                                          \
             _Pragma("unroll") for (int i = 0; i < ROWS; i++) {                                                         \
-                total[i] = tfm_fma(half_lanes(tile), part[i], total[i]);                                               \
+                total[i] = tfm_fma(number_lanes(tile), part[i], total[i]);                                             \
                 if (MINIMUM)                                                                                           \
-                    total[i] = tfm_fma(-half_lanes(tile + AT_MIN), less[i], total[i]);                                 \
+                    total[i] = tfm_fma(-number_lanes(tile + AT_MIN), less[i], total[i]);                               \
             }                                                                                                          \
         }                                                                                                              \
         _Pragma("unroll") for (int i = 0; i < ROWS; i++) if (i < rows) finish(t, row + i, block, total[i]);            \

@@ -1,10 +1,11 @@
 /* Tiles of block-quantized matrices (lib/ops/quant/quant.h): places, and weights in registers.
  *
  * Build options, from the format: BLOCK, GROUP, LOW, HIGH (bits of the planes), OFFSET, SUPER, MINIMUM, CODEBOOK, and
- * SHARED if a group's scale and minimum share a byte; TILE_ROWS. A tile is a sequence of words. A weight is
- * step x (code - OFFSET) - less, with step and less of its group; the product is exact, so fma changes nothing. */
+ * SHARED if a group's scale and minimum share a byte, WIDE if scale and minimum are fp32; TILE_ROWS. A tile is a
+ * sequence of words. A weight is step x (code - OFFSET) - less, with step and less of its group; the product is exact,
+ * so fma changes nothing. */
 #define GROUPS (BLOCK / GROUP)
-#define AT_MIN (TILE_ROWS / 2)
+#define AT_MIN (WIDE ? TILE_ROWS : TILE_ROWS / 2)
 #define AT_SCALES (AT_MIN * (1 + MINIMUM))
 #define SCALE_WORDS (SUPER ? GROUPS * TILE_ROWS / 4 : 0)
 #define AT_MINS (AT_SCALES + SCALE_WORDS)
@@ -50,9 +51,18 @@ static inline float code_value(const uint code) {
 #endif
 }
 
+/* A block's scale or minimum. */
+static inline float block_number(__global const uint *at, const int row) {
+#if WIDE
+    return as_float(at[row]);
+#else
+    return vload_half(row, (__global const half *)at);
+#endif
+}
+
 /* Step and minimum of row `row` in group `group`. */
 static inline float group_step(__global const uint *tile, const int row, const int group) {
-    const float scale = vload_half(row, (__global const half *)tile);
+    const float scale = block_number(tile, row);
 #if SUPER
     const int factor = ((__global const char *)(tile + AT_SCALES))[group * TILE_ROWS + row];
     return scale * (float)(SHARED ? factor & 15 : factor);
@@ -64,7 +74,7 @@ static inline float group_less(__global const uint *tile, const int row, const i
 #if !MINIMUM
     return 0.0f;
 #else
-    const float min = vload_half(row, (__global const half *)(tile + AT_MIN));
+    const float min = block_number(tile + AT_MIN, row);
 #if SUPER
     const uint factor = ((__global const uchar *)(tile + (SHARED ? AT_SCALES : AT_MINS)))[group * TILE_ROWS + row];
     return min * (float)(SHARED ? factor >> 4 : factor);

@@ -4,13 +4,16 @@
  * A matrix (N, K) is stored in tiles of `rows` rows x one block of the format, a row block after the other, each with
  * its blocks along K; missing rows of the last row block are zeros. A tile holds, for its rows side by side:
  *
- *     fp16 scale[rows]                       fp16 minimum[rows]          if the format has one
+ *     fp16 scale[rows]                       fp16 minimum[rows]          if the format has one; fp32 with `wide`
  *     int8 scales[groups][rows]              int8 mins[groups][rows]     with `super`; Q2_K: one byte for both
  *     uint low[block * low_bits / 32][rows]  uint high[block * high_bits / 32][rows]
  *
  * A word of a plane holds codes of one row, as pairs of 16-bit fields, so that a shift and a mask give a pair of
  * 16-bit codes. Pair p of 32 weights is the weights tfm__quant_pair(p) and tfm__quant_pair(p) + 2. See
- * lib/docs/gemm.md. */
+ * lib/docs/gemm.md.
+ *
+ * The columns of a matrix may be stored in another order, so that those of a group follow each other. Then k words
+ * follow the tiles, the column of the matrix in each stored column, and x is read in that order. */
 #ifndef TFM_LIB_QUANT_H
 #define TFM_LIB_QUANT_H
 
@@ -30,10 +33,11 @@ static inline int tfm__quant_pair(int p) {
 /* ---- quant_upload.c ---- */
 
 /* Rows of a matrix in host memory, as blocks of a file that may be unaligned. row(of, i) is row i, or NULL for zeros;
- * without `row`, `of` has all rows one after the other. */
+ * without `row`, `of` has all rows one after the other. `columns`: their order, a permutation of k, or NULL. */
 typedef struct tfm__quant_rows {
     const void *(*row)(const void *of, int64_t i);
     const void *of;
+    const int32_t *columns;
 } tfm__quant_rows;
 
 /* Device words, tfm__quant_words of (count, k), of rows first .. first + count - 1; `first` begins a row block. */
@@ -46,6 +50,8 @@ tfm_status tfm__quant_upload(tfm_context *ctx, tfm_param *out, const char *name,
 void tfm__quant_set(tfm_param *param, const tfm__quant_format *format, int64_t n, int64_t k);
 /* The format of a block-quantized parameter with valid sizes; NULL after a failure of the context, set for `op`. */
 const tfm__quant_format *tfm__quant_check(tfm_context *ctx, const char *op, const tfm_param *param);
+/* The words of the order of columns; empty if there is none. */
+tfm_tensor tfm__quant_columns(tfm_context *ctx, const tfm_param *param);
 /* The build options of its kernels; returns `text`. */
 enum { TFM__QUANT_DEFINES = 256 };
 const char *tfm__quant_defines(char text[TFM__QUANT_DEFINES], const tfm_context *ctx, const tfm__quant_format *f);

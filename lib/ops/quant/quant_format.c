@@ -5,29 +5,35 @@
 #include <strings.h>
 #include "base/half.h"
 
-static const tfm__quant_format FORMATS[TFM__QUANT_FORMATS] = {
-    /* name, type, block, bytes, bits, low and high bits, group, offset, super, minimum, codebook */
-    {"F32", TFM__QUANT_F32, 1, 4, 32, 0, 0, 0, 0, false, false, false},
-    {"F16", TFM__QUANT_F16, 1, 2, 16, 0, 0, 0, 0, false, false, false},
-    {"Q4_0", TFM__QUANT_Q4_0, 32, 18, 4, 4, 0, 32, 8, false, false, false},
-    {"Q4_1", TFM__QUANT_Q4_1, 32, 20, 4, 4, 0, 32, 0, false, true, false},
-    {"Q5_0", TFM__QUANT_Q5_0, 32, 22, 5, 4, 1, 32, 16, false, false, false},
-    {"Q5_1", TFM__QUANT_Q5_1, 32, 24, 5, 4, 1, 32, 0, false, true, false},
-    {"Q8_0", TFM__QUANT_Q8_0, 32, 34, 8, 8, 0, 32, 128, false, false, false},
-    {"Q2_K", TFM__QUANT_Q2_K, 256, 84, 2, 2, 0, 16, 0, true, true, false},
-    {"Q3_K", TFM__QUANT_Q3_K, 256, 110, 3, 2, 1, 16, 4, true, false, false},
-    {"Q4_K", TFM__QUANT_Q4_K, 256, 144, 4, 4, 0, 32, 0, true, true, false},
-    {"Q5_K", TFM__QUANT_Q5_K, 256, 176, 5, 4, 1, 32, 0, true, true, false},
-    {"Q6_K", TFM__QUANT_Q6_K, 256, 210, 6, 4, 2, 16, 32, true, false, false},
-    {"IQ4_NL", TFM__QUANT_IQ4_NL, 32, 18, 4, 4, 0, 32, 0, false, false, true},
-    {"IQ4_XS", TFM__QUANT_IQ4_XS, 256, 136, 4, 4, 0, 32, 0, true, false, true},
-    {"BF16", TFM__QUANT_BF16, 1, 2, 16, 0, 0, 0, 0, false, false, false},
+static const tfm__quant_format FORMATS[TFM__QUANT_ALL_FORMATS] = {
+    /* name, type, block, bytes, bits, low and high bits, group, offset, super, minimum, codebook, wide */
+    {"F32", TFM__QUANT_F32, 1, 4, 32, 0, 0, 0, 0, false, false, false, false},
+    {"F16", TFM__QUANT_F16, 1, 2, 16, 0, 0, 0, 0, false, false, false, false},
+    {"Q4_0", TFM__QUANT_Q4_0, 32, 18, 4, 4, 0, 32, 8, false, false, false, false},
+    {"Q4_1", TFM__QUANT_Q4_1, 32, 20, 4, 4, 0, 32, 0, false, true, false, false},
+    {"Q5_0", TFM__QUANT_Q5_0, 32, 22, 5, 4, 1, 32, 16, false, false, false, false},
+    {"Q5_1", TFM__QUANT_Q5_1, 32, 24, 5, 4, 1, 32, 0, false, true, false, false},
+    {"Q8_0", TFM__QUANT_Q8_0, 32, 34, 8, 8, 0, 32, 128, false, false, false, false},
+    {"Q2_K", TFM__QUANT_Q2_K, 256, 84, 2, 2, 0, 16, 0, true, true, false, false},
+    {"Q3_K", TFM__QUANT_Q3_K, 256, 110, 3, 2, 1, 16, 4, true, false, false, false},
+    {"Q4_K", TFM__QUANT_Q4_K, 256, 144, 4, 4, 0, 32, 0, true, true, false, false},
+    {"Q5_K", TFM__QUANT_Q5_K, 256, 176, 5, 4, 1, 32, 0, true, true, false, false},
+    {"Q6_K", TFM__QUANT_Q6_K, 256, 210, 6, 4, 2, 16, 32, true, false, false, false},
+    {"IQ4_NL", TFM__QUANT_IQ4_NL, 32, 18, 4, 4, 0, 32, 0, false, false, true, false},
+    {"IQ4_XS", TFM__QUANT_IQ4_XS, 256, 136, 4, 4, 0, 32, 0, true, false, true, false},
+    {"BF16", TFM__QUANT_BF16, 1, 2, 16, 0, 0, 0, 0, false, false, false, false},
+    {"INT4_G32", TFM__QUANT_INT4_G32, 32, 24, 4, 4, 0, 32, 0, false, true, false, true},
+    {"INT4_G64", TFM__QUANT_INT4_G64, 64, 40, 4, 4, 0, 32, 0, false, true, false, true},
+    {"INT4_G128", TFM__QUANT_INT4_G128, 128, 72, 4, 4, 0, 32, 0, false, true, false, true},
+    {"INT8_G32", TFM__QUANT_INT8_G32, 32, 40, 8, 8, 0, 32, 0, false, true, false, true},
+    {"INT8_G64", TFM__QUANT_INT8_G64, 64, 72, 8, 8, 0, 32, 0, false, true, false, true},
+    {"INT8_G128", TFM__QUANT_INT8_G128, 128, 136, 8, 8, 0, 32, 0, false, true, false, true},
 };
 
 const int8_t tfm__quant_codebook[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 const tfm__quant_format *tfm__quant_format_of(uint32_t type) {
-    for (int i = 0; i < TFM__QUANT_FORMATS; i++)
+    for (int i = 0; i < TFM__QUANT_ALL_FORMATS; i++)
         if ((uint32_t)FORMATS[i].type == type)
             return &FORMATS[i];
     return NULL;
@@ -153,10 +159,33 @@ static void decode_iq4_xs(tfm__quant_block *out, const uint8_t *in) {
     }
 }
 
+/* fp32 scale and minimum, codes in order: the first of two in the low bits. */
+static void decode_wide(const tfm__quant_format *f, tfm__quant_block *out, const uint8_t *in) {
+    memcpy(&out->wide_scale, in, 4);
+    memcpy(&out->wide_min, in + 4, 4);
+    if (f->bits == 8)
+        memcpy(out->codes, in + 8, (size_t)f->block);
+    for (int i = 0; f->bits == 4 && i < f->block; i++)
+        out->codes[i] = in[8 + i / 2] >> i % 2 * 4 & 15;
+}
+
+void tfm__quant_encode_wide(const tfm__quant_format *format, void *block, const uint8_t *codes, float scale,
+                            float min) {
+    uint8_t *out = block;
+    memcpy(out, &scale, 4);
+    memcpy(out + 4, &min, 4);
+    if (format->bits == 8)
+        memcpy(out + 8, codes, (size_t)format->block);
+    for (int i = 0; format->bits == 4 && i < format->block; i += 2)
+        out[8 + i / 2] = (uint8_t)(codes[i] | codes[i + 1] << 4);
+}
+
 void tfm__quant_decode(const tfm__quant_format *format, tfm__quant_block *out, const void *block) {
     out->min = 0;
     memset(out->mins, 0, sizeof(out->mins));
-    if (!format->super)
+    if (format->wide)
+        decode_wide(format, out, block);
+    else if (!format->super)
         decode_simple(format, out, block);
     else if (format->type == TFM__QUANT_Q2_K)
         decode_q2_k(out, block);
@@ -175,7 +204,8 @@ void tfm__quant_decode(const tfm__quant_format *format, tfm__quant_block *out, c
 static void unpack_block(const tfm__quant_format *f, float *out, const uint8_t *in) {
     tfm__quant_block b;
     tfm__quant_decode(f, &b, in);
-    const float scale = tfm__half_to_float(b.scale), min = tfm__half_to_float(b.min);
+    const float scale = f->wide ? b.wide_scale : tfm__half_to_float(b.scale),
+                min = f->wide ? b.wide_min : tfm__half_to_float(b.min);
     for (int g = 0; g < f->block / f->group; g++) {
         const float step = f->super ? scale * (float)b.scales[g] : scale;
         const float less = f->super ? min * (float)b.mins[g] : min;

@@ -52,29 +52,47 @@ static tfm_status launch(tfm_context *ctx, tfm__quant_launch *l) {
                                                              : tfm__quant_linear_gpu(ctx, l);
 }
 
+/* *out: x with its columns in the order of the matrix's. */
+static tfm_status order_columns(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, tfm_tensor columns) {
+    const int64_t rows = tfm__row_count(x), k = tfm__last_dim(x);
+    if (tfm_tensor_new(ctx, out, TFM_F32, x.rank, x.dims) != TFM_OK || rows == 0)
+        return tfm_context_status(ctx);
+    return tfm__launch(ctx, tfm__kernel_get(ctx, "quant_columns", "quant_columns", ""), tfm__row_grid(ctx, rows),
+                       TFM__ARGS(TFM__T_AS("y", *out), TFM__T(x), TFM__T(columns), TFM__I(rows), TFM__I(k)));
+}
+
 tfm_status tfm__quant_linear(tfm_context *ctx, tfm_tensor x, int count, const tfm__fused_output *out,
                              tfm_activation activation, tfm__quant_activation form) {
     if (check(ctx, x, count, out, activation) != TFM_OK)
         return tfm_context_status(ctx);
     bool done[TFM__QUANT_MAX_OUTPUTS] = {false};
     for (int i = 0; i < count; i++) {
-        const int type = out[i].weight->block_type;
-        tfm__quant_launch l = {.format = tfm__quant_format_of((uint32_t)type),
+        const tfm_param *weight = out[i].weight;
+        const tfm_tensor columns = tfm__quant_columns(ctx, weight); /* alone in their launch */
+        tfm__quant_launch l = {.format = tfm__quant_format_of((uint32_t)weight->block_type),
                                .x = x,
                                .m = tfm__row_count(x),
                                .k = tfm__last_dim(x),
                                .activation = activation,
                                .form = form};
         for (int j = i, at = 0; j < count; j++) {
-            if (done[j] || out[j].weight->block_type != type)
+            const tfm_param *other = out[j].weight;
+            if (done[j] || other->block_type != weight->block_type ||
+                (j > i && (columns.buffer || tfm__quant_columns(ctx, other).buffer)))
                 continue;
             done[j] = true;
             l.y[at] = *out[j].y;
-            l.w[at] = out[j].weight->value;
+            l.w[at] = other->value;
             l.bias[at] = out[j].bias;
-            l.n[at++] = out[j].weight->block_dims[0];
+            l.n[at++] = other->block_dims[0];
         }
-        if (l.n[0] > 0 && launch(ctx, &l) != TFM_OK)
+        if (l.n[0] == 0)
+            continue;
+        tfm_scope_open(ctx);
+        if (columns.buffer)
+            order_columns(ctx, &l.x, x, columns);
+        launch(ctx, &l);
+        if (tfm_scope_close(ctx, 0, NULL) != TFM_OK)
             return tfm_context_status(ctx);
     }
     return tfm_context_status(ctx);
@@ -103,8 +121,8 @@ static uint8_t *selftest_blocks(tfm__check *c, const tfm__quant_format *f, int64
         const int64_t at = i % f->bytes - place;
         c->random = c->random * 6364136223846793005u + 1442695040888963407u;
         blocks[i] = (uint8_t)(c->random >> 33);
-        if (at == 1 || (at == 3 && f->minimum)) /* the upper byte of an fp16 */
-            blocks[i] = f->super ? 0x0c : 0x24;
+        if (f->wide ? at == 3 || at == 7 : at == 1 || (at == 3 && f->minimum)) /* the upper byte of a number */
+            blocks[i] = f->wide ? 0x3c : f->super ? 0x0c : 0x24;
     }
     return blocks;
 }
@@ -134,11 +152,8 @@ static void check_format(tfm__check *c) {
 }
 
 const tfm__check_entry tfm__selftest_quant_linear[] = {
-    {OP, "Q4_0", check_format, TFM__QUANT_Q4_0},
-    {OP, "Q4_1", check_format, TFM__QUANT_Q4_1},
-    {OP, "Q5_0", check_format, TFM__QUANT_Q5_0},
-    {OP, "Q8_0", check_format, TFM__QUANT_Q8_0},
-    {OP, "Q4_K", check_format, TFM__QUANT_Q4_K},
-    {OP, "Q6_K", check_format, TFM__QUANT_Q6_K},
-    {0},
+    {OP, "Q4_0", check_format, TFM__QUANT_Q4_0},         {OP, "Q4_1", check_format, TFM__QUANT_Q4_1},
+    {OP, "Q5_0", check_format, TFM__QUANT_Q5_0},         {OP, "Q8_0", check_format, TFM__QUANT_Q8_0},
+    {OP, "Q4_K", check_format, TFM__QUANT_Q4_K},         {OP, "Q6_K", check_format, TFM__QUANT_Q6_K},
+    {OP, "INT4_G64", check_format, TFM__QUANT_INT4_G64}, {0},
 };

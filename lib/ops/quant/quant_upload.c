@@ -15,8 +15,8 @@ static bool shares_bytes(const tfm__quant_format *f) {
 }
 
 static layout layout_of(const tfm__quant_format *f, int rows) {
-    layout l = {.groups = f->super ? f->block / f->group : 0, .min = 2 * rows};
-    l.scales = f->minimum ? 4 * rows : 2 * rows;
+    layout l = {.groups = f->super ? f->block / f->group : 0, .min = (f->wide ? 4 : 2) * rows};
+    l.scales = f->minimum ? 2 * l.min : l.min;
     l.mins = l.scales + l.groups * rows;
     l.low = f->minimum && !shares_bytes(f) ? l.mins + l.groups * rows : l.mins;
     l.high = l.low + f->block * f->low_bits / 8 * rows;
@@ -65,9 +65,9 @@ static void put_nibbles(uint32_t *out, int step, const uint32_t *v) {
 /* Row `row` of a tile. */
 static void put_block(const tfm__quant_format *f, const layout *l, int rows, int row, uint8_t *tile,
                       const tfm__quant_block *b) {
-    memcpy(tile + 2 * row, &b->scale, 2);
+    memcpy(tile + l->min / rows * row, f->wide ? (const void *)&b->wide_scale : &b->scale, f->wide ? 4 : 2);
     if (f->minimum)
-        memcpy(tile + l->min + 2 * row, &b->min, 2);
+        memcpy(tile + l->min + l->min / rows * row, f->wide ? (const void *)&b->wide_min : &b->min, f->wide ? 4 : 2);
     for (int g = 0; g < l->groups; g++) {
         const bool shared = shares_bytes(f);
         tile[l->scales + g * rows + row] = (uint8_t)(shared ? b->scales[g] | b->mins[g] << 4 : b->scales[g]);
@@ -144,13 +144,24 @@ tfm_status tfm__quant_upload(tfm_context *ctx, tfm_param *out, const char *name,
         return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
                                  "%s: (%" PRId64 ", %" PRId64 ") cannot be stored in blocks of %s: convert the tensor",
                                  name, n, k, format ? format->name : "this type");
-    const int64_t words = tfm__quant_words(ctx, format, n, k);
+    const int64_t words = tfm__quant_words(ctx, format, n, k) + (rows->columns ? k : 0);
     if (tfm__tensor_new_persistent(ctx, &out->value, TFM_I32, 1, &words) != TFM_OK)
         return tfm_context_status(ctx);
     tfm__quant_set(out, format, n, k);
     if (write_tiles(ctx, out, format, rows) != TFM_OK)
         tfm_param_free(ctx, out);
+    else if (rows->columns && tfm_tensor_write(ctx, tfm__quant_columns(ctx, out), rows->columns) != TFM_OK)
+        tfm_param_free(ctx, out);
     return tfm_context_status(ctx);
+}
+
+tfm_tensor tfm__quant_columns(tfm_context *ctx, const tfm_param *param) {
+    const tfm__quant_format *format = tfm__quant_format_of((uint32_t)param->block_type);
+    const int64_t k = param->block_dims[1], words = tfm__quant_words(ctx, format, param->block_dims[0], k);
+    tfm_tensor columns = {0};
+    if (param->value.dims[0] == words + k)
+        tfm_tensor_rows(ctx, &columns, param->value, words, k);
+    return columns;
 }
 
 const tfm__quant_format *tfm__quant_check(tfm_context *ctx, const char *op, const tfm_param *param) {
@@ -158,8 +169,9 @@ const tfm__quant_format *tfm__quant_check(tfm_context *ctx, const char *op, cons
     const int64_t n = param->block_dims[0], k = param->block_dims[1];
     if (TFM__OP_BEGIN(ctx, op, "4", param->value) != TFM_OK)
         return NULL;
-    if (tfm__quant_fits(format, n, k) && param->value.rank == 1 &&
-        param->value.dims[0] == tfm__quant_words(ctx, format, n, k))
+    const int64_t words = tfm__quant_fits(format, n, k) ? tfm__quant_words(ctx, format, n, k) : -1,
+                  is = param->value.dims[0];
+    if (words >= 0 && param->value.rank == 1 && (is == words || is == words + k))
         return format;
     tfm__op_error(ctx, op, "the weight %s is not a block-quantized matrix of this device", TFM__SHAPE(param->value));
     return NULL;
@@ -168,8 +180,8 @@ const tfm__quant_format *tfm__quant_check(tfm_context *ctx, const char *op, cons
 const char *tfm__quant_defines(char text[TFM__QUANT_DEFINES], const tfm_context *ctx, const tfm__quant_format *f) {
     snprintf(text, TFM__QUANT_DEFINES,
              "-DBLOCK=%d -DGROUP=%d -DLOW=%d -DHIGH=%d -DOFFSET=%d -DSUPER=%d -DMINIMUM=%d -DCODEBOOK=%d -DSHARED=%d "
-             "-DTILE_ROWS=%d",
+             "-DWIDE=%d -DTILE_ROWS=%d",
              f->block, f->group, f->low_bits, f->high_bits, f->offset, f->super, f->minimum, f->codebook,
-             shares_bytes(f), tfm__quant_tile_rows(ctx));
+             shares_bytes(f), f->wide, tfm__quant_tile_rows(ctx));
     return text;
 }
