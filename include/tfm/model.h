@@ -7,7 +7,8 @@
  *
  * A path ends in .gguf: a GGUF file (version 2 or 3, also in parts). Everything that takes a directory takes the path
  * of such a file, or a directory with one; its blocks are converted to `precision` on load. Otherwise a model directory
- * has the Hugging Face layout: config.json, weights in F32, F16, BF16 or int8 (tfm_model_quantize), usually
+ * has the Hugging Face layout: config.json, weights in F32, F16, BF16 or int8 (tfm_model_quantize), or the 4-bit and
+ * 8-bit integers of GPTQ, AWQ (version gemm) and compressed-tensors (pack-quantized, int-quantized), usually
  * generation_config.json, and tokenizer files (tfm_tokenizer_open); for Marian / OPUS-MT these are source.spm,
  * target.spm and vocab.json. There is no conversion step.
  *
@@ -54,8 +55,9 @@ typedef struct tfm_model tfm_model;
 
 /* The dtype of a model's weight matrices on the device. */
 typedef enum tfm_precision {
-    TFM_PRECISION_AUTO, /* INT8 for an int8 directory of tfm_model_quantize; block-quantized matrices of a GGUF file as
-                           they are, with int16 activations on CPUs; else F32. */
+    TFM_PRECISION_AUTO, /* INT8 for int8 directories of tfm_model_quantize and compressed-tensors; block-quantized
+                           matrices of a GGUF file, and packed integers of GPTQ, AWQ and compressed-tensors, as they
+                           are, with int16 activations on CPUs; else F32. */
     TFM_PRECISION_FP32, /* F32 for any directory. */
     TFM_PRECISION_INT8, /* int8: linear layers, embeddings and the output projection are quantized per row
                            (tfm_param_quantize) on load. A quarter of the memory; results change slightly. Such a model
@@ -220,6 +222,7 @@ typedef struct tfm_model_info {
  * `dtype`; TFM_ERROR_UNSUPPORTED for a native Marian directory; TFM_ERROR_FORMAT for a number that is not finite with
  * I8, or would round beyond 65504 as F16. */
 TFM_API tfm_status tfm_model_quantize(const char *out, const char *dir, tfm_dtype dtype);
+
 
 /* Writes the model in `dir` (a directory, or a GGUF file) as the GGUF file `path`, with its tokenizer and chat
  * templates, for tfm_model_open, llama.cpp and others. Matrices of layers and tables of words become `type`: "F32",

@@ -90,6 +90,10 @@ tfm_status tfm__read_decoder_only_ids(tfm__generation_rules *out, const tfm__con
 /* All EOS ids: those of `found`, which may be a list, or -1 for none. */
 tfm_status tfm__read_eos_ids(tfm__generation_rules *out, tfm__config_value found, int size);
 
+/* quantization_config.c: how `quantization_config` packs the weights; none if it is absent, or written by
+ * tfm_model_quantize for int8. Others are TFM_ERROR_UNSUPPORTED, by name. */
+tfm_status tfm__quantization_config_read(tfm__packing *out, const tfm__config_files *from);
+
 /* A new generation_config.json, or NULL if out of memory. */
 json_t *tfm__write_generation_rules(const tfm__generation_rules *rules, int max_length);
 /* The same for a model loaded from a directory with that file: `own` with all its keys, and the ids of `rules`, since

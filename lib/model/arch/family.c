@@ -89,19 +89,6 @@ static tfm_status find_family(const tfm__family **out, const tfm__config_files *
                      known_families(known, sizeof(known)));
 }
 
-/* Quantized weights are integers plus scale tensors under the same names, so reading them as floats would be wrong.
- * Weights written by tfm_model_quantize are recognized by their dtype. */
-static tfm_status refuse_quantized(const tfm__config_files *from) {
-    const tfm__config_value found = tfm__network_key(from, "quantization_config");
-    const json_t *method = json_object_get(found.value, "quant_method");
-    if (!found.value || (json_is_string(method) && strcmp(json_string_value(method), TFM__QUANT_METHOD) == 0))
-        return TFM_OK;
-    return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                     "%s: `quantization_config` says that the weights are quantized (%s), which is not supported: use "
-                     "the model with F32, F16 or BF16 weights",
-                     found.path, TFM__VALUE_TEXT(method ? method : found.value));
-}
-
 /* Per-layer overrides: any key of the configuration, or a part left out. */
 static tfm_status refuse_layers(const tfm__config_files *from) {
     const tfm__config_value found = tfm__network_key(from, "per_layer_config");
@@ -143,6 +130,13 @@ void tfm__family_files_free(tfm__family_files *files) {
     *files = (tfm__family_files){0};
 }
 
+tfm_status tfm__family_open_weights(tfm__family_files *files, const char *dir) {
+    if (files->weights)
+        return TFM_OK;
+    const tfm_status status = tfm__weights_open_dir(&files->weights, dir);
+    return status == TFM_OK ? tfm__weights_unpack(files->weights, &files->packing) : status;
+}
+
 tfm_status tfm__family_read(const tfm__family **family, tfm__arch *arch, tfm__generation_rules *rules,
                             const char *dir) {
     tfm__family_files files = {0};
@@ -153,14 +147,14 @@ tfm_status tfm__family_read(const tfm__family **family, tfm__arch *arch, tfm__ge
 
 /* A model directory of Hugging Face. */
 static tfm_status open_directory(const tfm__family **family, tfm__config_files *from, const tfm__multimodal **wrapper,
-                                 const char *dir) {
+                                 tfm__packing *packing, const char *dir) {
     tfm_status status = open_files(from, dir);
     if (status == TFM_OK)
         status = tfm__multimodal_open(wrapper, from);
     if (status == TFM_OK)
         status = find_family(family, from);
     if (status == TFM_OK)
-        status = refuse_quantized(from);
+        status = tfm__quantization_config_read(packing, from);
     return status == TFM_OK ? refuse_layers(from) : status;
 }
 
@@ -204,7 +198,8 @@ tfm_status tfm__family_open(const tfm__family **family, tfm__arch *arch, tfm__ge
         tfm__marian_folder_free(&marian);
         return status;
     }
-    status = gguf ? open_gguf(family, &from, files, gguf) : open_directory(family, &from, &wrapper, dir);
+    status =
+        gguf ? open_gguf(family, &from, files, gguf) : open_directory(family, &from, &wrapper, &files->packing, dir);
     free(gguf);
     from.family = *family;
     if (status == TFM_OK)

@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "model/arch/arch.h"
 #include "model/decode/generation_rules.h"
+#include "model/weights/packed_tensors.h"
 #include "tfm/model.h"
 
 /* `quant_method` in the quantization_config that tfm_model_quantize writes. */
@@ -142,14 +143,18 @@ const tfm__family *tfm__family_find(const char *type);
 /* Further results of reading a directory. Zero-initialize it. */
 typedef struct tfm__family_files {
     struct tfm__weights
-        *weights;    /* already open if the configuration is inside the weight file; NULL: use tfm__weights_open_dir */
-    char *shortlist; /* path of a shortlist, or NULL */
+        *weights; /* already open if the configuration is inside the weight file; NULL: see tfm__family_open_weights */
+    tfm__packing packing;       /* of the weights, from quantization_config */
+    char *shortlist;            /* path of a shortlist, or NULL */
     bool shared_vocabulary;     /* source and target share a vocabulary */
     struct tfm__family *stored; /* the family with the names of the weight file; NULL: the family's own. For free() */
     json_t *generation;         /* generation_config.json unchanged; NULL if there is none */
 } tfm__family_files;
 
 void tfm__family_files_free(tfm__family_files *files);
+
+/* Opens files->weights from the directory unless they are open, with packed matrices as one tensor each. */
+tfm_status tfm__family_open_weights(tfm__family_files *files, const char *dir);
 
 /* tfm__family_read, and opens the members of `files`. The caller frees `files`, also on failure. */
 tfm_status tfm__family_open(const tfm__family **family, tfm__arch *arch, tfm__generation_rules *rules,

@@ -271,8 +271,8 @@ static tfm_status write_model(job *j, const char *path, const char *dir, const c
     tfm_status status = rules ? tfm__family_open(&family, &j->arch, rules, &files, encoder) : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
         status = tfm__gguf_arch_of(&j->gguf, family, &j->arch, dir);
-    if (status == TFM_OK && !files.weights)
-        status = tfm__weights_open_dir(&files.weights, encoder);
+    if (status == TFM_OK)
+        status = tfm__family_open_weights(&files, encoder);
     j->file = files.weights;
     stored_family = files.stored ? files.stored : family;
     if (status == TFM_OK && !j->arch.decoder.layers) { /* GGUF has the encoder alone */

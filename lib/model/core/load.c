@@ -44,8 +44,11 @@ static const char *name_of(const tfm__loader *l, const tfm__parameter *p) {
     return is_words ? table_of(l, p->role)->name : tfm__load_name(l, p->name);
 }
 
-static tfm_status load_tensor(tfm__loader *l, const tfm__parameter *p) {
-    const tfm__stored_tensor *stored;
+static tfm_status load_tensor(tfm__loader *l, const tfm__parameter *parameter) {
+    const tfm__stored_tensor *stored = tfm__weights_find(l->file, name_of(l, parameter));
+    tfm__parameter own = *parameter;
+    own.transposed &= !(stored && stored->packed); /* packed matrices are (outputs, inputs) in every family */
+    const tfm__parameter *p = &own;
     const char *name = name_of(l, p);
     const int64_t rows = p->total, columns = p->dims[1];
     const int64_t dims[] = {p->transposed ? columns : rows, p->transposed ? rows : columns};

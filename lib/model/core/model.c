@@ -136,8 +136,8 @@ static tfm_status read_dir_info(tfm_model_info *out, const char *dir, const tfm_
     tfm_status status = rules ? tfm__family_open(&family, &arch, rules, &files, dir) : TFM_ERROR_MEMORY;
     if (status == TFM_OK && !(options && options->no_tokenizer))
         status = open_tokenizer(&tokenizer, family, &arch, rules, dir);
-    if (status == TFM_OK && !files.weights)
-        status = tfm__weights_open_dir(&files.weights, dir);
+    if (status == TFM_OK)
+        status = tfm__family_open_weights(&files, dir);
     if (status == TFM_OK)
         status = tfm__model_load(&parameters, &bytes, files.stored ? files.stored : family, &arch, files.weights, NULL,
                                  options ? options->precision : TFM_PRECISION_AUTO);
@@ -236,7 +236,7 @@ tfm_status tfm__model_new(tfm_model **out, tfm_context *ctx, const tfm__family *
 
 static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const char *dir, tfm_precision precision) {
     uint64_t parameters, bytes;
-    tfm_status status = files->weights ? TFM_OK : tfm__weights_open_dir(&files->weights, dir);
+    tfm_status status = tfm__family_open_weights(files, dir);
     if (tfm__context_tuning(model->ctx)->kv_half && precision == TFM_PRECISION_FP16)
         model->kv_dtype = TFM_F16;
     if (tfm__context_tuning(model->ctx)->kv_half && precision == TFM_PRECISION_BF16)

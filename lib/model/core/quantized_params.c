@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/half.h"
+#include "model/weights/packed_tensors.h"
 #include "ops/gemm/quantize.h"
 #include "ops/quant/quant.h"
 
@@ -22,6 +23,26 @@ static void halves_to_floats(float *out, const unsigned char *at, size_t count, 
         memcpy(&half, at + 2 * i, sizeof(half));
         out[i] = tfm__half_to_float(half);
     }
+}
+
+/* Values of packed integers. */
+static void packed_to_floats(float *out, const tfm__packed *p, size_t first, size_t count, size_t step) {
+    const size_t columns = (size_t)p->columns;
+    size_t open = SIZE_MAX; /* number of the row that `row` has */
+    if (step == 1 && first % columns == 0 && count % columns == 0) {
+        for (size_t i = 0; i < count / columns; i++)
+            tfm__packed_floats(out + i * columns, p, (int64_t)(first / columns + i));
+        return;
+    }
+    float *row = tfm__alloc(columns, sizeof(*row));
+    for (size_t done = 0; row && done < count; done++) {
+        const size_t at = first + done * step;
+        if (at / columns != open)
+            tfm__packed_floats(row, p, (int64_t)(at / columns));
+        open = at / columns;
+        out[done] = row[at % columns];
+    }
+    free(row);
 }
 
 /* Values of a tensor stored as blocks. Rows begin with a block; other ranges are unpacked block by block. */
@@ -45,6 +66,10 @@ static void blocks_to_floats(float *out, const tfm__stored_tensor *stored, size_
 }
 
 void tfm__stored_to_floats(float *out, const tfm__stored_tensor *stored, size_t first, size_t count, size_t step) {
+    if (stored->packed) {
+        packed_to_floats(out, stored->packed, first, count, step);
+        return;
+    }
     if (stored->blocks) {
         blocks_to_floats(out, stored, first, count, step);
         return;
@@ -79,8 +104,7 @@ static int64_t stored_rows(const tfm__parameter *p) {
     return p->dims[0] - p->zero_rows;
 }
 
-/* The file's row of row i of the parameter. */
-static int64_t row_of(const tfm__parameter *p, int64_t i) {
+int64_t tfm__parameter_stored_row(const tfm__parameter *p, int64_t i) {
     const int64_t half = p->interleaved / 2, in_head = half ? i % p->interleaved : 0;
     if (half)
         i += 2 * (in_head % half) + in_head / half - in_head;
@@ -99,11 +123,11 @@ void tfm__parameter_row(float *out, const tfm__parameter *p, const tfm__stored_t
         memset(out, 0, columns * sizeof(*out));
         return;
     }
-    const size_t row = (size_t)row_of(p, i);
+    const size_t row = (size_t)tfm__parameter_stored_row(p, i);
     tfm__stored_to_floats(out, stored, p->transposed ? row : row * columns, columns,
                           p->transposed ? (size_t)p->total : 1);
     for (size_t k = 0; stored->dtype == TFM_I8 && k < columns; k++)
-        out[k] *= scale_of(stored, row_of(p, i));
+        out[k] *= scale_of(stored, tfm__parameter_stored_row(p, i));
 }
 
 /* Row i as int8: stored int8 unchanged, multiples of a unit exactly (Marian's int8), else quantized. */
@@ -113,10 +137,10 @@ static tfm_status quantize_row(int8_t *out, float *scale, float *row, const tfm_
     if (stored->dtype == TFM_I8 && i < stored_rows(p)) {
         const int8_t *from = (const int8_t *)stored->data;
         for (size_t k = 0; p->transposed && k < columns; k++)
-            out[k] = from[k * (size_t)p->total + (size_t)row_of(p, i)];
+            out[k] = from[k * (size_t)p->total + (size_t)tfm__parameter_stored_row(p, i)];
         if (!p->transposed)
-            memcpy(out, from + (size_t)row_of(p, i) * columns, columns);
-        *scale = scale_of(stored, row_of(p, i));
+            memcpy(out, from + (size_t)tfm__parameter_stored_row(p, i) * columns, columns);
+        *scale = scale_of(stored, tfm__parameter_stored_row(p, i));
         return TFM_OK;
     }
     tfm__parameter_row(row, p, stored, i);
@@ -131,7 +155,7 @@ static tfm_status quantize_row(int8_t *out, float *scale, float *row, const tfm_
                : tfm__fail(
                      TFM_ERROR_FORMAT,
                      "%s: tensor %s has a number in row %lld that is not finite, so it cannot be quantized to int8",
-                     stored->file, stored->name, (long long)row_of(p, i));
+                     stored->file, stored->name, (long long)tfm__parameter_stored_row(p, i));
 }
 
 tfm_status tfm__param_quantize(int8_t *bytes, float *scales, const tfm__parameter *p,
@@ -165,26 +189,40 @@ tfm_status tfm__param_load_int8(tfm_context *ctx, const tfm__parameter *p, const
 }
 
 bool tfm__param_fits_blocks(const tfm__parameter *p, const tfm__stored_tensor *stored) {
+    const bool ordered = stored->packed && stored->packed->order; /* embeddings are not read in another order */
     return stored->blocks && tfm__param_is_quantizable(p) && !p->transposed && stored->rank == 2 &&
-           stored->dims[1] == p->dims[1] && tfm__quant_fits(stored->blocks, p->dims[0], p->dims[1]);
+           (!ordered || p->kind == TFM__MATRIX) && stored->dims[1] == p->dims[1] &&
+           tfm__quant_fits(stored->blocks, p->dims[0], p->dims[1]);
 }
 
 typedef struct block_rows {
     const tfm__parameter *p;
     const tfm__stored_tensor *stored;
+    unsigned char *row; /* of packed integers */
 } block_rows;
 
 static const void *block_row(const void *of, int64_t i) {
     const block_rows *r = of;
     const tfm__quant_format *format = r->stored->blocks;
-    return i < stored_rows(r->p) ? r->stored->data + row_of(r->p, i) * (r->p->dims[1] / format->block * format->bytes)
-                                 : NULL;
+    if (i >= stored_rows(r->p))
+        return NULL;
+    if (!r->row)
+        return r->stored->data + tfm__parameter_stored_row(r->p, i) * (r->p->dims[1] / format->block * format->bytes);
+    tfm__packed_blocks(r->row, r->stored->packed, format, tfm__parameter_stored_row(r->p, i));
+    return r->row;
 }
 
 tfm_status tfm__param_load_blocks(tfm_context *ctx, const tfm__parameter *p, const tfm__stored_tensor *stored) {
-    const block_rows of = {p, stored};
-    return tfm__quant_upload(ctx, p->param, stored->name, stored->blocks, &(tfm__quant_rows){block_row, &of},
-                             p->dims[0], p->dims[1]);
+    block_rows of = {.p = p, .stored = stored};
+    if (stored->packed)
+        of.row = tfm__alloc((size_t)(p->dims[1] / stored->blocks->block), (size_t)stored->blocks->bytes);
+    if (stored->packed && !of.row)
+        return TFM_ERROR_MEMORY;
+    const tfm__quant_rows rows = {block_row, &of, stored->packed ? stored->packed->order : NULL};
+    const tfm_status status =
+        tfm__quant_upload(ctx, p->param, stored->name, stored->blocks, &rows, p->dims[0], p->dims[1]);
+    free(of.row);
+    return status;
 }
 
 tfm_status tfm__param_check_fp16_range(const tfm__parameter *p, const tfm__stored_tensor *stored) {

@@ -15,13 +15,17 @@ void tfm__stored_to_floats(float *out, const tfm__stored_tensor *stored, size_t 
  * rows. */
 void tfm__parameter_row(float *out, const tfm__parameter *p, const tfm__stored_tensor *stored, int64_t i);
 
+/* The row of the stored tensor that is row i of the parameter, not past the stored ones. */
+int64_t tfm__parameter_stored_row(const tfm__parameter *p, int64_t i);
+
 /* Quantizes a stored tensor of any dtype: (dims[0], dims[1]) int8 and dims[0] scales. */
 tfm_status tfm__param_quantize(int8_t *bytes, float *scales, const tfm__parameter *p, const tfm__stored_tensor *stored);
 
 /* Fills p->param, whose value (I8) and scales are allocated, from a stored tensor of any dtype. */
 tfm_status tfm__param_load_int8(tfm_context *ctx, const tfm__parameter *p, const tfm__stored_tensor *stored);
 
-/* Whether the parameter can stay in the blocks of its GGUF file. Rows may be in another order. */
+/* Whether the parameter can stay in the blocks of its GGUF file, or become blocks of packed integers. Rows may be in
+ * another order. */
 bool tfm__param_fits_blocks(const tfm__parameter *p, const tfm__stored_tensor *stored);
 /* Fills p->param with the blocks of a stored tensor, without conversion. */
 tfm_status tfm__param_load_blocks(tfm_context *ctx, const tfm__parameter *p, const tfm__stored_tensor *stored);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "model/core/quantized_params.h"
 #include "model/core/load.h"
+#include "model/weights/packed_tensors.h"
 #include "ops/ops.h"
 #include "ops/quant/quant.h"
 
@@ -72,7 +73,7 @@ static void publish_later(tfm__loader *l, tfm_tensor x, tfm__shared_buffer_key k
         l->offers[l->offer_count++] = (struct offer){x, key};
 }
 
-/* Blocks of a GGUF file stay blocks. */
+/* Blocks of a GGUF file and packed integers stay blocks. */
 static bool keeps_blocks(const tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored) {
     return l->precision == TFM_PRECISION_AUTO && !p->rows && tfm__param_fits_blocks(p, stored);
 }
@@ -117,7 +118,8 @@ static tfm_status upload_int8(tfm__loader *l, const tfm__parameter *p, const tfm
 
 static tfm_status upload_blocks(tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored) {
     tfm_context *ctx = l->model->ctx;
-    const int64_t words = tfm__quant_words(ctx, stored->blocks, p->dims[0], p->dims[1]);
+    const bool ordered = stored->packed && stored->packed->order;
+    const int64_t words = tfm__quant_words(ctx, stored->blocks, p->dims[0], p->dims[1]) + (ordered ? p->dims[1] : 0);
     const tfm__shared_buffer_key key = key_of(stored, p, BLOCKS + tfm__quant_tile_rows(ctx));
     l->model->low_precision = "block-quantized";
     if (tfm__tensor_open_shared(ctx, &p->param->value, key, TFM_I32, 1, &words)) {
@@ -134,8 +136,8 @@ static tfm_status upload_blocks(tfm__loader *l, const tfm__parameter *p, const t
 static bool map_from_file(tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored, tfm_dtype dtype) {
     const size_t columns = p->rank == 2 ? (size_t)p->dims[1] : 1;
     uint64_t first;
-    if (stored->dtype != dtype || stored->blocks || p->interleaved || p->transposed || p->run || p->zero_rows > 0 ||
-        p->offset != 0 || p->rank > 2 || !tfm__weights_file_offset(&first, l->file, stored))
+    if (stored->dtype != dtype || stored->blocks || stored->packed || p->interleaved || p->transposed || p->run ||
+        p->zero_rows > 0 || p->offset != 0 || p->rank > 2 || !tfm__weights_file_offset(&first, l->file, stored))
         return false;
     return tfm__tensor_mmap(l->model->ctx, &p->param->value, stored->file, stored->identity,
                             first + (uint64_t)p->first * columns * tfm_dtype_size(dtype), dtype, p->rank, p->dims);
@@ -196,7 +198,7 @@ tfm_status tfm__load_upload(tfm__loader *l, const tfm__parameter *p, const tfm__
         return fits;
     if (tfm__tensor_new_persistent(ctx, &p->param->value, dtype, p->rank, p->dims) != TFM_OK)
         return tfm_context_status(ctx);
-    if (stored->dtype == TFM_I8 || stored->blocks || p->interleaved) {
+    if (stored->dtype == TFM_I8 || stored->blocks || stored->packed || p->interleaved) {
         const tfm_status status = upload_floats(ctx, p, stored);
         if (status != TFM_OK)
             return status;

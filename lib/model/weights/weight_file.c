@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/json.h"
+#include "model/weights/packed_tensors.h"
 #include "model/weights/safetensors.h"
 #include "model/weights/weight_reader.h"
 
@@ -15,6 +16,8 @@ struct tfm__weights {
     tfm__weights_file *files;
     size_t count;
     tfm__stored_tensor *tensors; /* sorted by name */
+    void *own;                   /* of the tensors, or NULL */
+    void (*release)(void *own);
 };
 
 /* ---- A set of files ----------------------------------------------------------------------------------- */
@@ -66,7 +69,7 @@ static tfm_status add_file(tfm__weights *out, const char *path) {
 /* int8 tensors require a tensor of scales. */
 static void find_scales(const tfm__weights *weights, tfm__stored_tensor *stored) {
     char name[TFM__MAX_TENSOR_NAME + sizeof(TFM__SCALES)];
-    if (!stored->usable || stored->dtype != TFM_I8)
+    if (!stored->usable || stored->dtype != TFM_I8 || stored->scales)
         return;
     snprintf(name, sizeof(name), "%s%s", stored->name, TFM__SCALES);
     const tfm__stored_tensor *scales = tfm__weights_find(weights, name);
@@ -102,6 +105,8 @@ static void close_files(const tfm__weights *weights) {
     }
     free(weights->files);
     free(weights->tensors);
+    if (weights->own)
+        weights->release(weights->own);
 }
 
 static tfm_status open_file(tfm__weights **out, const char *path, const tfm__weights_reader *reader) {
@@ -134,6 +139,16 @@ tfm_status tfm__weights_adopt(tfm__weights **out, const tfm__weights_reader *rea
     if (status != TFM_OK)
         tfm__weights_free(out);
     return status;
+}
+
+tfm_status tfm__weights_replace(tfm__weights *weights, tfm__stored_tensor *tensors, size_t count, void *own,
+                                void (*release)(void *own)) {
+    free(weights->tensors);
+    weights->tensors = tensors;
+    weights->count = count;
+    weights->own = own;
+    weights->release = release;
+    return finish(weights);
 }
 
 static bool has_suffix(const char *path, const char *suffix) {
@@ -182,7 +197,7 @@ bool tfm__weights_file_offset(uint64_t *first, const tfm__weights *weights, cons
 void tfm__weights_evict(const tfm__weights *weights, const tfm__stored_tensor *stored) {
     const tfm__file *map = file_of(weights, stored);
     if (map)
-        tfm__file_evict(map, stored->data, stored->bytes);
+        tfm__file_evict(map, stored->data, stored->packed ? stored->packed->code_bytes : stored->bytes);
 }
 
 tfm_status tfm__weights_verify(const tfm__weights *weights) {

@@ -24,9 +24,11 @@ typedef struct tfm__stored_tensor {
     int64_t dims[TFM_MAX_RANK];
     const unsigned char *data;              /* in the mapped file, unaligned: row-major, little-endian */
     const struct tfm__quant_format *blocks; /* F32 values stored as blocks of this GGUF type, along rows; else NULL */
-    const char *encoding;                   /* stored encoding if it differs from `dtype`: "int8"; or NULL */
-    float unit;                             /* if > 0: all values are multiples of it, by at most 128 */
-    const unsigned char *scales;            /* I8: F32 scales, one per output */
+    const struct tfm__packed *packed; /* F32 values stored as packed integers (packed_tensors.h), or NULL; `blocks`
+                                         is then their form on a device, or NULL */
+    const char *encoding;             /* stored encoding if it differs from `dtype`: "int8"; or NULL */
+    float unit;                       /* if > 0: all values are multiples of it, by at most 128 */
+    const unsigned char *scales;      /* I8: F32 scales, one per output */
     size_t scale_count;
     size_t count; /* number of elements */
     size_t bytes; /* size of the data */
@@ -57,6 +59,11 @@ tfm_status tfm__weights_verify(const tfm__weights *weights);
 
 /* Frees the weights and sets the pointer to NULL; NULL is ignored. */
 void tfm__weights_free(tfm__weights **weights);
+
+/* Replaces all tensors by `tensors`, in any order, which now belong to the weights, also on failure; `release` frees
+ * `own` with them. */
+tfm_status tfm__weights_replace(tfm__weights *weights, tfm__stored_tensor *tensors, size_t count, void *own,
+                                void (*release)(void *own));
 
 /* The tensor of this name, or NULL without a message. Owned by the weights, as are all results below. */
 const tfm__stored_tensor *tfm__weights_find(const tfm__weights *weights, const char *name);

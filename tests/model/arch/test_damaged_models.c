@@ -208,8 +208,8 @@ static void test_truncated_or_misshaped_weights_are_rejected(void **state) {
     scratch_edit("config.json", "\"encoder_ffn_dim\": ", "\"encoder_ffn_dim\": 1");
     refused("fc1.weight");
     scratch_model(FROM);
-    scratch_edit("config.json", "{", "{\"quantization_config\": {\"quant_method\": \"awq\"},");
-    refused_as(TFM_ERROR_UNSUPPORTED, "quantized (\"awq\")");
+    scratch_edit("config.json", "{", "{\"quantization_config\": {\"quant_method\": \"eetq\"},");
+    refused_as(TFM_ERROR_UNSUPPORTED, "quantized (\"eetq\")");
     scratch_model(FROM);
     assert_int_equal(remove(scratch_path("source.spm")) | remove(scratch_path("vocab.json")), 0);
     tfm_model_info info;

@@ -256,7 +256,7 @@ static void test_invalid_decoder_config_is_rejected(void **state) {
          TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"gemma2\", \"hidden_activation\": \"prelu\"}", "`hidden_activation` is \"prelu\"",
          TFM_ERROR_UNSUPPORTED},
-        {"{\"model_type\": \"llama\", \"quantization_config\": {\"quant_method\": \"gptq\"}}", "`quantization_config`",
+        {"{\"model_type\": \"llama\", \"quantization_config\": {\"quant_method\": \"eetq\"}}", "`quantization_config`",
          TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"phi\", \"hidden_size\": 12, \"num_attention_heads\": 2, \"intermediate_size\": 8}",
          "3 of 6 columns of a head are rotated; an even number is needed", TFM_ERROR_UNSUPPORTED},
