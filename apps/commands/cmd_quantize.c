@@ -1,4 +1,4 @@
-/* tfm quantize: writes a model directory with int8, fp16 or bf16 weights. */
+/* tfm quantize: writes a model directory with int8, int4, fp16 or bf16 weights, or a GGUF file. */
 #include <stdlib.h>
 #include <string.h>
 #include <getopt.h>
@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "cli/cli.h"
 #include "commands/quantize_check.h"
+#include "cli/cli_options.h"
 
 /* Refuses to overwrite another model or a training run; the library refuses `from` itself. */
 static int check_free(const char *dir, const char *from) {
@@ -46,13 +47,15 @@ static bool is_gguf(const char *path) {
     return length > 5 && strcmp(path + length - 5, ".gguf") == 0;
 }
 
-enum { UNSET = -1, INT8, FP16, BF16, Q8_0, Q4_0 };
+enum { UNSET = -1, INT8, FP16, BF16, INT4, Q8_0, Q4_0 };
 
 static int write_gguf(const char *output, const char *from, int precision) {
     static const char *const TYPES[] = {[FP16] = "F16", [BF16] = "BF16", [Q8_0] = "Q8_0", [Q4_0] = "Q4_0"};
     struct stat a, b;
-    if (precision == INT8)
-        return cli_fail("a GGUF file has no int8 weights with one scale for each output: use --precision q8_0");
+    if (precision == INT8 || precision == INT4)
+        return cli_fail("a GGUF file has no %s: use --precision %s",
+                        precision == INT8 ? "int8 weights with one scale for each output" : "int4 weights",
+                        precision == INT8 ? "q8_0" : "q4_0");
     if (stat(output, &a) == 0 && stat(from, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
         return cli_fail("%s is the model itself: give -o another file", output);
     if (tfm_model_write_gguf(output, from, TYPES[precision == UNSET ? Q8_0 : precision]) != TFM_OK)
@@ -60,27 +63,55 @@ static int write_gguf(const char *output, const char *from, int precision) {
     return report(from, output);
 }
 
-static int write_directory(const cli_syntax *syntax, const char *output, const char *from, int precision) {
-    static const tfm_dtype DTYPES[] = {[INT8] = TFM_I8, [FP16] = TFM_F16, [BF16] = TFM_BF16};
-    if (precision > BF16)
+/* Whether a directory can be written: the precision is not a GGUF file's type, and no model is overwritten. */
+static int check_new(const cli_syntax *syntax, const char *output, const char *from, int precision) {
+    if (precision > INT4)
         return cli_usage_error(syntax, "q8_0 and q4_0 are types of GGUF files: give -o a name that ends in .gguf");
-    const int code = check_free(output, from);
-    if (code != CLI_OK)
-        return code;
+    return check_free(output, from);
+}
+
+static int write_directory(const char *output, const char *from, int precision) {
+    static const tfm_dtype DTYPES[] = {[INT8] = TFM_I8, [FP16] = TFM_F16, [BF16] = TFM_BF16};
     if (tfm_model_quantize(output, from, DTYPES[precision == UNSET ? INT8 : precision]) != TFM_OK)
         return cli_fail_library();
     return report(from, output);
 }
 
+/* Opens the device and reads the text if there is one. */
+static int write_int4(const char *output, const char *from, int group, const char *text, const char *device) {
+    cli_lines file = {0};
+    tfm_int4_options options = {.group = group};
+    int code = text ? cli_lines_read_file(&file, text) : CLI_OK;
+    if (code == CLI_OK && text &&
+        tfm_context_open(&options.ctx, &(tfm_context_options){.device = device, .on_build = cli_on_build}) != TFM_OK)
+        code = cli_fail_library();
+    if (text) {
+        options.text = file.buffer;
+        options.text_bytes = file.used;
+    }
+    if (code == CLI_OK && tfm_model_quantize_int4(output, from, &options) != TFM_OK)
+        code = cli_fail_library();
+    tfm_context_free(&options.ctx);
+    cli_lines_close(&file);
+    return code == CLI_OK ? report(from, output) : code;
+}
+
 int cmd_quantize(int argc, char **argv) {
-    const char *output = NULL, *check = NULL, *device = NULL;
-    int precision = UNSET;
+    const char *output = NULL, *check = NULL, *device = NULL, *text = NULL;
+    int precision = UNSET, group = UNSET;
+    static const int GROUPS[] = {32, 64, 128};
     const cli_option options[] = {
         {'o', "output", CLI_STRING, (void *)&output, "DIR|FILE.gguf",
          "the directory to write, created if missing; or a GGUF file", NULL},
-        {0, "precision", CLI_CHOICE, &precision, "int8|fp16|bf16|q8_0|q4_0",
-         "dtype of linear weights and embeddings (default int8); a GGUF file takes fp16, bf16, q8_0 (its default) and "
-         "q4_0",
+        {0, "precision", CLI_CHOICE, &precision, "int8|fp16|bf16|int4|q8_0|q4_0",
+         "dtype of linear weights and embeddings (default int8), or int4 for the linear layers of blocks; a GGUF file "
+         "takes fp16, bf16, q8_0 (its default) and q4_0",
+         NULL},
+        {0, "group", CLI_CHOICE, &group, "32|64|128",
+         "int4: inputs with one scale (default 64); halved until it divides the inputs of all layers", NULL},
+        {0, "calibrate", CLI_STRING, (void *)&text, "TEXT",
+         "int4: a text file like those that the model will read; the model runs on 16384 tokens of it, and weights are "
+         "rounded so that its layers change little",
          NULL},
         {0, "check", CLI_STRING, (void *)&check, "FILE",
          "compare the result with fp32 on these lines: perplexity, KL divergence and equal top-1 tokens, BLEU of "
@@ -99,10 +130,14 @@ int cmd_quantize(int argc, char **argv) {
                  "layer's input is quantized to 255 steps, so results change slightly. fp16 and\n"
                  "bf16 weights are converted to fp32 on load, unless a command has --precision\n"
                  "fp16 or bf16: then they stay 16-bit, and accumulation is fp32.\n"
+                 "int4 weights take an eighth: groups of inputs have a scale and a zero point. The\n"
+                 "layout is that of compressed-tensors, which transformers and vLLM open. Give a\n"
+                 "text with --calibrate: results then change about half as much.\n"
                  "With -o FILE.gguf it writes a GGUF file with the tokenizer, for llama.cpp and\n"
                  "others; the model may be a GGUF file, too.\n",
         .examples = "  tfm quantize apps/demo -o demo-int8\n"
                     "  tfm quantize opus-mt-de-en -o opus-fp16 --precision fp16\n"
+                    "  tfm quantize SmolLM2-135M -o smollm2-int4 --precision int4 --calibrate text.txt\n"
                     "  tfm quantize SmolLM2-135M -o smollm2.gguf --precision q4_0\n"
                     "  tfm quantize opus-mt-de-en -o opus-int8 --check test.de\n",
         .options = options,
@@ -118,10 +153,14 @@ int cmd_quantize(int argc, char **argv) {
     code = cli_find_model(&from);
     if (code != CLI_CONTINUE)
         return code;
-    if (output)
-        code =
-            is_gguf(output) ? write_gguf(output, from, precision) : write_directory(&syntax, output, from, precision);
-    else
+    if (precision != INT4 && (group != UNSET || text))
+        return cli_usage_error(&syntax, "--group and --calibrate are options of --precision int4");
+    if (!output)
         code = CLI_OK;
+    else if (is_gguf(output))
+        code = write_gguf(output, from, precision);
+    else if ((code = check_new(&syntax, output, from, precision)) == CLI_OK)
+        code = precision == INT4 ? write_int4(output, from, group == UNSET ? 0 : GROUPS[group], text, device)
+                                 : write_directory(output, from, precision);
     return code == CLI_OK && check ? quantize_check(from, output ? output : from, check, device) : code;
 }

@@ -223,6 +223,23 @@ typedef struct tfm_model_info {
  * I8, or would round beyond 65504 as F16. */
 TFM_API tfm_status tfm_model_quantize(const char *out, const char *dir, tfm_dtype dtype);
 
+/* Options of tfm_model_quantize_int4. All zeros are groups of 64 and rounding to nearest. */
+typedef struct tfm_int4_options {
+    int group; /* Inputs per scale: 32, 64 or 128; 0 means 64. Halved until it divides the inputs of all layers. */
+    const char *text; /* Calibration text of `text_bytes` bytes of UTF-8, like those that the model will read. NULL:
+                         weights are rounded to nearest. */
+    size_t text_bytes;
+    tfm_context *ctx;     /* The device of the calibration; required with `text`. */
+    uint64_t reserved[8]; /* Must be 0. */
+} tfm_int4_options;
+
+/* tfm_model_quantize, but the matrices of blocks become 4-bit integers: a group of inputs of an output has an fp16
+ * scale and a zero point. Other tensors are copied. The layout is pack-quantized of compressed-tensors, which
+ * tfm_model_open, transformers and vLLM open. With a text, the model runs on up to 16384 tokens of it in fp32, and
+ * weights are rounded by GPTQ, so that layers change little for such inputs; the model is encoder-only or decoder-only,
+ * and has a tokenizer. A text shorter than a sequence of 256 tokens is TFM_ERROR_INPUT. A model without a layer whose
+ * inputs are a multiple of 32 is TFM_ERROR_UNSUPPORTED. `options` may be NULL. */
+TFM_API tfm_status tfm_model_quantize_int4(const char *out, const char *dir, const tfm_int4_options *options);
 
 /* Writes the model in `dir` (a directory, or a GGUF file) as the GGUF file `path`, with its tokenizer and chat
  * templates, for tfm_model_open, llama.cpp and others. Matrices of layers and tables of words become `type`: "F32",

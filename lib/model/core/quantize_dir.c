@@ -11,32 +11,31 @@
 #include "model/arch/family.h"
 #include "model/weights/tensors_write.h"
 #include "model/core/model.h"
+#include "model/core/quantize_dir.h"
 #include "model/tasks/embedder.h"
 
-/* A stored tensor and its conversion. */
-typedef struct item {
-    const tfm__stored_tensor *stored;
-    bool shrinks; /* a matrix of a layer, or an embedding table */
-    bool transposed;
-} item;
-
-typedef struct job {
-    const tfm__weights *file;
-    tfm_dtype dtype;
-    item *items; /* [tfm__weights_count(file)] */
-    tfm__writer to;
-} job;
+typedef tfm__quantize_item item;
+typedef tfm__quantize_job job;
 
 /* ---- Conversion --------------------------------------------------------------------------------------- */
 
 static tfm_status record_tensor(void *user, const tfm__parameter *p, const tfm__stored_tensor *stored) {
     job *j = user;
-    const bool shrinks = tfm__param_is_quantizable(p);
+    const bool shrinks = tfm__param_is_quantizable(p) && !j->int4, matrix = p->kind == TFM__MATRIX;
     for (size_t i = 0; i < tfm__weights_count(j->file); i++)
-        if (j->items[i].stored == stored && shrinks) {
-            j->items[i].shrinks = true;
-            j->items[i].transposed = p->transposed;
+        if (j->items[i].stored == stored && tfm__param_is_quantizable(p)) {
+            item *x = &j->items[i];
+            x->shrinks = shrinks || stored->packed;
+            x->transposed = p->transposed;
+            x->linear |= matrix || p->role == TFM__OUTPUT_PROJECTION;
+            x->in_block |= j->int4 && matrix && p->role >= TFM__SELF_QUERY;
         }
+    if (stored->packed && (tfm__role_naming(j->family, false, p->role)->transposed ||
+                           tfm__role_naming(j->family, true, p->role)->transposed))
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "%s: %s is packed, and a file of the family %s has it transposed, which cannot be written: "
+                         "quantize the original model",
+                         stored->file, stored->name, j->family->name);
     return shrinks && j->dtype == TFM_F16 && stored->dtype != TFM_F16 ? tfm__param_check_fp16_range(p, stored) : TFM_OK;
 }
 
@@ -47,10 +46,13 @@ static tfm_status find_items(job *j, const tfm__family *family, tfm__arch *arch)
         return TFM_ERROR_MEMORY;
     for (size_t i = 0; i < count; i++) {
         j->items[i].stored = tfm__weights_at(j->file, i);
-        if (j->items[i].stored->usable && j->items[i].stored->dtype == TFM_I8)
-            return tfm__fail(TFM_ERROR_ARGUMENT, "%s is quantized already (%s is int8): quantize the original model",
-                             j->items[i].stored->file, j->items[i].stored->name);
+        const tfm__stored_tensor *stored = j->items[i].stored;
+        const bool packed = stored->packed && (j->int4 || j->dtype == TFM_I8);
+        if (packed || (stored->usable && stored->dtype == TFM_I8))
+            return tfm__fail(TFM_ERROR_ARGUMENT, "%s is quantized already (%s is %s): quantize the original model",
+                             stored->file, stored->name, packed ? stored->encoding : "int8");
     }
+    j->family = family;
     return tfm__model_map_tensors(family, arch, j->file, record_tensor, j);
 }
 
@@ -61,6 +63,8 @@ static const char *dtype_of(const job *j, const item *x) {
 }
 
 static size_t bytes_of(const job *j, const item *x) {
+    if (x->in_block)
+        return tfm__quantize_int4_bytes(x);
     return x->shrinks ? x->stored->count * tfm_dtype_size(j->dtype) : x->stored->bytes;
 }
 
@@ -86,7 +90,7 @@ static tfm_status assign_offsets(job *j) {
     return TFM_OK;
 }
 
-static bool name_tensor(json_t *header, const char *name, const char *dtype, int rank, const int64_t *dims, size_t *at,
+bool tfm__quantize_name(json_t *header, const char *name, const char *dtype, int rank, const int64_t *dims, size_t *at,
                         size_t bytes) {
     json_t *shape = json_array();
     for (int d = 0; shape && d < rank; d++)
@@ -105,12 +109,13 @@ static char *header_text(const job *j) {
     for (size_t i = 0; i < tfm__weights_count(j->file) && good; i++) {
         const item *x = &j->items[i];
         const int64_t scales = (int64_t)scales_of(j, x);
-        good =
-            name_tensor(header, x->stored->name, dtype_of(j, x), x->stored->rank, x->stored->dims, &at, bytes_of(j, x));
+        good = x->in_block ? tfm__quantize_int4_name(header, x, &at)
+                           : tfm__quantize_name(header, x->stored->name, dtype_of(j, x), x->stored->rank,
+                                                x->stored->dims, &at, bytes_of(j, x));
         if (good && scales) {
             char *name = tfm__format("%s%s", x->stored->name, TFM__SCALES);
-            good = name &&
-                   name_tensor(header, name, tfm_dtype_name(TFM_F32), 1, &scales, &at, sizeof(float) * (size_t)scales);
+            good = name && tfm__quantize_name(header, name, tfm_dtype_name(TFM_F32), 1, &scales, &at,
+                                              sizeof(float) * (size_t)scales);
             free(name);
         }
     }
@@ -164,6 +169,8 @@ static tfm_status write_half(job *j, const item *x) {
 }
 
 static tfm_status write_item(job *j, const item *x) {
+    if (x->in_block)
+        return tfm__quantize_int4_write(j, x);
     if (!x->shrinks || x->stored->dtype == j->dtype)
         return tfm__writer_add(&j->to, x->stored->data, x->stored->bytes);
     return j->dtype == TFM_I8 ? write_int8(j, x) : write_half(j, x);
@@ -259,19 +266,22 @@ static tfm_status copy_folder(const char *to, const char *from, const char *enco
     return status;
 }
 
-static tfm_status write_config(const char *to, const char *from, tfm_dtype dtype) {
+static tfm_status write_config(const char *to, const char *from, const job *j) {
     char *path = tfm__path_join(from, "config.json");
     json_t *root = NULL;
     const tfm_status status = path ? tfm__json_load(&root, path) : TFM_ERROR_MEMORY;
     free(path);
     if (status != TFM_OK)
         return status;
-    if (dtype == TFM_I8)
+    json_object_del(root, "quantization_config"); /* of packed integers, which are floats now */
+    if (j->int4)
+        json_object_set_new(root, "quantization_config", tfm__quantize_int4_config(j));
+    else if (j->dtype == TFM_I8)
         json_object_set_new(root, "quantization_config",
                             json_pack("{s:s, s:i, s:s}", "quant_method", TFM__QUANT_METHOD, "bits", 8, "scales",
                                       "one for each output of a matrix, and for each word of a table"));
     else
-        json_object_set_new(root, "torch_dtype", json_string(dtype == TFM_F16 ? "float16" : "bfloat16"));
+        json_object_set_new(root, "torch_dtype", json_string(j->dtype == TFM_F16 ? "float16" : "bfloat16"));
     return tfm__json_write(to, "config.json", root, "model_quantize");
 }
 
@@ -298,10 +308,12 @@ static tfm_status quantize(job *j, const char *out, const char *dir, const char 
                            "which keeps its int8 weights",
                            encoder);
     if (status == TFM_OK)
-        status = tfm__weights_open_dir(&files.weights, encoder);
+        status = tfm__family_open_weights(&files, encoder);
     j->file = files.weights;
     if (status == TFM_OK)
         status = find_items(j, family, &arch);
+    if (status == TFM_OK && j->int4)
+        status = tfm__quantize_int4_fill(j, encoder);
     if (status == TFM_OK)
         status = assign_offsets(j);
     if (status == TFM_OK)
@@ -311,11 +323,29 @@ static tfm_status quantize(job *j, const char *out, const char *dir, const char 
     if (status == TFM_OK)
         status = copy_folder(out, dir, encoder, out, 3);
     if (status == TFM_OK)
-        status = write_config(folder, encoder, j->dtype);
+        status = write_config(folder, encoder, j);
+    for (size_t i = 0; j->items && i < tfm__weights_count(j->file); i++)
+        tfm__int4_free(&j->items[i].int4);
     tfm__family_files_free(&files);
     free(j->items);
     free(folder);
     free(path);
+    return status;
+}
+
+static tfm_status quantize_dir(job *j, const char *out, const char *dir) {
+    if (same_folder(out, dir))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s is the model's own directory: give another one to write to", out);
+    char *encoder = NULL, *path = NULL;
+    tfm__generation_rules *rules = tfm__alloc(1, sizeof(*rules));
+    tfm_status status = rules ? tfm__hub_resolve(&path, dir) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        status = tfm__modules_encoder_dir(&encoder, path);
+    if (status == TFM_OK)
+        status = quantize(j, out, path, encoder, rules);
+    free(path);
+    free(encoder);
+    free(rules);
     return status;
 }
 
@@ -325,18 +355,21 @@ tfm_status tfm_model_quantize(const char *out, const char *dir, tfm_dtype dtype)
     if (dtype != TFM_I8 && dtype != TFM_F16 && dtype != TFM_BF16)
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_quantize: weights become I8, F16 or BF16, not %s",
                          tfm_dtype_name(dtype));
-    if (same_folder(out, dir))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "%s is the model's own directory: give another one to write to", out);
-    char *encoder = NULL, *path = NULL;
-    tfm__generation_rules *rules = tfm__alloc(1, sizeof(*rules));
-    job j = {.dtype = dtype};
-    tfm_status status = rules ? tfm__hub_resolve(&path, dir) : TFM_ERROR_MEMORY;
-    if (status == TFM_OK)
-        status = tfm__modules_encoder_dir(&encoder, path);
-    if (status == TFM_OK)
-        status = quantize(&j, out, path, encoder, rules);
-    free(path);
-    free(encoder);
-    free(rules);
-    return status;
+    return quantize_dir(&(job){.dtype = dtype}, out, dir);
+}
+
+tfm_status tfm_model_quantize_int4(const char *out, const char *dir, const tfm_int4_options *options) {
+    const tfm_int4_options none = {0}, *o = options ? options : &none;
+    if (TFM__NEEDS("model_quantize_int4", out, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "model_quantize_int4: %s", TFM__RESERVED_SET_MESSAGE);
+    if (o->group && o->group != 32 && o->group != 64 && o->group != 128)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "model_quantize_int4: groups of %d inputs: 32, 64 and 128 are supported",
+                         o->group);
+    if (o->text && !o->ctx)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "model_quantize_int4: a calibration text needs a context");
+    if (o->text && tfm__context_ready(o->ctx, "model_quantize_int4") != TFM_OK)
+        return tfm_context_status(o->ctx);
+    return quantize_dir(&(job){.int4 = o}, out, dir);
 }

@@ -66,8 +66,8 @@ static bool plan_output(tfm_context *ctx, tfm__skinny_launch *l, const tfm__fuse
 static bool plan(tfm_context *ctx, tfm__skinny_launch *l, const tfm__fused_input *in, int count,
                  const tfm__fused_output *out, tfm_activation activation) {
     const tfm_tensor *params[] = {&in->gamma, &in->beta, &in->residual, &in->x};
-    if (tfm_context_status(ctx) != TFM_OK || !in->x.buffer || (in->sum && !tfm__skinny_aligned_vec4(*in->sum)) ||
-        (in->norm && !tfm__skinny_aligned_vec4(*in->norm)) ||
+    if (tfm_context_status(ctx) != TFM_OK || tfm__linear_get_observer(ctx) || !in->x.buffer ||
+        (in->sum && !tfm__skinny_aligned_vec4(*in->sum)) || (in->norm && !tfm__skinny_aligned_vec4(*in->norm)) ||
         TFM__TAPE_REQUIRES_GRAD(ctx, in->x, in->residual, in->gamma, in->beta))
         return false;
     for (size_t i = 0; i < TFM__COUNT(params); i++)

@@ -22,6 +22,15 @@ typedef struct tfm__fused_output {
     tfm_tensor bias;   /* (N), or empty */
 } tfm__fused_output;
 
+/* Called before each linear layer of a context, with its input; it may replace the weight's value. While there is one,
+ * layers run one at a time. A status other than TFM_OK is also the context's. NULL: none. */
+typedef struct tfm__linear_observer {
+    tfm_status (*before)(void *user, tfm_tensor x, tfm_param *weight);
+    void *user;
+} tfm__linear_observer;
+void tfm__linear_set_observer(tfm_context *ctx, const tfm__linear_observer *observer);
+const tfm__linear_observer *tfm__linear_get_observer(const tfm_context *ctx);
+
 /* y_i = activation(x w_i^T + bias_i) for each of `count` outputs, at most three, plus the requested norm outputs. For
  * few rows, one launch including the norm if the device has the kernel; else tfm_layernorm or tfm_rmsnorm, then one
  * launch for all layers (tfm__linear_grouped) or tfm_linear for each. Creates empty outputs in the current scope; an

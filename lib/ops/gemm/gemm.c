@@ -133,6 +133,9 @@ static tfm_status linear_with(tfm_context *ctx, const tfm__gemm_provider *provid
                               tfm_tensor x, tfm_param *weight, tfm_tensor bias, tfm_activation activation) {
     if (why)
         *why = NULL;
+    const tfm__linear_observer *observer = tfm__linear_get_observer(ctx);
+    if (observer && weight && x.buffer && observer->before(observer->user, x, weight) != TFM_OK)
+        return tfm_context_status(ctx);
     if (weight && weight->block_type) {
         if (why && provider)
             *why = "the weight is block-quantized";

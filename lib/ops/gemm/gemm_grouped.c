@@ -4,6 +4,20 @@
 #include "ops/gemm/fused_linear.h"
 #include "ops/quant/quant.h"
 
+/* Its address is the key of the context's observer. */
+static char SLOT;
+
+void tfm__linear_set_observer(tfm_context *ctx, const tfm__linear_observer *observer) {
+    tfm__linear_observer *stored = tfm__context_storage_get_or_create(ctx, &SLOT, sizeof(*stored));
+    if (stored)
+        *stored = observer ? *observer : (tfm__linear_observer){0};
+}
+
+const tfm__linear_observer *tfm__linear_get_observer(const tfm_context *ctx) {
+    const tfm__linear_observer *stored = tfm__context_storage_get(ctx, &SLOT);
+    return stored && stored->before ? stored : NULL;
+}
+
 /* The layer as a GEMM task; false if it cannot be grouped. */
 static bool plan(tfm_context *ctx, tfm__gemm_task *task, tfm_tensor x, const tfm__fused_output *out,
                  tfm_activation activation) {
@@ -40,7 +54,8 @@ bool tfm__linear_grouped(tfm_context *ctx, tfm_tensor x, int count, const tfm__f
                          tfm_activation activation) {
     tfm__gemm_task tasks[TFM__GEMM_MAX_GROUP];
     const tfm__gemm_provider *provider = NULL;
-    if (count < 2 || count > TFM__GEMM_MAX_GROUP || tfm_context_status(ctx) != TFM_OK || !x.buffer)
+    if (count < 2 || count > TFM__GEMM_MAX_GROUP || tfm_context_status(ctx) != TFM_OK || !x.buffer ||
+        tfm__linear_get_observer(ctx))
         return false;
     if (all_blocks(count, out)) {
         tfm__quant_linear(ctx, x, count, out, activation, tfm__quant_get_activation(ctx));
