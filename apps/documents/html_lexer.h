@@ -55,7 +55,7 @@ enum {
     HTML_KEPT = 1 << 6,      /* its text is not translated unless translate="yes" says so */
     HTML_ISLAND = 1 << 7,    /* stands in a sentence, and its text is not of that sentence */
     HTML_BLIND = 1 << 8,     /* invisible: words around it are one word */
-    HTML_RAW = 1 << 9,       /* RAWTEXT */
+    HTML_RAW = 1 << 9,       /* without character references: never translated */
     HTML_PRE = 1 << 10,      /* keeps its lines */
     HTML_BREAKOUT = 1 << 11, /* ends svg and math */
 };

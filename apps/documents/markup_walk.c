@@ -175,7 +175,7 @@ static void end_what_is_implied(walker *w, const html_element *element, size_t a
 
 static open_element *push(walker *w, const html_element *element, const html_token *t, space in) {
     const open_element *parent = top(w);
-    const int says = markup_says_translate(w->m, t);
+    const int says = element->flags & HTML_RAW ? -1 : markup_says_translate(w->m, t); /* raw text cannot be escaped */
     const bool kept = says >= 0 ? says == 0 : parent->kept || (element->flags & HTML_KEPT);
     const open_element e = {.element = element,
                             .name = t->name,
@@ -237,12 +237,12 @@ static void set_state(walker *w, const html_element *element, const html_token *
     l->raw = *t;
     if (element->id == HTML_ID_TITLE || element->id == HTML_ID_TEXTAREA)
         l->state = HTML_RCDATA;
-    else if (element->flags & HTML_RAW)
-        l->state = HTML_RAWTEXT;
     else if (element->id == HTML_ID_SCRIPT)
         l->state = HTML_SCRIPT;
     else if (element->id == HTML_ID_PLAINTEXT)
         l->state = HTML_PLAINTEXT;
+    else if (element->flags & HTML_RAW)
+        l->state = HTML_RAWTEXT;
 }
 
 /* Whether HTML goes on inside of an element of svg or math. */
