@@ -224,7 +224,7 @@ static bool read_document(serve_request *r, ask *a, serve_reply *reply) {
     return true;
 }
 
-/* The text of a document, for language detection. */
+/* The texts as one, for language detection. */
 static char *text_of(const ask *a) {
     char *text = NULL;
     size_t bytes = 0;
@@ -323,11 +323,12 @@ bool serve_translate(serve_request *r, serve_reply *reply) {
     return queued;
 }
 
-/* The guesses for the first text: like LibreTranslate, the reply is one list. */
+/* The guesses for all texts together: like LibreTranslate, the reply is one list. */
 bool serve_detect(serve_request *r, serve_reply *reply) {
     const int limit = r->server->options->limits.chars;
     serve_detection guesses[SERVE_DETECTIONS];
     size_t characters = 0;
+    char *whole = NULL;
     ask a = {0};
     if (!read_texts(r, &a, reply)) {
         free(a.texts);
@@ -339,13 +340,16 @@ bool serve_detect(serve_request *r, serve_reply *reply) {
         *reply = serve_reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE,
                                    "Invalid request: request (%zu) exceeds text limit (%d) of characters", characters,
                                    limit);
+    } else if (!(whole = text_of(&a))) {
+        *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the request");
     } else {
         json_t *list = json_array();
-        const int found = serve_detect_text(guesses, &r->server->models, a.texts[0], strlen(a.texts[0]));
+        const int found = serve_detect_text(guesses, &r->server->models, whole, strlen(whole));
         for (int i = 0; i < found; i++)
             json_array_append_new(list, detection_json(&guesses[i]));
         *reply = serve_reply_json(MHD_HTTP_OK, list);
     }
+    free(whole);
     free(a.texts);
     return false;
 }

@@ -55,6 +55,8 @@ done
 for text in https://example.com/where/is/the/and somebody@example.org 'www.example.org  http://a.example/the'; do
     check "POST /detect has confidence 0 for URLs and mail addresses only: $text" [ "$(detected "$text")" = 'de 0' ]
 done
+json /detect '{"q":["ja","Bonjour mon ami, comment allez-vous?"]}'
+check "POST /detect of a list regards all of its texts" says out '^\[{"confidence":[0-9.]*,"language":"fr"}'
 check "POST /detect recognizes a text next to a URL" [ "$(detected 'Guten Tag, https://example.com/where/is/the' | cut -d' ' -f1)" = de ]
 check "POST /detect has confidence 0 for a text without letters" [ "$(detected '12345 !')" = 'de 0' ]
 check "POST /detect tells Italian from English with a confidence below 90 for a short text" eval \
