@@ -191,6 +191,19 @@ int cli_check_beam(const cli_syntax *syntax, int beam);
 /* The same for --workers. */
 int cli_check_workers(const cli_syntax *syntax, int workers);
 
+/* Values of CLI_SAMPLING; 0: the model's own. */
+typedef struct cli_sampling {
+    bool sample, has_temperature, has_top_p, has_penalty;
+    double temperature, top_p, min_p, repetition_penalty;
+    int top_k, seed;
+} cli_sampling;
+
+/* Whether an option asks for sampling. */
+bool cli_samples(const cli_sampling *s);
+/* Returns CLI_CONTINUE; or CLI_USAGE after a message, if the library would refuse a value or misread it. */
+int cli_check_sampling(const cli_syntax *syntax, const cli_sampling *s);
+void cli_set_sampling(tfm_generate_options *options, const cli_sampling *s);
+
 /* Converts the value of CLI_PRECISION. */
 tfm_precision cli_precision(int chosen);
 

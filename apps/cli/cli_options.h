@@ -47,6 +47,44 @@
             NULL                                                                                                       \
     }
 
+/* Options of sampling: a cli_sampling. */
+#define CLI_SAMPLING(s)                                                                                                \
+    {0, "sample", CLI_FLAG, &(s).sample, NULL, "sample tokens; implied by each of the next four options", NULL},       \
+        {'t',                                                                                                          \
+         "temperature",                                                                                                \
+         CLI_DOUBLE,                                                                                                   \
+         &(s).temperature,                                                                                             \
+         "T",                                                                                                          \
+         "divide logits by T; 0 is greedy (default: the model's own, else 1)",                                         \
+         &(s).has_temperature},                                                                                        \
+        {0,          "top-k", CLI_POSITIVE,                                                                            \
+         &(s).top_k, "K",     "sample from the K most likely tokens (default: the model's own, else all)",             \
+         NULL},                                                                                                        \
+        {0,                                                                                                            \
+         "top-p",                                                                                                      \
+         CLI_DOUBLE,                                                                                                   \
+         &(s).top_p,                                                                                                   \
+         "P",                                                                                                          \
+         "sample from the most likely tokens of total probability P (default: the model's own, else 1)",               \
+         &(s).has_top_p},                                                                                              \
+        {0,                                                                                                            \
+         "min-p",                                                                                                      \
+         CLI_DOUBLE,                                                                                                   \
+         &(s).min_p,                                                                                                   \
+         "P",                                                                                                          \
+         "sample from tokens at least P times as likely as the most likely one (default: the model's own, else 0)",    \
+         NULL},                                                                                                        \
+        {0,                                                                                                            \
+         "repetition-penalty",                                                                                         \
+         CLI_DOUBLE,                                                                                                   \
+         &(s).repetition_penalty,                                                                                      \
+         "X",                                                                                                          \
+         "penalty of tokens in prompt and text, from 1 (default: the model's own, else 1)",                            \
+         &(s).has_penalty},                                                                                            \
+    {                                                                                                                  \
+        0, "seed", CLI_NONNEGATIVE, &(s).seed, "N", "random seed of sampling (default 0)", NULL                        \
+    }
+
 /* Options of decoding and batching: tfm_search_options `search`, tfm_text_options `text`, the penalty's formula as an
  * int `penalty`, and an int `precision` for cli_precision. */
 #define CLI_SEARCH(search, text, penalty, precision)                                                                   \

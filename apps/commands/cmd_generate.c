@@ -14,9 +14,8 @@ typedef struct job {
     const char *model_dir, *input, *output, *device;
     int workers;
     int precision;
-    bool ids, json, stats, sample, has_temperature, has_top_p, has_penalty;
-    double temperature, top_p, min_p, repetition_penalty;
-    int seed;
+    bool ids, json, stats;
+    cli_sampling sampling;
     cli_strings stops;
     tfm_generate_options options;
     tfm_fleet *fleet;
@@ -219,7 +218,7 @@ static void warn_beam(const job *j) {
     const tfm_model_info *info = tfm_model_get_info(j->model);
     const int own = info->beam_size;
     if (own > 1 && info->encoder_layers == 0 && j->options.beam_size == 0 && !j->options.sample &&
-        !j->has_temperature && j->stops.count == 0)
+        !j->sampling.has_temperature && j->stops.count == 0)
         fprintf(stderr,
                 "tfm: generation_config.json has a beam of %d, and decoding here is greedy: give --beam-size %d for "
                 "the text of transformers\n",
@@ -241,17 +240,7 @@ static int open_model(job *j) {
 
 static void set_options(job *j, size_t prompts) {
     tfm_generate_options *o = &j->options;
-    o->sample = j->sample || j->temperature > 0 || o->top_k > 0 || j->top_p > 0 || j->min_p > 0;
-    if (j->has_temperature && j->temperature == 0) { /* greedy */
-        o->sample = false;
-        o->top_k = 0;
-        j->top_p = j->min_p = 0;
-    }
-    o->temperature = (float)j->temperature;
-    o->top_p = (float)j->top_p;
-    o->min_p = (float)j->min_p;
-    o->repetition_penalty = (float)j->repetition_penalty;
-    o->seed = (uint64_t)j->seed;
+    cli_set_sampling(o, &j->sampling);
     o->stop_strings = j->stops.items;
     o->stop_string_count = j->stops.count;
     o->reject = on_reject;
@@ -294,17 +283,14 @@ static int run(job *j, char **prompts, size_t count) {
 /* Rejects options that are wrong for every model, before loading. */
 static int check(const job *j, const cli_syntax *syntax, size_t prompts) {
     const tfm_generate_options *o = &j->options;
-    const bool samples = j->sample || j->temperature > 0 || o->top_k > 0 || j->top_p > 0 || j->min_p > 0;
+    const bool samples = cli_samples(&j->sampling);
     if (!j->model_dir)
         return cli_usage_error(syntax, "no model is given: give -m DIR");
     if (j->input && prompts > 0)
         return cli_usage_error(syntax, "prompts are arguments or lines of a file: give one or the other");
-    if (j->temperature < 0 || j->top_p < 0 || j->top_p > 1 || j->min_p < 0 || j->min_p > 1)
-        return cli_usage_error(syntax, "--temperature is at least 0, --top-p and --min-p are from 0 to 1");
-    if (j->has_top_p && j->top_p == 0) /* the library reads 0 as the model's default */
-        return cli_usage_error(syntax, "--top-p is 0: give more, or -t 0 for greedy decoding");
-    if (j->has_penalty && j->repetition_penalty <= 0)
-        return cli_usage_error(syntax, "--repetition-penalty must be above 0; 1 has no effect");
+    int code = cli_check_sampling(syntax, &j->sampling);
+    if (code != CLI_CONTINUE)
+        return code;
     if (o->beam_size > 1 && samples)
         return cli_usage_error(syntax, "--beam-size %d and sampling do not go together: leave one out", o->beam_size);
     if (o->beam_size > 1 && j->stops.count > 0)
@@ -315,7 +301,7 @@ static int check(const job *j, const cli_syntax *syntax, size_t prompts) {
         return cli_usage_error(syntax,
                                "--n-best is %d, more than the beam of %d: give a larger --beam-size, or --sample",
                                o->n_best, o->beam_size ? o->beam_size : 1);
-    const int code = cli_check_beam(syntax, o->beam_size);
+    code = cli_check_beam(syntax, o->beam_size);
     return code == CLI_CONTINUE ? cli_check_workers(syntax, j->workers) : code;
 }
 
@@ -342,19 +328,7 @@ int cmd_generate(int argc, char **argv) {
          "write N texts for each prompt, the best of the beam or N samples, as lines `index ||| text ||| score`, the "
          "index from 0",
          NULL},
-        {0, "sample", CLI_FLAG, &j.sample, NULL, "sample tokens; implied by each of the next four options", NULL},
-        {'t', "temperature", CLI_DOUBLE, &j.temperature, "T",
-         "divide logits by T; 0 is greedy (default: the model's own, else 1)", &j.has_temperature},
-        {0, "top-k", CLI_POSITIVE, &o->top_k, "K",
-         "sample from the K most likely tokens (default: the model's own, else all)", NULL},
-        {0, "top-p", CLI_DOUBLE, &j.top_p, "P",
-         "sample from the most likely tokens of total probability P (default: the model's own, else 1)", &j.has_top_p},
-        {0, "min-p", CLI_DOUBLE, &j.min_p, "P",
-         "sample from tokens at least P times as likely as the most likely one (default: the model's own, else 0)",
-         NULL},
-        {0, "repetition-penalty", CLI_DOUBLE, &j.repetition_penalty, "X",
-         "penalty of tokens in prompt and text, from 1 (default: the model's own, else 1)", &j.has_penalty},
-        {0, "seed", CLI_NONNEGATIVE, &j.seed, "N", "random seed of sampling (default 0)", NULL},
+        CLI_SAMPLING(j.sampling),
         {0, "token-ids", CLI_FLAG, &j.ids, NULL, "read and write token ids separated by blanks instead of text", NULL},
         {0, "json", CLI_FLAG, &j.json, NULL,
          "write a JSON object for each text, with the keys index (of the prompt, from 0), rank, text, score, log_prob, "

@@ -1,43 +1,11 @@
-/* Prompts of chats: prepares the messages of a request, renders them with the model's chat template, and finds the ends
- * of turns. */
+/* Prompts of chats: prepares the messages of a request, and renders them with the model's chat template. */
 #include <stdlib.h>
 #include <string.h>
 #include "serve/openai.h"
 #include "serve/server.h"
 
-static const char MARKER[] = "<|im_end|>";
-
 bool serve_has_chat(const serve_model *model) {
-    return tfm_chat_source(model->chat, NULL) != NULL;
-}
-
-/* ---- What a template reads ------------------------------------------------------------------------------------- */
-
-/* Whether a template renders one message with this content, as its text and not as the JSON around it. */
-static bool renders(const tfm_chat *chat, const char *content) {
-    char *messages = NULL, *text = NULL;
-    bool good = false;
-    if (asprintf(&messages, "[{\"role\": \"user\", \"content\": %s}]", content) < 0)
-        return false;
-    if (tfm_chat_render(chat, &text, messages, NULL) == TFM_OK)
-        good = strstr(text, "tfm-first") && !strstr(text, "'text'") && !strstr(text, "\"text\"");
-    tfm_text_free(&text);
-    free(messages);
-    return good;
-}
-
-/* How the template reads the content of a message. If it does neither, it may need other roles, and reads strings. */
-static void probe(serve_model *model) {
-    model->reads_lists = renders(model->chat, "[{\"type\": \"text\", \"text\": \"tfm-first\"}]");
-    model->reads_strings = !model->reads_lists || renders(model->chat, "\"tfm-first\"");
-}
-
-int serve_chat_read(serve_model *model) {
-    if (tfm_chat_open(&model->chat, model->dir) != TFM_OK)
-        return cli_fail_library();
-    if (serve_has_chat(model))
-        probe(model);
-    return CLI_OK;
+    return cli_chat_model_has_template(&model->chat);
 }
 
 /* ---- Messages -------------------------------------------------------------------------------------------------- */
@@ -54,7 +22,7 @@ static bool refuse(const serve_request *r, size_t i, const char *field, const ch
 static bool set_role(const serve_request *r, const serve_model *model, size_t i, json_t *message, serve_reply *reply) {
     static const char *const ROLES[] = {"system", "user", "assistant", "tool"};
     const char *role = json_string_value(json_object_get(message, "role"));
-    bool known = role && *role && strstr(tfm_chat_source(model->chat, NULL), role);
+    bool known = role && *role && strstr(tfm_chat_source(model->chat.chat, NULL), role);
     for (size_t k = 0; role && k < CLI_COUNT(ROLES); k++)
         known |= strcmp(role, ROLES[k]) == 0;
     if (!known && role && strcmp(role, "developer") == 0)
@@ -104,9 +72,9 @@ static bool set_content(const serve_request *r, const serve_model *model, size_t
         return false;
     if (none)
         other = json_string("");
-    else if (json_is_array(content) && !model->reads_lists)
+    else if (json_is_array(content) && !model->chat.reads_lists)
         other = joined(content);
-    else if (json_is_string(content) && !model->reads_strings)
+    else if (json_is_string(content) && !model->chat.reads_strings)
         other = json_pack("[{s:s, s:O}]", "type", "text", "text", content);
     else
         return true;
@@ -197,7 +165,7 @@ static char *render(serve_request *r, const serve_model *model, const json_t *me
             serve_reply_field(r, "continue_final_message", NULL,
                               "Invalid request: continue_final_message and add_generation_prompt exclude each other");
     else {
-        const tfm_status status = tfm_chat_render(model->chat, &text, input, &options);
+        const tfm_status status = tfm_chat_render(model->chat.chat, &text, input, &options);
         if (status == TFM_ERROR_MEMORY)
             *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the messages");
         else if (status != TFM_OK)
@@ -229,36 +197,4 @@ json_t *serve_chat_prompt(serve_request *r, const serve_model *model, serve_repl
     tfm_text_free(&text);
     json_decref(messages);
     return list;
-}
-
-/* ---- The end of a turn ----------------------------------------------------------------------------------------- */
-
-/* Whether a token is visible in decoded text. */
-static bool is_seen(const tfm_tokenizer *tokenizer, int32_t id) {
-    char *text = NULL;
-    const bool seen = tfm_tokenizer_decode(tokenizer, &text, &id, 1) == TFM_OK && *text;
-    tfm_text_free(&text);
-    return seen;
-}
-
-/* The tokens, except an EOS of the model: special tokens by their ids, others as stop strings. */
-int serve_chat_stop_tokens(serve_model *model) {
-    const char *source = tfm_chat_source(model->chat, NULL);
-    int32_t *ids = NULL;
-    size_t count = 0;
-    if (tfm_chat_end_tokens(model->chat, &ids, &count, model->tokenizer) != TFM_OK)
-        return cli_fail_library();
-    for (size_t i = 0; i < count && i < CLI_COUNT(model->ends); i++) {
-        if (ids[i] == model->eos_id)
-            continue;
-        if (is_seen(model->tokenizer, ids[i]))
-            model->end_texts[model->end_text_count++] = tfm_tokenizer_piece(model->tokenizer, TFM_TARGET, ids[i]);
-        else
-            model->ends[model->end_count++] = ids[i];
-    }
-    /* ChatML with a tokenizer that does not have its tokens. */
-    if (source && strstr(source, MARKER) && tfm_tokenizer_piece_id(model->tokenizer, TFM_TARGET, MARKER) < 0)
-        model->end_texts[model->end_text_count++] = MARKER;
-    tfm_ids_free(&ids);
-    return CLI_OK;
 }

@@ -83,11 +83,10 @@ static tfm_status read_info(tfm_model_info *info, serve_model *m) {
 static int read_generator(serve_model *m, const tfm_model_info *info) {
     m->positions = info->max_positions;
     m->vocabulary = info->target_vocab_size;
-    m->eos_id = info->eos_id;
     if (tfm_tokenizer_open(&m->tokenizer, m->dir) != TFM_OK)
         return cli_fail_library();
-    const int code = serve_chat_read(m);
-    return code == CLI_OK ? serve_chat_stop_tokens(m) : code;
+    const int code = cli_chat_model_open(&m->chat, m->dir);
+    return code == CLI_OK ? cli_chat_model_find_ends(&m->chat, m->tokenizer, info->eos_id) : code;
 }
 
 static int read_one(serve_model *m, const char *text) {
@@ -138,7 +137,7 @@ void serve_models_free(serve_models *models) {
     for (size_t i = 0; i < models->count; i++) {
         for (int k = 0; k < SERVE_WORKERS; k++)
             serve_model_unload(&models->items[i].instances[k]);
-        tfm_chat_free(&models->items[i].chat);
+        cli_chat_model_free(&models->items[i].chat);
         tfm_tokenizer_free(&models->items[i].tokenizer);
     }
     free(models->items);

@@ -4,8 +4,7 @@
 
 #include <jansson.h>
 #include <stdatomic.h>
-#include "cli/cli.h"
-#include "tfm/chat.h"
+#include "cli/chat_model.h"
 
 struct serve_options;
 typedef struct serve_worker serve_worker;
@@ -30,15 +29,10 @@ typedef struct serve_model {
     char source[SERVE_CODE], target[SERVE_CODE]; /* of a translator */
     bool says_source, says_target;               /* the model has an input for the language */
     tfm_tokenizer *tokenizer;                    /* of a decoder-only model: prompts are encoded before queueing */
-    tfm_chat *chat;                              /* of a decoder-only model: its chat templates */
-    bool reads_lists, reads_strings;             /* how its template reads a content: a list of parts, a string */
+    cli_chat_model chat;                         /* of a decoder-only model */
     int positions, vocabulary;                   /* of a decoder-only model */
-    int eos_id;                                  /* the first EOS of its directory, or -1 */
-    int32_t ends[8];                             /* [end_count]: other end tokens of chat turns */
-    const char *end_texts[9]; /* [end_text_count]: stop strings of chat turns that are no special tokens */
-    int end_count, end_text_count;
-    int width;      /* of its embeddings; 0: none */
-    uint64_t bytes; /* estimated device memory */
+    int width;                                   /* of its embeddings; 0: none */
+    uint64_t bytes;                              /* estimated device memory */
     serve_instance instances[SERVE_WORKERS];
     uint64_t used; /* batch count at its last use, with one worker */
     /* Under the server's lock: */
@@ -71,10 +65,6 @@ bool serve_instance_failed(const serve_instance *instance);
 double serve_instance_build_seconds(const serve_instance *instance);
 unsigned long long serve_instance_memory(const serve_instance *instance);
 
-/* Reads the chat templates of a model's directory: CLI_OK, or another code after a message. */
-int serve_chat_read(serve_model *model);
-/* Finds the ends of a turn: the tokenizer's eos_token and the template's markers (chat.c). */
-int serve_chat_stop_tokens(serve_model *model);
 /* Whether a model has a chat template (chat.c). */
 bool serve_has_chat(const serve_model *model);
 

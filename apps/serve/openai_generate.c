@@ -29,14 +29,14 @@ static bool read_stops(serve_request *r, serve_job *job, serve_reply *reply) {
     const serve_model *model = job->key.model;
     const size_t count = json_is_array(value) ? json_array_size(value) : json_is_string(value) ? 1 : 0;
     bool good = !value || json_is_null(value) || json_is_string(value) || json_is_array(value);
-    job->stops = calloc(count + CLI_COUNT(model->end_texts), sizeof(*job->stops));
+    job->stops = calloc(count + CLI_COUNT(model->chat.end_texts), sizeof(*job->stops));
     for (size_t i = 0; job->stops && i < count && good; i++) {
         const char *text = json_string_value(json_is_array(value) ? json_array_get(value, i) : value);
         good = text && *text && count <= 16 && (job->stops[i] = strdup(text));
         job->generate.stop_string_count += good;
     }
-    for (int i = 0; good && job->stops && job->chat && i < model->end_text_count; i++)
-        if ((job->stops[job->generate.stop_string_count] = strdup(model->end_texts[i])))
+    for (int i = 0; good && job->stops && job->chat && i < model->chat.end_text_count; i++)
+        if ((job->stops[job->generate.stop_string_count] = strdup(model->chat.end_texts[i])))
             job->generate.stop_string_count++;
     job->generate.stop_strings = (const char *const *)job->stops;
     if (!good || !job->stops)
@@ -56,7 +56,7 @@ static bool read_stop_ids(serve_request *r, serve_job *job, serve_reply *reply) 
     const json_t *value = json_object_get(r->fields, "stop_token_ids");
     const serve_model *model = job->key.model;
     const size_t count = json_array_size(value);
-    job->stop_ids = calloc(count + CLI_COUNT(model->ends), sizeof(*job->stop_ids));
+    job->stop_ids = calloc(count + CLI_COUNT(model->chat.ends), sizeof(*job->stop_ids));
     for (size_t i = 0; job->stop_ids && i < count; i++) {
         const json_t *id = json_array_get(value, i);
         if (!is_id(id, model)) {
@@ -67,8 +67,8 @@ static bool read_stop_ids(serve_request *r, serve_job *job, serve_reply *reply) 
         }
         job->stop_ids[job->stop_id_count++] = (int32_t)json_number_value(id);
     }
-    for (int i = 0; job->stop_ids && job->chat && i < model->end_count; i++)
-        job->stop_ids[job->stop_id_count++] = model->ends[i];
+    for (int i = 0; job->stop_ids && job->chat && i < model->chat.end_count; i++)
+        job->stop_ids[job->stop_id_count++] = model->chat.ends[i];
     if (!job->stop_ids)
         *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the request");
     return job->stop_ids != NULL;
