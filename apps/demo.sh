@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 # dpkg-dev sets Debian's library folder for Meson; without it libraries go to lib64, which is not searched.
 sh apps/packages.sh gcc g++ dpkg-dev meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers libclblast-dev \
-    libsentencepiece-dev libjansson-dev libyaml-dev libicu-dev libpcre2-dev libcairo2-dev libmicrohttpd-dev libcurl4-openssl-dev nettle-dev ca-certificates libcld2-dev libgumbo-dev fonts-dejavu-core pocl-opencl-icd
+    libsentencepiece-dev libjansson-dev libyaml-dev libicu-dev libpcre2-dev libcairo2-dev libmicrohttpd-dev libcurl4-openssl-dev nettle-dev libedit-dev ca-certificates libcld2-dev libgumbo-dev fonts-dejavu-core pocl-opencl-icd
 
 build=build/demo
 if [ ! -f $build/build.ninja ]; then

@@ -31,6 +31,7 @@ int cmd_selftest(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_translate(int argc, char **argv);
 int cmd_generate(int argc, char **argv);
+int cmd_chat(int argc, char **argv);
 int cmd_score(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_embed(int argc, char **argv);

@@ -13,6 +13,7 @@ static const cli_command COMMANDS[] = {
     {"train", cmd_train, "train a translation model or a decoder-only model", NULL},
     {"translate", cmd_translate, "translate lines of text", NULL},
     {"generate", cmd_generate, "generate text", NULL},
+    {"chat", cmd_chat, "converse with a language model", NULL},
     {"score", cmd_score, "compute log probabilities of translations or texts", NULL},
     {"eval", cmd_eval, "evaluate translations: BLEU, chrF2, perplexity", NULL},
     {"embed", cmd_embed, "compute embeddings; neighbors, classes, masked tokens", NULL},

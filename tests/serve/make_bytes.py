@@ -57,6 +57,7 @@ def write_weights(folder):
                    "n_positions": POSITIONS, "vocab_size": vocabulary, "bos_token_id": 256, "eos_token_id": 256}, out)
 
 
-os.makedirs(sys.argv[1], exist_ok=True)
-write_tokenizer(sys.argv[1])
-write_weights(sys.argv[1])
+if __name__ == "__main__":
+    os.makedirs(sys.argv[1], exist_ok=True)
+    write_tokenizer(sys.argv[1])
+    write_weights(sys.argv[1])
