@@ -64,7 +64,7 @@ check "chat says that --max-new-tokens ends an answer" both 0 says err '^\[cut a
 # ---- Errors
 printf 'one\n\377\376\nnever\n' >lines
 chat <lines
-check "chat ends at a message that is not UTF-8" one_sentence 1 'not valid UTF-8'
+check "chat ends at a message that is not UTF-8" both 1 says err 'not valid UTF-8'
 printf '/load nowhere.json\nnever\n' >lines
 chat <lines
 check "chat ends at a command that fails" one_sentence 1 'cannot load nowhere.json'
