@@ -8,7 +8,8 @@
 #              report of `tfm report`; with PoCL's optimization for scripts that train, export and tune
 #   shapes     all shapes of ops on PoCL; with kernel optimization what run.sh runs without it; a model against golden
 #              results with CLBlast
-#   rows       the suite `rows` (GPU kernels) in all shapes and with kernel optimization, and the memory estimate there
+#   rows       the suite `rows` (GPU kernels) in all shapes and with kernel optimization, with aligned tensors for all ops
+#              (run.sh: seven), and the memory estimate there
 #   fault      every OpenCL call of a translation fails, one by one, not a sample of 40 (TFM_FAULT_ALL=1); 300 calls of
 #              a fleet on one of two devices, not a dozen (TFM_FAULT_SAMPLE=300)
 #   faults     sanitized: failing calls of translations, training and a fleet, and small devices: as many as without

@@ -405,6 +405,8 @@ static void test_ranks_seek_as_one_reader(void **state) {
         read_text(alone);
         for (int from = 1; from < 90; from += harness_brief() ? 41 : 3)
             for (int world = 2; world <= MOST_WORLD; world++) {
+                if (harness_brief() && world != 2 + from % (MOST_WORLD - 1))
+                    continue;
                 job.from = alone->places[from];
                 job.calls = 10;
                 memset(seats, 0, MOST_WORLD * sizeof(*seats));
