@@ -47,6 +47,9 @@ static inline void put(const target *t, const long row, const long column, const
 #if INT16
 #include "quant_linear_int16.cl"
 #endif
+#if INT16 == 2
+#include "quant_linear_int16_many.cl"
+#endif
 #else
 #include "quant_linear_gpu.cl"
 #endif

@@ -7,6 +7,7 @@
  *
  * The result of a row does not depend on the number of rows. The host validates the kernel against fp32 activations. */
 #define MAX_NUMBERS 32768 /* of x, in quant_linear_int16_few */
+#define AHEAD 512         /* words of w that it requests before their use */
 
 #if defined(__AVX512VL__) && (defined(__AVX512VNNI__) || defined(TFM_HAS_AVX512VNNI)) && TFM_WIDTH >= 8
 #define VPDPWSSD "vpdpwssd %2, %1, %0"
@@ -16,6 +17,9 @@
 #define VECTOR "x"
 #endif
 
+/* Otherwise the compiler adds several products first, and moves sums to memory for lack of registers. */
+#define KEEP_ORDER(registers, sum) __asm__("" : "+" registers(sum))
+
 /* sum + the products of both 16-bit fields of x and w, which are signed. */
 static inline tfm_ivec add_pairs(tfm_ivec sum, const tfm_ivec x, const tfm_uvec w) {
 #if defined(VPDPWSSD)
@@ -23,12 +27,14 @@ static inline tfm_ivec add_pairs(tfm_ivec sum, const tfm_ivec x, const tfm_uvec 
     return sum;
 #elif TFM_WIDTH == 8 && defined(__AVX2__)
     typedef short words __attribute__((vector_size(32)));
-    return sum +
-           __builtin_astype(__builtin_ia32_pmaddwd256(__builtin_astype(x, words), __builtin_astype(w, words)), int8);
+    sum += __builtin_astype(__builtin_ia32_pmaddwd256(__builtin_astype(x, words), __builtin_astype(w, words)), int8);
+    KEEP_ORDER("x", sum);
+    return sum;
 #elif TFM_WIDTH == 16 && defined(__AVX512BW__)
     typedef short words __attribute__((vector_size(64)));
-    return sum +
-           __builtin_astype(__builtin_ia32_pmaddwd512(__builtin_astype(x, words), __builtin_astype(w, words)), int16);
+    sum += __builtin_astype(__builtin_ia32_pmaddwd512(__builtin_astype(x, words), __builtin_astype(w, words)), int16);
+    KEEP_ORDER("v", sum);
+    return sum;
 #else
     const tfm_ivec v = tfm_as_int_vec(w);
     return sum + (x << 16 >> 16) * (v << 16 >> 16) + (x >> 16) * (v >> 16);
@@ -128,57 +134,130 @@ DEFINE_QUANTIZE(quantize, __private)
 DEFINE_QUANTIZE(quantize, __global)
 #endif
 
-/* Rows `row` .. `row` + rows - 1, ROWS at most, of a row block; q, scales and terms begin at the first of them. */
-#define DEFINE_BLOCK(NAME, SPACE)                                                                                      \
-    static void NAME(const target *t, const long block, const long row, const int rows, SPACE const int *q,            \
-                     SPACE const float *scales, SPACE const group_term *terms, const int k) {                          \
-        __global const uint *tile = t->w + block * (k / BLOCK) * TILE_WORDS;                                           \
-        tfm_vec total[ROWS], part[ROWS], less[ROWS];                                                                   \
-        _Pragma("unroll") for (int i = 0; i < ROWS; i++) total[i] = 0.0f;                                              \
-        for (int at = 0; at < k; at += BLOCK, tile += TILE_WORDS) {                                                    \
-            _Pragma("unroll") for (int i = 0; i < ROWS; i++) part[i] = less[i] = 0.0f;                                 \
-            for (int chunk = 0; chunk < BLOCK / 32; chunk++) {                                                         \
-                tfm_uvec low[LOW], high[HIGH + 1];                                                                     \
-                _Pragma("unroll") for (int j = 0; j < LOW; j++) low[j] =                                               \
-                    tfm_load(LOW_WORDS(tile, chunk) + j * TILE_ROWS);                                                  \
-                _Pragma("unroll") for (int j = 0; j < HIGH; j++) high[j] =                                             \
-                    tfm_load(HIGH_WORDS(tile, chunk) + j * TILE_ROWS);                                                 \
-                const int c = at / 32 + chunk;                                                                         \
-                _Pragma("unroll") for (int h = 0; h < 32 / GROUP; h++) {                                               \
-                    const int g = c * (32 / GROUP) + h;                                                                \
-                    tfm_ivec sum[ROWS];                                                                                \
-                    _Pragma("unroll") for (int i = 0; i < ROWS; i++) sum[i] =                                          \
-                        MINIMUM ? 0 : (tfm_ivec)((int)terms[min(i, rows - 1) * (k / GROUP) + g]);                      \
-                    _Pragma("unroll") for (int p = 0; p < PAIRS; p++) {                                                \
-                        const tfm_uvec codes = code_lanes(PAIR_CODES(low, high, PAIR(p, h)));                          \
-                        _Pragma("unroll") for (int i = 0; i < ROWS; i++) sum[i] =                                      \
-                            add_pairs(sum[i], (tfm_ivec)(q[min(i, rows - 1) * (k / 2) + c * 16 + PAIR(p, h)]), codes); \
-                    }                                                                                                  \
-                    _Pragma("unroll") for (int i = 0; i < ROWS; i++) {                                                 \
-                        const tfm_vec scale = scales[min(i, rows - 1) * (k / 32) + c],                                 \
-                                      v = TFM_CAT(convert_float, TFM_WIDTH)(sum[i]);                                   \
-                        if (SUPER)                                                                                     \
-                            part[i] = tfm_fma(scale_lanes(tile, chunk * (32 / GROUP) + h) * scale, v, part[i]);        \
-                        else                                                                                           \
-                            part[i] = BLOCK == 32 ? scale * v : tfm_fma(scale, v, part[i]);                            \
-                        const tfm_vec term = (float)terms[min(i, rows - 1) * (k / GROUP) + g];                         \
-                        if (MINIMUM && SUPER)                                                                          \
-                            less[i] = tfm_fma(min_lanes(tile, chunk * (32 / GROUP) + h), term, less[i]);               \
-                        else if (MINIMUM)                                                                              \
-                            less[i] += term;                                                                           \
-                    }                                                                                                  \
-                }                                                                                                      \
-            }                                                                                                          \
-            _Pragma("unroll") for (int i = 0; i < ROWS; i++) {                                                         \
-                total[i] = tfm_fma(number_lanes(tile), part[i], total[i]);                                             \
-                if (MINIMUM)                                                                                           \
-                    total[i] = tfm_fma(-number_lanes(tile + AT_MIN), less[i], total[i]);                               \
-            }                                                                                                          \
-        }                                                                                                              \
-        _Pragma("unroll") for (int i = 0; i < ROWS; i++) if (i < rows) finish(t, row + i, block, total[i]);            \
-    }
+/* What a group of weights adds to the results of a row. Both kernels have the same order of operations. */
+static inline void add_group(tfm_vec *part, tfm_vec *less, const tfm_vec factor, const tfm_vec min_factor,
+                             const tfm_ivec sum, const float scale, const group_term term) {
+    const tfm_vec number = TFM_CAT(convert_float, TFM_WIDTH)(sum);
+#if SUPER
+    *part = tfm_fma(factor * (tfm_vec)(scale), number, *part);
+#else
+    *part = BLOCK == 32 ? (tfm_vec)(scale)*number : tfm_fma((tfm_vec)(scale), number, *part);
+#endif
+#if MINIMUM && SUPER
+    *less = tfm_fma(min_factor, (tfm_vec)(term), *less);
+#elif MINIMUM
+    *less += (tfm_vec)(term);
+#endif
+}
+
 #if INT16 == 1
-DEFINE_BLOCK(row_block, __private)
+/* Codes of pair p, times 1, 16 or 256 in PLACES sums, where leaving them in their place saves a shift: the sum of 32
+ * still fits 32 bits. The upper fields of 16 bits need no mask. */
+#if LOW == 4 && !HIGH && !CODEBOOK
+#define PLACES 3
+#define PLACE(p) ((p) % 4 % 3)
+#define PLACED_CODES(low, high, p)                                                                                     \
+    ((p) % 4 == 3 ? UPPER_FIELDS((low)[(p) / 4]) : (low)[(p) / 4] & FIELDS(4) << (p) % 4 * 4)
+#elif LOW == 8
+#define PLACES 1
+#define PLACE(p) 0
+#define PLACED_CODES(low, high, p) ((p) % 2 ? UPPER_FIELDS((low)[(p) / 2]) : (low)[(p) / 2] & FIELDS(8))
+#else
+#define PLACES 1
+#define PLACE(p) 0
+#define PLACED_CODES(low, high, p) code_lanes(PAIR_CODES(low, high, p))
+#endif
+#if TFM_WIDTH == 16
+typedef ushort fields __attribute__((ext_vector_type(32)));
+#else
+typedef TFM_CAT(ushort, 16) fields;
+#endif
+#define UPPER_FIELDS(word) __builtin_astype(__builtin_astype(word, fields) >> (fields)(16 - LOW), tfm_uvec)
+
+/* Requests a chunk of a tile from memory. */
+#define CHUNK_WORDS (TILE_WORDS / (BLOCK / 32))
+static inline void request(__global const uint *chunk) {
+#ifdef __x86_64__
+#pragma unroll
+    for (int i = 0; i < CHUNK_WORDS; i += 16)
+        __asm__ volatile("prefetcht0 (%0)" : : "r"(chunk + i));
+#endif
+}
+
+/* Rows `row` .. `row` + rows - 1, ROWS at most, of a row block; q, scales and terms begin at the first of them. Both
+ * vectors of weights read the same broadcasts of x. */
+static void row_block(const target *t, const long block, const long row, const int rows, const int *q,
+                      const float *scales, const group_term *terms, const int k) {
+    __global const uint *tile = t->w + block * (k / BLOCK) * TILE_WORDS;
+    const int *pairs[ROWS];
+    const float *scale[ROWS];
+    const group_term *term[ROWS];
+    tfm_vec total[ROWS][2], part[ROWS][2], less[ROWS][2];
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+        const int at = i == 0 ? 0 : min(i, rows - 1);
+        pairs[i] = q + at * (k / 2);
+        scale[i] = scales + at * (k / 32);
+        term[i] = terms + at * (k / GROUP);
+        total[i][0] = total[i][1] = 0.0f;
+    }
+    for (int b = 0; b < k / BLOCK; b++, tile += TILE_WORDS) {
+#pragma unroll
+        for (int e = 0; e < 2 * ROWS; e++)
+            part[e / 2][e % 2] = less[e / 2][e % 2] = 0.0f;
+        for (int chunk = 0; chunk < BLOCK / 32; chunk++) {
+            tfm_uvec low[2][LOW], high[2][HIGH + 1];
+            request(tile + AHEAD + chunk * CHUNK_WORDS);
+#pragma unroll
+            for (int h = 0; h < 32 / GROUP; h++) {
+                tfm_ivec sum[ROWS][2][PLACES];
+#pragma unroll
+                for (int i = 0; i < ROWS; i++)
+#pragma unroll
+                    for (int e = 0; e < 2 * PLACES; e++)
+                        sum[i][e % 2][e / 2] = MINIMUM || e > 1 ? (tfm_ivec)(0) : (tfm_ivec)((int)term[i][h]);
+#pragma unroll
+                for (int p = 0; p < PAIRS; p++)
+#pragma unroll
+                    for (int v = 0; v < 2; v++) {
+                        if (h == 0) /* late, because there are few registers */
+                            load_words(low[v], high[v], tile, chunk, v, PAIR(p, 0));
+                        const tfm_uvec codes = PLACED_CODES(low[v], high[v], PAIR(p, h));
+#pragma unroll
+                        for (int i = 0; i < ROWS; i++)
+                            sum[i][v][PLACE(PAIR(p, h))] =
+                                add_pairs(sum[i][v][PLACE(PAIR(p, h))], (tfm_ivec)(pairs[i][PAIR(p, h)]), codes);
+                    }
+#pragma unroll
+                for (int e = 0; e < 2 * ROWS; e++) {
+                    const int i = e / 2, v = e % 2, g = chunk * (32 / GROUP) + h;
+                    tfm_ivec whole = sum[i][v][0];
+                    if (PLACES == 3)
+                        whole += (sum[i][v][PLACES / 2] >> 4) + (sum[i][v][PLACES - 1] >> 8);
+                    add_group(&part[i][v], &less[i][v], SUPER ? scale_lanes(tile, g, v) : (tfm_vec)(0.0f),
+                              SUPER && MINIMUM ? min_lanes(tile, g, v) : (tfm_vec)(0.0f), whole, *scale[i], term[i][h]);
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < ROWS; i++) {
+                pairs[i] += 16;
+                scale[i]++;
+                term[i] += 32 / GROUP;
+            }
+        }
+#pragma unroll
+        for (int e = 0; e < 2 * ROWS; e++) {
+            tfm_vec *to = &total[e / 2][e % 2];
+            *to = tfm_fma(number_lanes(tile, e % 2), part[e / 2][e % 2], *to);
+            if (MINIMUM)
+                *to = tfm_fma(-number_lanes(tile + AT_MIN, e % 2), less[e / 2][e % 2], *to);
+        }
+    }
+#pragma unroll
+    for (int e = 0; e < 2 * ROWS; e++)
+        if (e / 2 < rows)
+            finish(t, row + e / 2, block, e % 2, total[e / 2][e % 2]);
+}
 
 /* Few rows, as in decode, bound by reading w: each item quantizes x itself, because another launch takes longer. At
  * most MAX_NUMBERS numbers of x. Grid: groups of `blocks` row blocks. */
@@ -198,28 +277,4 @@ TFM_KERNEL void quant_linear_int16_few(OUTPUT(0), OUTPUT(1), OUTPUT(2), TFM_INPU
                       terms + i * (depth / GROUP), depth);
 }
 
-#else
-DEFINE_BLOCK(row_block, __global)
-
-/* x as integers, for quant_linear_int16. Grid: groups of `rows` rows. */
-TFM_KERNEL void quant_linear_quantize(TFM_TENSOR(int, q), TFM_TENSOR(float, scales), TFM_TENSOR(group_term, terms),
-                                      TFM_INPUT(float, x), const long k, const long m, const long rows) {
-    const long first = get_global_id(0) * rows, last = min(first + rows, m);
-    for (long i = first; i < last; i++)
-        quantize(TFM_AT(q) + i * (k / 2), TFM_AT(scales) + i * (k / 32), TFM_AT(terms) + i * (k / GROUP),
-                 TFM_AT(x) + i * k, (int)k);
-}
-
-/* Grid: groups of `blocks` row blocks x groups of `rows` rows of x. */
-TFM_KERNEL void quant_linear_int16(OUTPUT(0), OUTPUT(1), OUTPUT(2), TFM_INPUT(int, q), TFM_INPUT(float, scales),
-                                   TFM_INPUT(group_term, terms), const long k, const long m, const long blocks,
-                                   const long rows) {
-    FIND_TARGET((long)get_global_id(0));
-    const long first = get_global_id(1) * rows, last = min(first + rows, m);
-    const long end = min((t.at + 1) * blocks, (t.n + TILE_ROWS - 1) / TILE_ROWS);
-    for (long block = t.at * blocks; block < end; block++)
-        for (long i = first; i < last; i += ROWS)
-            row_block(&t, block, i, (int)min(last - i, (long)ROWS), TFM_AT(q) + i * (k / 2),
-                      TFM_AT(scales) + i * (k / 32), TFM_AT(terms) + i * (k / GROUP), (int)k);
-}
 #endif

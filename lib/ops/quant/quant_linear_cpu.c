@@ -23,7 +23,7 @@ static tfm__kernel *kernel_of(tfm_context *ctx, const tfm__quant_launch *l, cons
 
 /* Row blocks of an item: a few items for each core, so that the weights of an item follow each other in memory. */
 static int64_t blocks_of_item(const tfm_context *ctx, const tfm__quant_launch *l, int64_t parts) {
-    enum { ITEMS = 8, LEAST = 4 };
+    enum { ITEMS = 8, LEAST = 2 };
     const int64_t units = tfm_context_device(ctx)->compute_units, rows = tfm__quant_tile_rows(ctx);
     const int64_t wanted = tfm__ceil_div(ITEMS * (units > 0 ? units : 1), parts),
                   blocks = tfm__ceil_div(l->n[0] + l->n[1] + l->n[2], rows * wanted);

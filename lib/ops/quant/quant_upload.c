@@ -30,9 +30,9 @@ bool tfm__quant_fits(const tfm__quant_format *format, int64_t n, int64_t k) {
 }
 
 int tfm__quant_tile_rows(const tfm_context *ctx) {
-    enum { GPU_ROWS = 32 };
+    enum { GPU_ROWS = 32, CPU_VECTORS = 2 };
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    return tuning->class == TFM__CLASS_CPU ? tuning->width : GPU_ROWS;
+    return tuning->class == TFM__CLASS_CPU ? CPU_VECTORS * tuning->width : GPU_ROWS;
 }
 
 int64_t tfm__quant_words(const tfm_context *ctx, const tfm__quant_format *format, int64_t n, int64_t k) {
