@@ -15,6 +15,14 @@ static const char *const ACTIVATIONS[] = {
     [TFM_LAPLACE] = "laplace",     [TFM_GELU_10] = "gelu_10", [TFM_HARDSWISH] = "hardswish",
 };
 
+/* Whether matrices are stored as integers, "I8" or "GPTQ int4": such a model is not trained. */
+static bool is_quantized(const tfm_model_info *m) {
+    bool found = false;
+    for (int i = 0; i < m->weight_type_count; i++)
+        found |= strcmp(m->weight_types[i].name, "I8") == 0 || strstr(m->weight_types[i].name, " int");
+    return found;
+}
+
 enum { MAX_COMMANDS = 6 };
 
 /* The commands that take the model; returns how many. `text`: there is a tokenizer. */
@@ -35,7 +43,7 @@ static size_t supported_commands(const char *names[MAX_COMMANDS], const tfm_mode
         {"embed --classify", m->classes > 0 && text && !embeds},
         {"embed --fill-mask", encodes && !decodes && m->has_lm_head && text && !embeds},
         {"train --init-from", decodes && m->has_lm_head && m->can_save && text && !embeds &&
-                                  strcmp(m->stored_dtype, "I8") != 0 && strcmp(m->weight_format, "GGUF") != 0},
+                                  strcmp(m->weight_format, "GGUF") != 0 && !is_quantized(m)},
     };
     size_t count = 0;
     for (size_t i = 0; i < CLI_COUNT(all) && count < MAX_COMMANDS; i++)

@@ -32,12 +32,13 @@ static tfm_status read_info(tfm_model_info *info, const char *dir) {
     return tfm_model_read_info(info, dir, &(tfm_model_options){.no_tokenizer = true});
 }
 
-static int report(const char *from, const char *to) {
+/* `dtype`: of the weights; NULL: of the largest tensor. */
+static int report(const char *from, const char *to, const char *dtype) {
     tfm_model_info before, after;
     if (read_info(&before, from) != TFM_OK || read_info(&after, to) != TFM_OK)
         return cli_fail_library();
     printf("%s: %.1f million parameters, %s; on a device they take %.1f MB, before %.1f\n", to,
-           (double)after.parameters / 1e6, after.stored_dtype, (double)after.parameter_bytes / 1e6,
+           (double)after.parameters / 1e6, dtype ? dtype : after.stored_dtype, (double)after.parameter_bytes / 1e6,
            (double)before.parameter_bytes / 1e6);
     return CLI_OK;
 }
@@ -60,7 +61,7 @@ static int write_gguf(const char *output, const char *from, int precision) {
         return cli_fail("%s is the model itself: give -o another file", output);
     if (tfm_model_write_gguf(output, from, TYPES[precision == UNSET ? Q8_0 : precision]) != TFM_OK)
         return cli_fail_library();
-    return report(from, output);
+    return report(from, output, NULL);
 }
 
 /* Whether a directory can be written: the precision is not a GGUF file's type, and no model is overwritten. */
@@ -74,7 +75,7 @@ static int write_directory(const char *output, const char *from, int precision) 
     static const tfm_dtype DTYPES[] = {[INT8] = TFM_I8, [FP16] = TFM_F16, [BF16] = TFM_BF16};
     if (tfm_model_quantize(output, from, DTYPES[precision == UNSET ? INT8 : precision]) != TFM_OK)
         return cli_fail_library();
-    return report(from, output);
+    return report(from, output, NULL);
 }
 
 /* Opens the device and reads the text if there is one. */
@@ -93,7 +94,7 @@ static int write_int4(const char *output, const char *from, int group, const cha
         code = cli_fail_library();
     tfm_context_free(&options.ctx);
     cli_lines_close(&file);
-    return code == CLI_OK ? report(from, output) : code;
+    return code == CLI_OK ? report(from, output, "int4 layers") : code;
 }
 
 int cmd_quantize(int argc, char **argv) {
@@ -130,9 +131,9 @@ int cmd_quantize(int argc, char **argv) {
                  "layer's input is quantized to 255 steps, so results change slightly. fp16 and\n"
                  "bf16 weights are converted to fp32 on load, unless a command has --precision\n"
                  "fp16 or bf16: then they stay 16-bit, and accumulation is fp32.\n"
-                 "int4 weights take an eighth: groups of inputs have a scale and a zero point. The\n"
-                 "layout is that of compressed-tensors, which transformers and vLLM open. Give a\n"
-                 "text with --calibrate: results then change about half as much.\n"
+                 "int4 weights take an eighth: groups of inputs have a scale and a zero point.\n"
+                 "The layout is that of compressed-tensors, which transformers and vLLM open.\n"
+                 "With --calibrate, results change less than by rounding to nearest.\n"
                  "With -o FILE.gguf it writes a GGUF file with the tokenizer, for llama.cpp and\n"
                  "others; the model may be a GGUF file, too.\n",
         .examples = "  tfm quantize apps/demo -o demo-int8\n"

@@ -49,6 +49,23 @@ unkept run translate -m "$demo" --precision fp16 --beam-size 1 -i "$demo/test.de
 check "translate --precision fp16 gives the original framework's text" same out "$demo/greedy.en"
 unkept run eval -m "$demo" --precision bf16 --src "$demo/test.de" --ref "$demo/greedy.en" --beam-size 1
 check "eval --precision bf16 has a BLEU of at least 90 against greedy fp32" [ "$(sed -n 's/^BLEU = \([0-9]*\).*/\1/p' out)" -ge 90 ]
+# 4 bits: 704 inputs of fc2 are no multiple of 128.
+run quantize "$demo" -o four --precision int4 --group 128
+check "quantize --precision int4 prints the layer that halves the group" [ "$code" = 0 -a \
+    "$(grep -c 'groups of 64 instead of 128, because .*fc2.weight has 704 inputs' err)" = 1 ]
+check "quantize --precision int4 writes at most 6 MB for the demo model" [ "$(wc -c <four/model.safetensors)" -le 6000000 ]
+check "quantize --precision int4 writes the layout of compressed-tensors" grep -q '"group_size": 64' four/config.json
+run info four
+check "info names int4 weights" says out 'compressed-tensors int4 44 tensors'
+check "info lists no training for an int4 model" says out '^commands  *translate, score, eval, attention$'
+run quantize four -o again
+check "quantize rejects a model that is int4 already" one_sentence 1 'quantized already'
+run quantize "$demo" -o again --precision int4 --calibrate "$demo/test.de"
+check "quantize refuses to calibrate an encoder-decoder" one_sentence 1 'which calibration does not support'
+run quantize "$demo" -o again --group 64
+check "quantize refuses --group without int4" one_sentence 2 'are options of --precision int4'
+unkept run eval -m four --src "$demo/test.de" --ref "$demo/greedy.en" --beam-size 1
+check "eval of an int4 model has a BLEU of at least 40 against greedy fp32" [ "$(sed -n 's/^BLEU = \([0-9]*\).*/\1/p' out)" -ge 40 ]
 run train -o more --init-from bytes --src "$demo/test.de" --tgt "$demo/greedy.en"
 check "train --init-from refuses an int8 model" one_sentence 1 'weights are int8, which cannot be trained'
 

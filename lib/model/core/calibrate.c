@@ -198,6 +198,11 @@ static tfm_status run_text(calibration *c) {
     if (status == TFM_OK)
         status = special_tokens(&special, &before, &after, c);
     const size_t whole = count / length, sequences = whole < SEQUENCES ? whole : SEQUENCES;
+    if (status == TFM_OK && length <= before + after)
+        status = tfm__fail(TFM_ERROR_UNSUPPORTED,
+                           "calibration needs sequences of more than %zu tokens, but the model has %d positions: "
+                           "quantize it without a calibration text",
+                           before + after, positions);
     if (status == TFM_OK && !(rows = tfm__alloc(sequences * length, sizeof(*rows))))
         status = TFM_ERROR_MEMORY;
     if (status == TFM_OK) {

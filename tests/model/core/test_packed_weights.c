@@ -179,7 +179,7 @@ static void test_unsupported_quantization_configs_are_refused_by_name(void **sta
         {GPTQ("4", "32", ", \"is_marlin_format\": true"), "`is_marlin_format`", TFM_ERROR_UNSUPPORTED},
         {GPTQ("4", "32", ", \"pack_dtype\": \"int16\""), "`pack_dtype`", TFM_ERROR_UNSUPPORTED},
         {GPTQ("4", "64", ""), "3 groups, but 96 inputs in groups of 64 are 2", TFM_ERROR_FORMAT},
-        {GPTQ("8", "32", ""), "the 8-bit matrix model.layers.0.mlp.down_proj.weight", TFM_ERROR_FORMAT},
+        {GPTQ("8", "32", ""), "3 groups, but 48 inputs in groups of 32 are 2", TFM_ERROR_FORMAT},
         {AWQ("32", ", \"version\": \"gemv\""), "`version` of `quantization_config` is \"gemv\"", TFM_ERROR_UNSUPPORTED},
         {ROWS("4", "block", "32", ""), "`strategy` of `quantization_config` is \"block\"", TFM_ERROR_UNSUPPORTED},
         {"{\"quant_method\": \"compressed-tensors\", \"format\": \"float-quantized\"}", "is \"float-quantized\"",
