@@ -109,6 +109,24 @@ def test_a_count_that_is_no_whole_number_is_named(demo: tfm.Translator, value: A
         demo.translate("Danke.", beam_size=value)
 
 
+@pytest.mark.parametrize("name, value, limit", [
+    ("beam_size", 10**30, "most 2147483647"), ("max_length", 1 << 31, "most 2147483647"),
+    ("batch_tokens", 1 << 64, "most 2147483647"), ("alignment_layer", -1 << 40, "least -2147483648")])
+def test_an_integer_out_of_range_is_named(demo: tfm.Translator, name: str, value: int, limit: str) -> None:
+    with pytest.raises(tfm.ArgumentError, match=f"^{name} is {value}: give at {limit}, or omit it$"):
+        demo.translate("Danke.", **{name: value})  # type: ignore[call-overload]
+
+
+def test_a_negative_seed_is_named(demo: tfm.Translator) -> None:
+    with pytest.raises(tfm.ArgumentError, match="^seed is -1: give at least 0, or omit it$"):
+        tfm.Generator._generate(demo, ["w10"], None, seed=-1)  # type: ignore[arg-type]
+
+
+def test_an_option_that_is_no_number_is_named(demo: tfm.Translator) -> None:
+    with pytest.raises(TypeError, match="^alignment_head is '1': give a number, or omit it$"):
+        demo.translate("Danke.", alignment_head="1")  # type: ignore[call-overload]
+
+
 def test_a_folder_for_embeddings_is_refused_by_its_kind() -> None:
     for opens in (tfm.Translator, tfm.Generator):
         with pytest.raises(tfm.ArgumentError, match="sentence-transformers folder; open it with tfm.Embedder"):

@@ -75,6 +75,20 @@ def count_of(value: int | None, what: str) -> int:
     return number
 
 
+def put(struct: Any, **members: Any) -> None:
+    """Sets members of a struct, which have the names of options: an error names the option."""
+    for name, value in members.items():
+        try:
+            setattr(struct, name, value)
+        except TypeError:
+            raise TypeError(f"{name} is {value!r}: give a number, or omit it") from None
+        except OverflowError:
+            kind = dict(ffi.typeof(struct).item.fields)[name].type
+            bits, signed = 8 * ffi.sizeof(kind), int(ffi.cast(kind, -1)) < 0
+            limit = f"most {(1 << bits - signed) - 1}" if value > 0 else f"least {-1 << bits - 1 if signed else 0}"
+            raise ArgumentError(f"{name} is {value}: give at {limit}, or omit it") from None
+
+
 def choice(names: Iterable[str], given: Any, what: str) -> int:
     """The enum value of a name: its index in `names`."""
     known = list(names)

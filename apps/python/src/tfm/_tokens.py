@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ._library import NULL, Callbacks, choice, count_of, ffi, lib, several
+from ._library import NULL, Callbacks, choice, count_of, ffi, lib, put, several
 from ._options import CTranslate2Options, keywords
 from .errors import ArgumentError, OutOfMemoryError, UnsupportedError
 
@@ -52,10 +52,10 @@ class TokensMixin:
         if tokenizer is None:
             raise ArgumentError("translate_batch needs the model's vocabulary: open the model with its tokenizer")
         options = ffi.new("tfm_search_options *")
-        options.beam_size, options.n_best = count_of(beam_size, "beam_size"), count_of(num_hypotheses, "num_hypotheses")
-        options.has_length_penalty, options.length_penalty = True, length_penalty
+        put(options, beam_size=count_of(beam_size, "beam_size"), n_best=count_of(num_hypotheses, "num_hypotheses"),
+            max_length=count_of(max_decoding_length, "max_decoding_length"), length_penalty=length_penalty)
+        options.has_length_penalty = True
         options.length_norm = lib.TFM_LENGTH_NORM_HF
-        options.max_length = count_of(max_decoding_length, "max_decoding_length")
         options.skip_scores = not return_scores
         by_tokens = choice(("examples", "tokens"), batch_type, "batch type") == 1 or not max_batch_size
         source = list(source)

@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ._library import (NULL, Callbacks, Lines, Text, c_path, c_text, choice, count_of, ffi, lib, set_precision, several,
-                       texts, to_str)
+from ._library import (NULL, Callbacks, Lines, Text, c_path, c_text, choice, count_of, ffi, lib, put, set_precision,
+                       several, texts, to_str)
 from ._options import keywords
 from ._stream import Bar, Progress
 from .errors import ArgumentError
@@ -36,7 +36,7 @@ class _Call:
         self.bar = Bar(progress, about)
         self.options: Any = ffi.new("tfm_embed_options *")
         self.options.line_bytes = lines.bytes
-        self.options.batch_tokens = count_of(batch_tokens, "batch_tokens")
+        put(self.options, batch_tokens=count_of(batch_tokens, "batch_tokens"))
         self.options.progress = self.calls.make("tfm_progress_fn", self.bar)
         self._prompt = c_text(prompt)
         self.options.prompt = self._prompt

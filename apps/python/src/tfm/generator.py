@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, overload
 import numpy as np
 import numpy.typing as npt
 
-from ._library import NULL, Callbacks, Lines, Text, c_text, count_of, ffi, lib, several, to_bytes, to_str
+from ._library import NULL, Callbacks, Lines, Text, c_text, count_of, ffi, lib, put, several, to_bytes, to_str
 from ._options import GenerateOptions, keywords
 from ._stream import Bar, Progress, stream as stream_of
 from .chat_template import ChatTemplate, Message
@@ -123,13 +123,12 @@ class Generator(Model):
         if temperature == 0:  # greedy, regardless of the other options
             sample, temperature, top_k, top_p, min_p = False, None, None, None, None
         options.sample = bool(sample or temperature or top_k or top_p or min_p)
-        options.max_new_tokens, options.min_new_tokens = count_of(max_new_tokens, "max_new_tokens"), min_new_tokens or 0
-        options.beam_size, options.n_best = count_of(beam_size, "beam_size"), count_of(n_best, "n_best")
-        options.has_length_penalty, options.length_penalty = length_penalty is not None, length_penalty or 0
-        options.temperature, options.top_k, options.top_p = temperature or 0, top_k or 0, top_p or 0
-        options.min_p, options.repetition_penalty = min_p or 0, repetition_penalty or 0
-        options.skip_scores = not return_scores
-        options.seed, options.batch_tokens = seed, count_of(batch_tokens, "batch_tokens")
+        put(options, max_new_tokens=count_of(max_new_tokens, "max_new_tokens"), min_new_tokens=min_new_tokens or 0,
+            beam_size=count_of(beam_size, "beam_size"), n_best=count_of(n_best, "n_best"),
+            length_penalty=length_penalty or 0, temperature=temperature or 0, top_k=top_k or 0, top_p=top_p or 0,
+            min_p=min_p or 0, repetition_penalty=repetition_penalty or 0, seed=seed,
+            batch_tokens=count_of(batch_tokens, "batch_tokens"))
+        options.has_length_penalty, options.skip_scores = length_penalty is not None, not return_scores
         stops = [c_text(each) for each in several(stop_strings)]
         options.stop_strings = stop_texts = ffi.new("char const *[]", stops)
         options.stop_string_count = len(stops)
@@ -274,7 +273,7 @@ class Generator(Model):
         calls, bar, found = Callbacks(), Bar(progress, "scoring"), list[Score]()
         options = ffi.new("tfm_text_options *")
         options.line_bytes, options.score_eos = lines.bytes, score_eos
-        options.batch_tokens = count_of(batch_tokens, "batch_tokens")
+        put(options, batch_tokens=count_of(batch_tokens, "batch_tokens"))
         options.add_bos = add_bos
         options.progress = calls.make("tfm_progress_fn", bar)
         if reject is not None:

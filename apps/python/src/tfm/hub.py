@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Union
 
-from ._library import NULL, Callbacks, c_path, c_text, check, count_of, ffi, lib, to_str
+from ._library import NULL, Callbacks, c_path, c_text, check, count_of, ffi, lib, put, to_str
 from ._stream import Bar, Progress
 
 Path = Union[str, "os.PathLike[str]"]
@@ -49,7 +49,7 @@ def pull(name: str, *, revision: str | None = None, progress: Progress = True, m
     path, options, calls = ffi.new("char **"), ffi.new("tfm_hub_options *"), Callbacks()
     bar = Bar(progress, name, unit="B", unit_scale=True)
     kept = options.revision = c_text(revision)
-    options.max_workers = count_of(max_workers, "max_workers")
+    put(options, max_workers=count_of(max_workers, "max_workers"))
     options.progress = calls.make("tfm_hub_progress_fn", lambda now: bar(now.bytes, now.total_bytes))
     options.progress_user = NULL
     try:

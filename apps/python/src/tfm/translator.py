@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from ._library import (NULL, Callbacks, Lines, Text, c_text, check, choice, count_of, ffi, lib, several, texts, to_bytes,
-                       to_str)
+from ._library import (NULL, Callbacks, Lines, Text, c_text, check, choice, count_of, ffi, lib, put, several, texts,
+                       to_bytes, to_str)
 from ._options import LengthNorm, TranslateOptions, keywords
 from ._stream import Bar, Progress, stream
 from ._tokens import TokensMixin
@@ -88,19 +88,19 @@ class Translator(TokensMixin, Model):
         given, calls, bar = Lines(lines), Callbacks(), Bar(progress, "translating")
         search, text = ffi.new("tfm_search_options *"), ffi.new("tfm_text_options *")
         kept = [c_text(each) for each in (language, source_language, target_language, source_prefix)]
-        search.beam_size, search.n_best = count_of(beam_size, "beam_size"), count_of(n_best, "n_best")
-        search.max_length = count_of(max_length, "max_length")
-        search.has_length_penalty, search.length_penalty = length_penalty is not None, length_penalty or 0
+        put(search, beam_size=count_of(beam_size, "beam_size"), n_best=count_of(n_best, "n_best"),
+            max_length=count_of(max_length, "max_length"), length_penalty=length_penalty or 0)
+        search.has_length_penalty = length_penalty is not None
         search.length_norm = choice(_LENGTH_NORMS, length_norm, "length norm")
         search.skip_scores = return_scores is not None and not return_scores
         search.should_continue = calls.make("bool(*)(void *)", lambda: True)  # lets Python handle Ctrl-C
         text.line_bytes, text.truncate = given.bytes, truncate
-        text.batch_tokens = count_of(batch_tokens, "batch_tokens")
+        put(text, batch_tokens=count_of(batch_tokens, "batch_tokens"), alignment_layer=alignment_layer,
+            alignment_head=alignment_head)
         text.split = split if split is not None else (n_best or 1) == 1
         text.language, text.source_language, text.target_language, text.source_prefix = kept
         text.alignments = return_alignments
         text.placeholders = placeholders = _placeholders(keep)
-        text.alignment_layer, text.alignment_head = alignment_layer, alignment_head
         text.progress = calls.make("tfm_progress_fn", bar)
         if prefixes is not None:
             if isinstance(prefixes, (str, bytes)):
@@ -227,7 +227,8 @@ class Translator(TokensMixin, Model):
         text = ffi.new("tfm_text_options *")
         kept = [c_text(each) for each in (source_language, target_language, source_prefix)]
         text.source_language, text.target_language, text.source_prefix = kept
-        text.batch_tokens, text.truncate = count_of(batch_tokens, "batch_tokens"), truncate
+        put(text, batch_tokens=count_of(batch_tokens, "batch_tokens"))
+        text.truncate = truncate
         text.progress = calls.make("tfm_progress_fn", bar)
         if reject is not None:
             text.reject = calls.make("tfm_reject_fn", lambda line, why: reject(line, to_str(why)))
