@@ -268,10 +268,10 @@ static bool split_merge(const char *sides[2], size_t bytes[2], const json_t *val
     return json_array_size(value) == 2 && sides[0] && sides[1];
 }
 
-tfm_status tfm__bpe_add_merge(tfm__subword_model *model, const char *const sides[2], const size_t bytes[2],
-                              tfm__json_location location) {
+/* Adds the merge of two known pieces; their texts are `sides`. */
+static tfm_status add_merge(tfm__subword_model *model, int32_t left, int32_t right, const char *const sides[2],
+                            const size_t bytes[2], tfm__json_location location) {
     bpe *b = model->self;
-    const tfm__token_map *token_map = model->token_map;
     const size_t prefix = b->prefix ? strlen(b->prefix) : 0;
     b->joined.count = 0;
     tfm__bytes_add(&b->joined, sides[0], bytes[0]);
@@ -279,9 +279,7 @@ tfm_status tfm__bpe_add_merge(tfm__subword_model *model, const char *const sides
         tfm__bytes_add(&b->joined, sides[1] + prefix, bytes[1] - prefix);
     if (b->joined.failed)
         return TFM_ERROR_MEMORY;
-    const int32_t left = tfm__token_map_find(token_map, sides[0], bytes[0]);
-    const int32_t right = tfm__token_map_find(token_map, sides[1], bytes[1]);
-    const int32_t id = tfm__token_map_find(token_map, b->joined.count ? b->joined.data : "", b->joined.count);
+    const int32_t id = tfm__token_map_find(model->token_map, b->joined.count ? b->joined.data : "", b->joined.count);
     if (left < 0 || right < 0 || id < 0)
         return tfm__fail(TFM_ERROR_FORMAT,
                          "%s: merge %u of `%s`, \"%.*s %.*s\", is of pieces that the vocabulary does not have",
@@ -290,6 +288,19 @@ tfm_status tfm__bpe_add_merge(tfm__subword_model *model, const char *const sides
     const uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
     b->merges[slot_of(b, pair)] = (merge){pair, b->ranks++, id};
     return TFM_OK;
+}
+
+tfm_status tfm__bpe_add_merge(tfm__subword_model *model, const char *const sides[2], const size_t bytes[2],
+                              tfm__json_location location) {
+    return add_merge(model, tfm__token_map_find(model->token_map, sides[0], bytes[0]),
+                     tfm__token_map_find(model->token_map, sides[1], bytes[1]), sides, bytes, location);
+}
+
+tfm_status tfm__bpe_add_merge_ids(tfm__subword_model *model, int32_t left, int32_t right, tfm__json_location location) {
+    size_t bytes[2];
+    const char *const sides[] = {tfm__token_map_piece(model->token_map, left, &bytes[0]),
+                                 tfm__token_map_piece(model->token_map, right, &bytes[1])};
+    return add_merge(model, left, right, sides, bytes, location);
 }
 
 /* Space for this many merges. */

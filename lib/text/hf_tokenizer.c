@@ -1,5 +1,6 @@
 #include <stdio.h>
 #include "base/file.h"
+#include "text/hf_scan.h"
 #include "text/hf_tokenizer.h"
 #include "text/replace_text.h"
 #include "text/tokenizer_kind.h"
@@ -326,6 +327,17 @@ tfm_status tfm__hf_load(json_t **root, tfm__subword_model *model, bool *older, c
     return tfm__hf_convert(root, model, path, config, dir);
 }
 
+/* tfm__hf_load, without a JSON tree of the vocabulary if possible. */
+static tfm_status load(json_t **root, tfm__hf_tokenizer *t, char **path, const json_t *config, const char *dir) {
+    *path = tfm__path_join(dir, "tokenizer.json");
+    if (!*path)
+        return TFM_ERROR_MEMORY;
+    if (tfm__file_exists(*path) && tfm__hf_scan(root, &t->model, *path))
+        return TFM_OK;
+    free(*path);
+    return tfm__hf_load(root, &t->model, &t->legacy_files, path, config, dir);
+}
+
 tfm_status tfm__hf_tokenizer_open(tfm__tokenizer_parts *out, const char *dir) {
     json_t *config = NULL, *root = NULL;
     char *path = NULL, *config_path = tfm__path_join(dir, "tokenizer_config.json");
@@ -334,7 +346,7 @@ tfm_status tfm__hf_tokenizer_open(tfm__tokenizer_parts *out, const char *dir) {
     if (status == TFM_OK && tfm__file_exists(config_path))
         status = tfm__json_load(&config, config_path);
     if (status == TFM_OK)
-        status = tfm__hf_load(&root, &t->model, &t->legacy_files, &path, config, dir);
+        status = load(&root, t, &path, config, dir);
     if (status == TFM_OK)
         status = tfm__hf_override(root, config, dir);
     if (status == TFM_OK)

@@ -38,6 +38,8 @@ void tfm__subword_model_free(tfm__subword_model *model);
 tfm_status tfm__bpe_new(tfm__subword_model *out, const json_t *options, size_t merges, tfm__json_location location);
 tfm_status tfm__bpe_add_merge(tfm__subword_model *model, const char *const sides[2], const size_t bytes[2],
                               tfm__json_location location);
+/* The same for two ids of the vocabulary. */
+tfm_status tfm__bpe_add_merge_ids(tfm__subword_model *model, int32_t left, int32_t right, tfm__json_location location);
 
 /* A SentencePiece BPE model: merges the two adjacent symbols that form the piece with the highest score, leftmost
  * first, then writes characters without a piece as byte pieces if there are all 256, else as one `unk`. `token_map` is
