@@ -196,6 +196,7 @@ bool tfm__param_fits_blocks(const tfm__parameter *p, const tfm__stored_tensor *s
 }
 
 typedef struct block_rows {
+    const tfm__weights *file;
     const tfm__parameter *p;
     const tfm__stored_tensor *stored;
     unsigned char *row; /* of packed integers */
@@ -212,13 +213,24 @@ static const void *block_row(const void *of, int64_t i) {
     return r->row;
 }
 
-tfm_status tfm__param_load_blocks(tfm_context *ctx, const tfm__parameter *p, const tfm__stored_tensor *stored) {
-    block_rows of = {.p = p, .stored = stored};
+/* A large tensor is not in memory twice. */
+static void evict_rows(const void *of) {
+    const block_rows *r = of;
+    tfm__weights_evict(r->file, r->stored);
+}
+
+tfm_status tfm__param_load_blocks(tfm_context *ctx, const tfm__weights *file, const tfm__parameter *p,
+                                  const tfm__stored_tensor *stored) {
+    block_rows of = {.file = file, .p = p, .stored = stored};
     if (stored->packed)
         of.row = tfm__alloc((size_t)(p->dims[1] / stored->blocks->block), (size_t)stored->blocks->bytes);
     if (stored->packed && !of.row)
         return TFM_ERROR_MEMORY;
-    const tfm__quant_rows rows = {block_row, &of, stored->packed ? stored->packed->order : NULL};
+    const tfm__quant_rows rows = {.row = block_row,
+                                  .written = evict_rows,
+                                  .of = &of,
+                                  .columns = stored->packed ? stored->packed->order : NULL,
+                                  .one_thread = stored->packed != NULL};
     const tfm_status status =
         tfm__quant_upload(ctx, p->param, stored->name, stored->blocks, &rows, p->dims[0], p->dims[1]);
     free(of.row);

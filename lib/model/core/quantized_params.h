@@ -27,8 +27,9 @@ tfm_status tfm__param_load_int8(tfm_context *ctx, const tfm__parameter *p, const
 /* Whether the parameter can stay in the blocks of its GGUF file, or become blocks of packed integers. Rows may be in
  * another order. */
 bool tfm__param_fits_blocks(const tfm__parameter *p, const tfm__stored_tensor *stored);
-/* Fills p->param with the blocks of a stored tensor, without conversion. */
-tfm_status tfm__param_load_blocks(tfm_context *ctx, const tfm__parameter *p, const tfm__stored_tensor *stored);
+/* Fills p->param with the blocks of a stored tensor of the file, without conversion. */
+tfm_status tfm__param_load_blocks(tfm_context *ctx, const tfm__weights *file, const tfm__parameter *p,
+                                  const tfm__stored_tensor *stored);
 
 /* Fails if a finite value would overflow F16. */
 tfm_status tfm__param_check_fp16_range(const tfm__parameter *p, const tfm__stored_tensor *stored);

@@ -126,7 +126,7 @@ static tfm_status upload_blocks(tfm__loader *l, const tfm__parameter *p, const t
         tfm__quant_set(p->param, stored->blocks, p->dims[0], p->dims[1]);
         return TFM_OK;
     }
-    const tfm_status status = tfm__param_load_blocks(ctx, p, stored);
+    const tfm_status status = tfm__param_load_blocks(ctx, l->file, p, stored);
     if (status == TFM_OK)
         publish_later(l, p->param->value, key);
     return status;

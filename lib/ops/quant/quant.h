@@ -32,12 +32,16 @@ static inline int tfm__quant_pair(int p) {
 
 /* ---- quant_upload.c ---- */
 
-/* Rows of a matrix in host memory, as blocks of a file that may be unaligned. row(of, i) is row i, or NULL for zeros;
- * without `row`, `of` has all rows one after the other. `columns`: their order, a permutation of k, or NULL. */
+/* Rows of a matrix in host memory, as blocks of a file that may be unaligned. row(of, i) is row i, or NULL for zeros,
+ * called by several threads unless `one_thread`; without `row`, `of` has all rows one after the other. written(of), or
+ * NULL, is called when the rows read so far are not needed any more. `columns`: their order, a permutation of k, or
+ * NULL. */
 typedef struct tfm__quant_rows {
     const void *(*row)(const void *of, int64_t i);
+    void (*written)(const void *of);
     const void *of;
     const int32_t *columns;
+    bool one_thread;
 } tfm__quant_rows;
 
 /* Device words, tfm__quant_words of (count, k), of rows first .. first + count - 1; `first` begins a row block. */

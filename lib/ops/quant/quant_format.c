@@ -1,5 +1,6 @@
 /* Descriptors of GGUF tensor types, and their blocks on the host. */
 #include "ops/quant/quant_format.h"
+#include <endian.h>
 #include <math.h>
 #include <string.h>
 #include <strings.h>
@@ -61,19 +62,38 @@ static void write16(uint8_t *at, uint16_t value) {
 
 /* ---- Blocks as separate numbers ---- */
 
+/* Eight bytes are handled as a number: loading the file is bound by these loops. */
+static const uint64_t ONES = 0x0101010101010101u;
+
+static uint64_t read64(const uint8_t *at) {
+    uint64_t word;
+    memcpy(&word, at, sizeof(word));
+    return word;
+}
+
+static void write64(uint8_t *at, uint64_t word) {
+    memcpy(at, &word, sizeof(word));
+}
+
 /* Codes of `width` bits, interleaved as in the file: each byte has a code of each of 8 / width runs of `bytes`
- * consecutive weights. */
+ * consecutive weights; `bytes` is a multiple of 8. */
 static void split_codes(uint8_t *out, const uint8_t *in, int bytes, int width) {
+    const uint64_t mask = ((1U << width) - 1) * ONES;
     for (int run = 0; run < 8 / width; run++)
-        for (int i = 0; i < bytes; i++)
-            out[run * bytes + i] = (uint8_t)(in[i] >> run * width & ((1 << width) - 1));
+        for (int i = 0; i < bytes; i += 8)
+            write64(out + run * bytes + i, read64(in + i) >> run * width & mask);
 }
 
 /* Adds the bits above the low ones. Bit `run` of byte i belongs to weight 32 run + i. */
 static void add_high_bits(uint8_t *codes, const uint8_t *in, int shift) {
     for (int run = 0; run < 8; run++)
-        for (int i = 0; i < 32; i++)
-            codes[run * 32 + i] |= (uint8_t)((in[i] >> run & 1) << shift);
+        for (int i = 0; i < 32; i += 8)
+            write64(codes + run * 32 + i, read64(codes + run * 32 + i) | (read64(in + i) >> run & ONES) << shift);
+}
+
+/* Bit i of `bits` as byte i. */
+static uint64_t spread_bits(uint8_t bits) {
+    return htole64((((bits * ONES & 0x8040201008040201u) + 0x7f * ONES) >> 7) & ONES);
 }
 
 /* Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL: scale, minimum, 32 high bits, codes. */
@@ -87,13 +107,13 @@ static void decode_simple(const tfm__quant_format *f, tfm__quant_block *out, con
     const uint8_t *high = in;
     in += 4 * f->high_bits;
     if (f->bits == 8) {
-        for (int i = 0; i < 32; i++)
-            out->codes[i] = in[i] ^ 0x80;
+        for (int i = 0; i < 32; i += 8)
+            write64(out->codes + i, read64(in + i) ^ 0x80 * ONES);
         return;
     }
     split_codes(out->codes, in, 16, 4);
-    for (int i = 0; f->high_bits && i < 32; i++)
-        out->codes[i] |= (uint8_t)((high[i / 8] >> i % 8 & 1) << 4);
+    for (int i = 0; f->high_bits && i < 32; i += 8)
+        write64(out->codes + i, read64(out->codes + i) | spread_bits(high[i / 8]) << 4);
 }
 
 /* Q4_K, Q5_K: scale, minimum, 8 scales and 8 minima of 6 bits, 256 high bits, codes. The upper two bits of the last
@@ -145,8 +165,8 @@ static void decode_q6_k(tfm__quant_block *out, const uint8_t *in) {
     for (int i = 0; i < 2; i++) {
         split_codes(out->codes + 128 * i, in + 64 * i, 64, 4);
         split_codes(high, in + 128 + 32 * i, 32, 2);
-        for (int j = 0; j < 128; j++)
-            out->codes[128 * i + j] |= (uint8_t)(high[j] << 4);
+        for (int j = 0; j < 128; j += 8)
+            write64(out->codes + 128 * i + j, read64(out->codes + 128 * i + j) | read64(high + j) << 4);
     }
 }
 

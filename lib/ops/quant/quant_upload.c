@@ -1,7 +1,9 @@
 /* Block-quantized matrices: from the blocks of a file to tiles of the device. The layout is described in quant.h. */
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "ops/quant/quant.h"
 
 /* Places within a tile of `rows` rows, in bytes; every one is a multiple of four. */
@@ -40,26 +42,42 @@ int64_t tfm__quant_words(const tfm_context *ctx, const tfm__quant_format *format
     return tfm__ceil_div(n, rows) * (k / format->block) * (layout_of(format, rows).bytes / 4);
 }
 
-/* Two, one, or one half code of each of v's halves, at bit `from`, for a plane of `bits` bits. */
-static uint32_t fields(uint32_t v, int from, int bits) {
-    return v >> from & (((1U << bits) - 1) * 0x10001U);
-}
-
-/* A plane of 32 codes, bits `from` and up of each: `bits` words, `step` apart. v[i] has codes 4 i to 4 i + 3 as bytes,
- * so its halves have the pair (4 i, 4 i + 2) in their low bytes. */
+/* A plane of 32 codes, bits `from` and up of each: `bits` words, 1, 2 or 4, `step` apart. v[i] has codes 4 i to 4 i + 3
+ * as bytes: codes 4 i and 4 i + 2 are a pair of 16-bit fields, 4 i + 1 and 4 i + 3 the next pair but one. */
 static void put_plane(uint32_t *out, int step, const uint32_t *v, int from, int bits) {
-    const int per_word = 16 / bits;
-    for (int p = 0; p < 16; p++) {
-        const uint32_t pair = fields(v[p / 4 + p % 2 * 4], from + p % 4 / 2 * 8, bits) << p % per_word * bits;
-        uint32_t *word = out + p / per_word * step;
-        *word = p % per_word == 0 ? pair : *word | pair;
+    const uint32_t mask = (1U << bits) - 1, pairs = (mask | mask << 2 * bits) * 0x10001U;
+    for (int i = 0; i < 4; i++) {
+        const uint32_t a = v[i] >> from & mask * 0x01010101U, b = v[i + 4] >> from & mask * 0x01010101U;
+        const uint32_t four = ((a | a >> (8 - 2 * bits)) & pairs) | ((b | b >> (8 - 2 * bits)) & pairs) << bits;
+        uint32_t *word = out + i * bits / 4 * step;
+        *word = 4 * bits * i % 16 ? *word | four << 4 * bits * i % 16 : four;
     }
 }
 
-/* The same for the low four bits, which most formats have. */
-static void put_nibbles(uint32_t *out, int step, const uint32_t *v) {
+/* The same for whole bytes: 8 words. */
+static void put_bytes(uint32_t *out, int step, const uint32_t *v) {
+    const uint32_t even = 0x00ff00ffU;
+    for (int i = 0; i < 4; i++) {
+        out[2 * i * step] = (v[i] & even) | (v[i + 4] & even) << 8;
+        out[(2 * i + 1) * step] = (v[i] >> 8 & even) | (v[i + 4] & ~even);
+    }
+}
+
+/* A block whose file has the words of the device already: Q4_0, Q4_1 and IQ4_NL. */
+static bool has_words(const tfm__quant_format *f) {
+    return !f->super && !f->wide && f->bits == 4;
+}
+
+static void put_words(const tfm__quant_format *f, const layout *l, int rows, int row, uint8_t *tile,
+                      const uint8_t *in) {
+    uint32_t *low = (uint32_t *)(void *)(tile + l->low) + row;
+    memcpy(tile + 2 * row, in, 2);
+    if (f->minimum) {
+        const uint16_t min = (uint16_t)((in[2] | in[3] << 8) ^ 0x8000);
+        memcpy(tile + l->min + 2 * row, &min, 2);
+    }
     for (int j = 0; j < 4; j++)
-        out[j * step] = (v[j] & 0x0f0f0f0fU) | (v[j + 4] & 0x0f0f0f0fU) << 4;
+        memcpy(low + j * rows, in + (f->minimum ? 4 : 2) + 4 * j, 4);
 }
 
 /* Row `row` of a tile. */
@@ -79,8 +97,8 @@ static void put_block(const tfm__quant_format *f, const layout *l, int rows, int
         uint32_t *low = (uint32_t *)(void *)(tile + l->low) + c * f->low_bits * rows + row,
                  *high = (uint32_t *)(void *)(tile + l->high) + c * f->high_bits * rows + row;
         memcpy(v, b->codes + 32 * c, sizeof(v));
-        if (f->low_bits == 4)
-            put_nibbles(low, rows, v);
+        if (f->low_bits == 8)
+            put_bytes(low, rows, v);
         else
             put_plane(low, rows, v, 0, f->low_bits);
         if (f->high_bits)
@@ -97,15 +115,66 @@ void tfm__quant_repack(const tfm__quant_format *format, int tile_rows, uint32_t 
     const layout l = layout_of(format, tile_rows);
     const int64_t along = k / format->block;
     tfm__quant_block b;
-    memset(out, 0, (size_t)(tfm__ceil_div(count, tile_rows) * along) * (size_t)l.bytes);
-    for (int64_t i = 0; i < count; i++) {
-        const uint8_t *in = row_of(rows, first + i, along * format->bytes);
+    for (int64_t i = 0; i < tfm__ceil_div(count, tile_rows) * tile_rows; i++) {
+        const uint8_t *in = i < count ? row_of(rows, first + i, along * format->bytes) : NULL;
         uint8_t *tile = (uint8_t *)out + i / tile_rows * along * l.bytes;
-        for (int64_t j = 0; in && j < along; j++, tile += l.bytes, in += format->bytes) {
-            tfm__quant_decode(format, &b, in);
-            put_block(format, &l, tile_rows, (int)(i % tile_rows), tile, &b);
+        for (int64_t j = 0; j < along; j++, tile += l.bytes) {
+            if (!in)
+                put_block(format, &l, tile_rows, (int)(i % tile_rows), tile, &(tfm__quant_block){0});
+            else if (has_words(format))
+                put_words(format, &l, tile_rows, (int)(i % tile_rows), tile, in + j * format->bytes);
+            else {
+                tfm__quant_decode(format, &b, in + j * format->bytes);
+                put_block(format, &l, tile_rows, (int)(i % tile_rows), tile, &b);
+            }
         }
     }
+}
+
+/* ---- Several threads ---------------------------------------------------------------------------------- */
+
+/* Part of a piece. */
+typedef struct share {
+    const tfm__quant_format *format;
+    int tile_rows;
+    uint32_t *out;
+    const tfm__quant_rows *rows;
+    int64_t first, count, k;
+} share;
+
+static void *repack_share(void *user) {
+    const share *s = user;
+    tfm__quant_repack(s->format, s->tile_rows, s->out, s->rows, s->first, s->count, s->k);
+    return NULL;
+}
+
+/* tfm__quant_repack on several threads, if it is worth it; a thread that cannot be started is done without. */
+static void repack(const share *whole) {
+    enum { THREADS = 8, LEAST = 128 << 10 };
+    pthread_t threads[THREADS];
+    share shares[THREADS];
+    bool started[THREADS] = {false};
+    const int64_t blocks = tfm__ceil_div(whole->count, whole->tile_rows),
+                  words = layout_of(whole->format, whole->tile_rows).bytes / 4 * (whole->k / whole->format->block);
+    const int64_t cores = sysconf(_SC_NPROCESSORS_ONLN), fit = 4 * words * blocks / LEAST;
+    int64_t count = whole->rows->one_thread ? 1 : cores < THREADS ? cores : THREADS;
+    count = count > fit ? fit : count;
+    count = count < 1 ? 1 : count;
+    const int64_t step = tfm__ceil_div(blocks, count);
+    for (int64_t t = 0; t < count; t++) {
+        const int64_t rows = whole->count - t * step * whole->tile_rows, most = step * whole->tile_rows;
+        shares[t] = *whole;
+        shares[t].out += t * step * words;
+        shares[t].first += t * step * whole->tile_rows;
+        shares[t].count = rows < 0 ? 0 : rows < most ? rows : most;
+        started[t] = t > 0 && pthread_create(&threads[t], NULL, repack_share, &shares[t]) == 0;
+    }
+    for (int64_t t = 0; t < count; t++)
+        if (!started[t])
+            repack_share(&shares[t]);
+    for (int64_t t = 0; t < count; t++)
+        if (started[t])
+            pthread_join(threads[t], NULL);
 }
 
 /* Writes the tiles piece by piece, so that the host never holds a copy of the whole. */
@@ -115,17 +184,20 @@ static tfm_status write_tiles(tfm_context *ctx, const tfm_param *m, const tfm__q
     const int tile_rows = tfm__quant_tile_rows(ctx);
     const int64_t n = m->block_dims[0], k = m->block_dims[1], words = tfm__quant_words(ctx, format, tile_rows, k);
     const int64_t fit = PIECE / (4 * words), step = fit > 1 ? fit : 1; /* row blocks */
-    uint32_t *piece = tfm__alloc((size_t)(step * words), sizeof(*piece));
+    const int64_t most = tfm__ceil_div(n, tile_rows) < step ? tfm__ceil_div(n, tile_rows) : step;
+    uint32_t *piece = tfm__realloc(NULL, (size_t)(most * words), sizeof(*piece)); /* every word is written */
     if (!piece)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message());
     tfm_status status = TFM_OK;
     for (int64_t i = 0; i < n && status == TFM_OK; i += step * tile_rows) {
         const int64_t count = n - i < step * tile_rows ? n - i : step * tile_rows;
         tfm_tensor part = {0};
-        tfm__quant_repack(format, tile_rows, piece, rows, i, count, k);
+        repack(&(share){format, tile_rows, piece, rows, i, count, k});
         status = tfm_tensor_rows(ctx, &part, m->value, i / tile_rows * words, tfm__ceil_div(count, tile_rows) * words);
         if (status == TFM_OK)
             status = tfm_tensor_write(ctx, part, piece);
+        if (rows->written)
+            rows->written(rows->of);
     }
     free(piece);
     return status;
