@@ -36,15 +36,6 @@ static char *load_kernel_source(tfm_context *ctx, const char *file) {
     return tfm__strdup(entry->text);
 }
 
-/* Appends `more` to `*source` and frees it. Without memory it frees both and returns false. */
-static bool append(char **source, char *more) {
-    char *both = more ? tfm__format("%s%s", *source, more) : NULL;
-    free(*source);
-    free(more);
-    *source = both;
-    return both != NULL;
-}
-
 /* The next line that begins with #include, or the end of the text. */
 static const char *next_include(const char *text) {
     static const char WORD[] = "#include \"";
@@ -55,33 +46,40 @@ static const char *next_include(const char *text) {
 }
 
 /* A line `#include "name.cl"` is replaced by that text, so that kernels of several files share functions. Included
- * texts cannot include others. */
-static bool append_with_includes(tfm_context *ctx, char **source, const char *file, const char *text) {
-    bool whole = append(source, tfm__format("#line 1 \"%s.cl\"\n", file));
-    for (int line = 1; whole && *text;) {
+ * texts cannot include others. False if a text cannot be loaded. */
+static bool write_with_includes(tfm_context *ctx, FILE *out, const char *file, const char *text) {
+    fprintf(out, "#line 1 \"%s.cl\"\n", file);
+    for (int line = 1; *text;) {
         const char *end = next_include(text);
-        whole = append(source, tfm__format("%.*s", (int)(end - text), text));
+        fwrite(text, 1, (size_t)(end - text), out);
         for (; text < end; text++)
             line += *text == '\n';
-        if (!whole || !*text)
+        if (!*text)
             break;
         text = strchr(text, '"') + 1;
         char *other = tfm__format("%.*s", (int)strcspn(text, ".\"\n"), text),
              *part = other ? load_kernel_source(ctx, other) : NULL;
-        whole = part &&
-                append(source, tfm__format("#line 1 \"%s.cl\"\n%s\n#line %d \"%s.cl\"", other, part, line + 1, file));
+        if (part)
+            fprintf(out, "#line 1 \"%s.cl\"\n%s\n#line %d \"%s.cl\"", other, part, line + 1, file);
         text += strcspn(text, "\n");
+        const bool loaded = part != NULL;
         free(other);
         free(part);
+        if (!loaded)
+            return false;
     }
-    return whole && append(source, tfm__strdup("\n"));
+    fputc('\n', out);
+    return true;
 }
 
 char *tfm__program_source(tfm_context *ctx, const char *file) {
     char *prelude = load_kernel_source(ctx, "prelude"), *text = prelude ? load_kernel_source(ctx, file) : NULL;
-    char *source = text ? tfm__strdup("") : NULL;
-    const bool whole = source && append_with_includes(ctx, &source, "prelude", prelude) &&
-                       append_with_includes(ctx, &source, file, text);
+    char *source = NULL;
+    size_t bytes;
+    FILE *out = text ? open_memstream(&source, &bytes) : NULL;
+    bool whole = out && write_with_includes(ctx, out, "prelude", prelude) && write_with_includes(ctx, out, file, text);
+    whole = !(out && ferror(out)) && whole;
+    whole = !(out && fclose(out) != 0) && whole;
     free(prelude);
     free(text);
     if (!whole && ctx->status == TFM_OK)
