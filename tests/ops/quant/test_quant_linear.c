@@ -46,6 +46,38 @@ static tfm_param upload(const tfm__quant_format *f, const uint8_t *blocks, int64
     return w;
 }
 
+static int pieces_written;
+
+static void count_pieces(const void *of) {
+    assert_non_null(of);
+    pieces_written++;
+}
+
+/* Pieces and threads meet at row blocks; the last one is incomplete. */
+static void test_upload_in_pieces_equals_repacking_at_once(void **state) {
+    enum { N = 9003, K = 1024, PIECES = 2 };
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const tfm__quant_format *f = tfm__quant_format_named("Q4_1");
+    harness_random random = {7};
+    uint8_t *blocks = random_blocks(&random, f, N, K);
+    const tfm__quant_rows rows = {.of = blocks, .written = count_pieces};
+    const int64_t words = tfm__quant_words(ctx, f, N, K);
+    uint32_t *want = malloc(4 * (size_t)words), *got = malloc(4 * (size_t)words);
+    tfm_param w;
+    assert_true(want && got);
+    tfm__quant_repack(f, tfm__quant_tile_rows(ctx), want, &rows, 0, N, K);
+    pieces_written = 0;
+    harness_ok(tfm__quant_upload(ctx, &w, "w", f, &rows, N, K));
+    assert_int_equal(pieces_written, PIECES);
+    harness_ok(tfm_tensor_read(ctx, got, w.value));
+    assert_memory_equal(got, want, 4 * (size_t)words);
+    tfm_param_free(ctx, &w);
+    free(got);
+    free(want);
+    free(blocks);
+}
+
 typedef struct shape {
     int64_t m, n, k;
 } shape;
@@ -377,6 +409,7 @@ static void test_empty_tensors_and_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_upload_in_pieces_equals_repacking_at_once),
         cmocka_unit_test(test_linear_of_every_format),
         cmocka_unit_test(test_linear_of_every_row_count),
         cmocka_unit_test(test_grouped_layers_equal_single_layers),
