@@ -25,7 +25,7 @@ static inline tfm_vec min_lanes(__global const uint *tile, const int group, cons
     return TFM_CAT(convert_float, TFM_WIDTH)(SHARED ? factors >> 4 & 15 : factors);
 }
 
-/* Words of the planes of 32 weights of vector v: those that begin with pair p, and all. */
+/* Words of the planes of 32 weights of vector v: the words whose first pair is p, and all words. */
 static inline void load_words(tfm_uvec *low, tfm_uvec *high, __global const uint *tile, const int chunk, const int v,
                               const int p) {
     const int j = p / (16 / LOW);
