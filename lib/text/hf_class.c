@@ -54,12 +54,15 @@ static const char *const ALIASES[][2] = {
     {"MT5", "T5"},
     {"Electra", "Bert"},
     {"CodeLlama", "Llama"},
+    {"CodeGen", "GPT2"},
 };
 
 /* The tokenizer class by model_type of config.json. */
 static const char *const MODELS[][2] = {
     {"gpt2", "GPT2"},
     {"opt", "GPT2"},
+    {"gptj", "GPT2"},
+    {"codegen", "GPT2"},
     {"roberta", "Roberta"},
     {"bart", "Bart"},
     {"bert", "Bert"},

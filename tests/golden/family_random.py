@@ -305,9 +305,10 @@ def draw_neox(family, r):
 def draw_other(family, r):
     """Decoders with other config keys than LLaMA's."""
     E, layers, V = sizes(r)
+    E -= E % 4 if family == "codegen" else 0
     heads, eos = heads_of(r, E, True), r.randrange(V)
     more = dict(layer_norm_epsilon=epsilon(r), tie_word_embeddings=coin(r))
-    if family == "gptj":
+    if family in ("gptj", "codegen"):
         config = gptj(E, layers, heads, V, eos, 2 * r.randint(1, E // heads // 2), n_inner=r.choice([None, 29]),
                       activation_function=r.choice(ACTIVATIONS), **more)
     elif family == "bloom":
@@ -358,7 +359,7 @@ def random_case(family, r):
         case = draw_seq2seq(family, r)
     elif family in ("opt", "gpt_neox"):
         case = draw_opt(family, r) if family == "opt" else draw_neox(family, r)
-    elif family in ("gptj", "falcon", "bloom", "mpt"):
+    elif family in ("gptj", "codegen", "falcon", "bloom", "mpt"):
         case = draw_other(family, r)
     elif "CausalLM" in first:
         case = draw_llama(family, r)

@@ -733,6 +733,16 @@ CASES = {
             cls="GPTJForCausalLM", dtype="F32", files="bin", generation=None,
             config=gptj(24, 2, 2, 47, 5, 10, n_inner=33, activation_function="gelu")),
     },
+    "codegen": {
+        "three-heads-f16": dict(cls="CodeGenForCausalLM", dtype="F16", config=gptj(24, 3, 3, 65, 2, 4)),
+        "tied-bf16": dict(
+            cls="CodeGenForCausalLM", dtype="BF16", files="shards",
+            config=gptj(20, 2, 5, 58, [57, 3], 4, n_inner=29, activation_function="relu", tie_word_embeddings=True,
+                        layer_norm_epsilon=1e-3)),
+        "masks-bin": dict(
+            cls="CodeGenForCausalLM", dtype="F32", files="bin", generation=None, extra=old.codegen_masks,
+            config=gptj(32, 2, 4, 47, 5, 6, n_inner=33, activation_function="gelu")),
+    },
     "falcon": {
         "7b-f16": dict(cls="FalconForCausalLM", dtype="F16", config=falcon(24, 3, 3, 64, 2)),
         "40b-bf16": dict(

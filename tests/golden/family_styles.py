@@ -214,6 +214,13 @@ def neox_masks(tensors, config):
     return tensors
 
 
+def codegen_masks(tensors, config):
+    """The causal mask of each layer."""
+    for i in range(config.n_layer):
+        tensors[f"transformer.h.{i}.attn.causal_mask"] = torch.ones(1, 1, 8, 8, dtype=torch.bool).tril()
+    return tensors
+
+
 def outer_head(tensors, config):
     """A multimodal model's tensors as named in 2025: the head at the top level, the other parts with a common prefix.
     transformers itself still writes the older names, of a text model with its head."""

@@ -91,6 +91,7 @@ def build(family, case, seed):
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
     config = AutoConfig.for_model(family, **case["config"])
+    config.pad_token_id = getattr(config, "pad_token_id", None)  # some classes have no such attribute
     config._attn_implementation = "eager"
     model = getattr(transformers, case["cls"])(config).eval()
     initialize(model, generator)

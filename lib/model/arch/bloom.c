@@ -50,7 +50,7 @@ const tfm__family tfm__family_bloom = {
     .types = (const char *const[]){"bloom", NULL},
     .classes = (const char *const[]){"Bloom", NULL},
     .prefixes = (const char *const[]){"transformer.", NULL},
-    .qkv_by_head = true,
+    .qkv_groups = TFM__QKV_BY_HEAD,
     TFM__DECODER_CALLS,
     .decoder_kind = &KIND,
     .common = COMMON,

@@ -39,6 +39,9 @@ static tfm_status read_head_width(tfm__stack_arch *s, const tfm__decoder_kind *k
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %d; it must divide `%s`, which is %d", from->config_path,
                          tfm__key_or(k->heads_key, "num_attention_heads"), s->heads,
                          tfm__key_or(k->width_key, "hidden_size"), s->width);
+    if (from->family->qkv_groups > 1 && s->width % from->family->qkv_groups != 0)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %d; it must be divisible by %d", from->config_path,
+                         tfm__key_or(k->width_key, "hidden_size"), s->width, from->family->qkv_groups);
     s->head_width = k->head_width ? k->head_width : s->width / s->heads;
     return tfm__read_int(&s->head_width, own, "head_dim", 1, 1024);
 }

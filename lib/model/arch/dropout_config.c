@@ -26,6 +26,7 @@ static const entry ENTRIES[] = {
     {"gpt_neox", {"hidden_dropout", "attention_dropout", NULL}, {0, 0, 0}},
     {"stablelm", {"hidden_dropout", "attention_dropout", NULL}, {0, 0, 0}},
     {"gptj", {"resid_pdrop", "attn_pdrop", NULL}, {0, 0, 0}},
+    {"codegen", {"resid_pdrop", "attn_pdrop", NULL}, {0, 0, 0}},
     {"falcon", {"hidden_dropout", "attention_dropout", NULL}, {0, 0, 0}},
     {"bloom", {"hidden_dropout", "attention_dropout", NULL}, {0, 0, 0}},
     {"mpt", {NULL, NULL, NULL}, {0, 0, 0}},

@@ -80,7 +80,7 @@ const tfm__family tfm__family_falcon = {
     .classes = (const char *const[]){"Falcon", NULL},
     .prefixes = (const char *const[]){"transformer.", NULL},
     .ignored = (const char *const[]){".rotary_emb.inv_freq", NULL},
-    .qkv_by_head = true,
+    .qkv_groups = TFM__QKV_BY_HEAD,
     TFM__DECODER_CALLS,
     .decoder_kind = &KIND,
     .common = COMMON,

@@ -77,6 +77,9 @@ typedef struct tfm__naming {
 #define TFM__WEIGHT_ONLY(stem)                                                                                         \
     { .weight = stem ".weight" }
 
+/* A number of groups of a fused QKV tensor: one for each KV head. */
+enum { TFM__QKV_BY_HEAD = -1 };
+
 struct tfm__family;
 struct tfm__encoder_kind;
 struct tfm__decoder_kind;
@@ -105,7 +108,8 @@ typedef struct tfm__family {
     bool row_vectors;    /* vectors are stored (1, size) */
     bool qk_interleaved; /* rows of query and key projections: the halves of each head are stored interleaved */
     bool whole_gammas;   /* gammas are stored complete, whatever the arch's gamma_offset */
-    bool qkv_by_head;    /* fused QKV: for each KV head its queries, its key, its value */
+    int qkv_groups;      /* fused QKV: rows are in this many groups, each with queries, keys and values; 0: one group */
+    bool values_before_keys; /* order within a group */
     tfm_status (*read)(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from);
     /* Returns a new config.json, or NULL if out of memory. NULL: saving is not supported. */
     json_t *(*write)(const struct tfm__family *family, const tfm__arch *arch, const tfm__generation_rules *rules);
@@ -132,7 +136,7 @@ extern const tfm__family tfm__family_llama, tfm__family_mistral, tfm__family_min
     tfm__family_qwen3, tfm__family_smollm3, tfm__family_phi3;
 extern const tfm__family tfm__family_gpt_neox, tfm__family_phi, tfm__family_starcoder2, tfm__family_stablelm,
     tfm__family_granite, tfm__family_olmo2, tfm__family_cohere;
-extern const tfm__family tfm__family_gptj, tfm__family_falcon, tfm__family_bloom, tfm__family_mpt;
+extern const tfm__family tfm__family_gptj, tfm__family_codegen, tfm__family_falcon, tfm__family_bloom, tfm__family_mpt;
 extern const tfm__family tfm__family_gemma, tfm__family_gemma2, tfm__family_gemma3_text;
 extern const tfm__family tfm__family_bert, tfm__family_roberta, tfm__family_distilbert, tfm__family_mpnet,
     tfm__family_modernbert, tfm__family_electra, tfm__family_albert;

@@ -51,7 +51,7 @@ const tfm__family tfm__family_gpt_neox = {
     .prefixes = (const char *const[]){"gpt_neox.", NULL},
     .ignored = (const char *const[]){".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq", NULL},
     .legacy_names = (const char *const[]){"embed_out.weight", "lm_head.weight", NULL},
-    .qkv_by_head = true,
+    .qkv_groups = TFM__QKV_BY_HEAD,
     TFM__DECODER_CALLS,
     .decoder_kind = &KIND,
     .common = COMMON,

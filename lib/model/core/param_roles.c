@@ -56,14 +56,17 @@ static bool is_cross(tfm__role role) {
     return role >= TFM__CROSS_QUERY && role <= TFM__CROSS_NORM;
 }
 
-/* For fused QKV by KV head, `first` counts within one head. */
-static void slice_by_head(const walker *w, tfm__parameter *p) {
-    if (!w->family->qkv_by_head || p->role < TFM__SELF_QUERY || p->role > TFM__SELF_VALUE)
+/* For fused QKV in groups, `first` counts within one group. */
+static void slice_by_group(const walker *w, tfm__parameter *p) {
+    const int64_t groups = w->family->qkv_groups == TFM__QKV_BY_HEAD ? w->stack->kv_heads : w->family->qkv_groups;
+    if (groups == 0 || p->role < TFM__SELF_QUERY || p->role > TFM__SELF_VALUE)
         return;
-    const int64_t width = w->stack->head_width, queries = w->stack->heads / w->stack->kv_heads * width;
-    p->run = p->role == TFM__SELF_QUERY ? queries : width;
-    p->first = p->role == TFM__SELF_QUERY ? 0 : p->role == TFM__SELF_KEY ? queries : queries + width;
-    p->step = p->total / w->stack->kv_heads;
+    const int64_t queries = outputs_of(w->stack, TFM__SELF_QUERY) / groups,
+                  keys = outputs_of(w->stack, TFM__SELF_KEY) / groups;
+    const tfm__role second = w->family->values_before_keys ? TFM__SELF_VALUE : TFM__SELF_KEY;
+    p->run = p->dims[0] / groups;
+    p->first = p->role == TFM__SELF_QUERY ? 0 : p->role == second ? queries : queries + keys;
+    p->step = p->total / groups;
 }
 
 /* The rows of the stored tensor: roles with the same name share it. Norms with the same name are the same norm. */
@@ -84,7 +87,7 @@ static void find_slice(const walker *w, tfm__parameter *p, bool bias) {
         if (role < p->role)
             p->first += outputs_of(w->stack, role);
     }
-    slice_by_head(w, p);
+    slice_by_group(w, p);
 }
 
 /* The family's name with the layer's number for `#`. For grouped layers, as in transformers, the first `#` is the

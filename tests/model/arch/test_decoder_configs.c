@@ -220,6 +220,8 @@ static void test_invalid_decoder_config_is_rejected(void **state) {
          "`num_attention_heads` is 3; it must divide", TFM_ERROR_FORMAT},
         {"{\"model_type\": \"stablelm\", \"num_attention_heads\": 3, \"num_key_value_heads\": 3}",
          "`num_attention_heads` is 3; it must divide", TFM_ERROR_FORMAT},
+        {"{\"model_type\": \"codegen\", \"n_embd\": 6, \"n_head\": 3, \"rotary_dim\": 2}",
+         "`n_embd` is 6; it must be divisible by 4", TFM_ERROR_FORMAT},
         {"{\"model_type\": \"mistral\", \"num_attention_heads\": 12, \"num_key_value_heads\": 4}",
          "341 of 341 columns of a head are rotated", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"qwen2\", \"hidden_size\": 7, \"num_attention_heads\": 8, \"num_key_value_heads\": 8}",

@@ -121,6 +121,8 @@ static void test_opened_models_are_saved_and_opened(void **state) {
                                         "families/phi3-partial-f16",
                                         "families/gptj-part-f16",
                                         "families/gptj-inner-bin",
+                                        "families/codegen-three-heads-f16",
+                                        "families/codegen-tied-bf16",
                                         "families/falcon-7b-f16",
                                         "families/falcon-40b-bf16",
                                         "families/falcon-11b-bin",
