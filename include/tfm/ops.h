@@ -13,10 +13,10 @@
  *     if (tfm_context_status(ctx) != TFM_OK)
  *         fprintf(stderr, "%s\n", tfm_context_error(ctx));
  *
- * Tensors without elements (a dim is 0) are accepted by the pointwise ops (tfm_activate, tfm_glu, tfm_add, tfm_where
- * and the functions of one and of two numbers), by reductions, tfm_cumsum, tfm_onehot, tfm_cast, tfm_dropout, the
- * softmaxes, and by ops that only move elements (tfm_permute, tfm_concat, tfm_slice, the gathers, tfm_tensor_reshape).
- * All other ops refuse them.
+ * Tensors without elements (a dim is 0) are accepted by the pointwise ops (tfm_activate, tfm_prelu, tfm_glu, tfm_add,
+ * tfm_where and the functions of one and of two numbers), by reductions, tfm_cumsum, tfm_onehot, tfm_cast, tfm_dropout,
+ * the softmaxes, and by ops that only move elements (tfm_permute, tfm_concat, tfm_slice, the gathers,
+ * tfm_tensor_reshape). All other ops refuse them.
  *
  * A shape mismatch is TFM_ERROR_ARGUMENT, with the op and the shapes in the message. Letters: B batch, T target, S
  * source, H heads, D head width, E model width, V vocabulary. */
@@ -134,6 +134,10 @@ TFM_API tfm_status tfm_rmsnorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum,
 
 /* y = activation(x), element by element. x may have any dims, and y may be x. */
 TFM_API tfm_status tfm_activate(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_activation activation);
+
+/* y (..., N) = x where x > 0, else slope * x ("Delving Deep into Rectifiers", He et al. 2015).
+ * slope is (N). y may be x. */
+TFM_API tfm_status tfm_prelu(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor slope);
 
 /* ---- Unary functions ----
  *

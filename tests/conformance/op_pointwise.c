@@ -42,6 +42,20 @@ void op_hard_sigmoid(node *n) {
         node_output_as(n, y, node_type(n, 0), node_scalar(n, 0));
 }
 
+/* The slope is broadcast to x. */
+void op_prelu(node *n) {
+    const tfm_tensor x = node_floats(n, 0), slope = part_spread(n, node_floats(n, 1), x.rank, x.dims);
+    const int64_t count = node_ok(n) ? (int64_t)tfm_tensor_count(x) : 0;
+    tfm_tensor row = {0}, slopes = {0}, flat = {0}, y = {0};
+    if (!node_ok(n))
+        return;
+    tfm_tensor_reshape(n->graph->ctx, &row, x, 2, (int64_t[]){1, count});
+    tfm_tensor_reshape(n->graph->ctx, &slopes, slope, 1, &count);
+    tfm_prelu(n->graph->ctx, &flat, row, slopes);
+    tfm_tensor_reshape(n->graph->ctx, &y, flat, x.rank, x.dims);
+    node_output_as(n, y, node_type(n, 0), node_scalar(n, 0));
+}
+
 /* A bound of Clip: an input since opset 11, an attribute before. */
 static float bound(node *n, size_t i, const char *name, float otherwise) {
     float host = otherwise;

@@ -55,6 +55,7 @@ static const op_entry entries[] = {
     {"Or", "", op_binary, false},
     {"Pad", "mode", op_pad, false},
     {"Pow", "", op_binary, false},
+    {"PRelu", "", op_prelu, false},
     {"Range", "", op_range, true},
     {"Reciprocal", "", op_unary, false},
     {"ReduceMax", "axes keepdims noop_with_empty_axes", op_reduce, false},

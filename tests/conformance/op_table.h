@@ -16,6 +16,7 @@ tfm_tensor part_product(node *n, tfm_tensor a, tfm_tensor b);
 /* op_pointwise.c */
 void op_unary(node *n);
 void op_hard_sigmoid(node *n);
+void op_prelu(node *n);
 void op_clip(node *n);
 void op_binary(node *n);
 void op_extreme(node *n);

@@ -58,6 +58,7 @@ static const small nodes[] = {
     {"HardSigmoid", {"v"}, NULL, 0, 4, {0.6, 0.3, 0.9, 0.5}},
     {"Clip", {"s", "h", "f"}, NULL, 0, 8, {3, 3, 3, 4, 5, 6, 6, 6}},
     /* Two or more inputs. */
+    {"PRelu", {"v", "v"}, NULL, 0, 4, {0.5, 1, 2, 0}},
     {"Add", {"a", "l"}, NULL, 0, 4, {-7, 12, 3, 4}},
     {"Sub", {"a", "l"}, NULL, 0, 4, {-7, -2, -3, 2}},
     {"Div", {"v", "s"}, NULL, 0, 4, {0.5, -0.5, 2 / 3.0, 0}},

@@ -131,6 +131,7 @@ UNARY: list[tuple[Callable[..., ops.Tensor], Callable[[npt.NDArray[Any]], npt.ND
                                                                 lambda x: np.clip(x, -0.5, 0.5)),
     (lambda x: ops.activate(x, "relu"), lambda x: np.maximum(x, 0)),
     (lambda x: ops.activate(x, "silu"), lambda x: x / (1 + np.exp(-x))),
+    (lambda x: ops.prelu(x, [0.5, 0, -1, 2]), lambda x: np.where(x > 0, x, x * [0.5, 0, -1, 2])),
     (ops.softmax, _softmax), (lambda x: ops.softmax(x, 0), lambda x: _softmax(x, 0)),
     (ops.log_softmax, lambda x: np.log(_softmax(x))), (ops.sum, lambda x: x.sum().reshape(1)),
     (lambda x: ops.mean(x, 0), lambda x: x.mean(0)), (lambda x: ops.max(x, -1, True), lambda x: x.max(-1, keepdims=True)),

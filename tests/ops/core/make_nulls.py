@@ -24,7 +24,7 @@ OPTIONAL = ('sum', 'mean', 'inv_std', 'lse', 'nll', 'mask', 'probabilities', 'pr
             'tfm_kernels_begin device', 'tfm_kernels_pack device', 'tfm_hub_pull path')
 # Valid tensors for parameters that are not (2, 4) F32, so that NULL is the only error of the call: by parameter, or by
 # function and parameter.
-BETTER = {'gamma': 'row', 'beta': 'row', 'bias': 'row', 'tfm_gemm b': 'transposed', 'tfm_gemm_with b': 'transposed',
+BETTER = {'gamma': 'row', 'beta': 'row', 'bias': 'row', 'slope': 'row', 'tfm_gemm b': 'transposed', 'tfm_gemm_with b': 'transposed',
           'tfm_and a': 'bytes', 'tfm_and b': 'bytes', 'tfm_or a': 'bytes', 'tfm_or b': 'bytes', 'tfm_xor a': 'bytes',
           'tfm_xor b': 'bytes', 'tfm_where condition': 'bytes', 'tfm_embedding positions': '(tfm_tensor){0}',
           'tfm_attention q': 'heads', 'tfm_attention k': 'heads', 'tfm_attention v': 'heads', 'tfm_rotary x': 'heads',

@@ -143,6 +143,13 @@ def activate(x: ArrayLike, activation: Activation) -> Tensor:
     return _unary("tfm_activate", x, activation_code(activation))
 
 
+def prelu(x: ArrayLike, slope: ArrayLike) -> Tensor:
+    """x where x > 0, else slope x, with a slope for each column."""
+    context = context_of((x, slope))
+    kept = [given(context, each) for each in (x, slope)]
+    return make(context, "tfm_prelu", *map(held, kept))
+
+
 def cast(x: ArrayLike, dtype: str) -> Tensor:
     """x as "F32", "F16" or "BF16"."""
     return _unary("tfm_cast", x, dtype_code(dtype))
