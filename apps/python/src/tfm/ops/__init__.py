@@ -26,8 +26,8 @@ __all__ = ["Tape", "Tensor", "abs", "activate", "adam", "add", "align", "attenti
     "layernorm_axes", "layernorm_dropout", "less", "less_equal", "linear", "linear_cross_entropy", "log",
     "log_softmax", "logical_and", "logical_or", "logical_xor", "max", "maximum", "mean", "min", "minimum", "mul",
     "neg", "onehot", "permute", "pool", "pow", "prelu", "reciprocal", "rmsnorm", "rotary", "rotary_tables",
-    "sample", "score_additive", "score_general", "sigmoid", "sinusoid", "slice", "softmax", "sqrt", "ssru", "sub", "sum",
-    "tanh", "tensor", "topk", "value_and_gradients", "where", "zeros"]
+    "sample", "score_additive", "score_general", "sigmoid", "sinusoid", "slice", "softmax", "sqrt", "ssru", "sub",
+    "sum", "tanh", "tensor", "topk", "value_and_gradients", "where", "zeros"]
 
 # Unknown keyword arguments of ops list the valid ones. The wrapper replaces the function in its module, for pickle.
 for _name in __all__:
