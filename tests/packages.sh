@@ -85,6 +85,7 @@ prepare_clean() {
     cp -r "$folder/deb/tfm-$version/debian/tests" "$folder/clean/source/debian/"
     cp -r tests/consumer tests/consumer.sh "$folder/clean/source/tests/"
     cp -r apps/examples apps/demo "$folder/clean/source/apps/"
+    cp README.md "$folder/clean/source/"
 }
 debian() {
     [ -f "$tarball" ] || tarball=
