@@ -132,7 +132,7 @@ int cmd_quantize(int argc, char **argv) {
                  "bf16 weights are converted to fp32 on load, unless a command has --precision\n"
                  "fp16 or bf16: then they stay 16-bit, and accumulation is fp32.\n"
                  "int4 weights take an eighth: groups of inputs have a scale and a zero point.\n"
-                 "The layout is that of compressed-tensors, which transformers and vLLM open.\n"
+                 "The layout is pack-quantized of compressed-tensors.\n"
                  "With --calibrate, results change less than by rounding to nearest.\n"
                  "With -o FILE.gguf it writes a GGUF file with the tokenizer, for llama.cpp and\n"
                  "others; the model may be a GGUF file, too.\n",

@@ -235,7 +235,7 @@ typedef struct tfm_int4_options {
 
 /* tfm_model_quantize, but the matrices of blocks become 4-bit integers: a group of inputs of an output has an fp16
  * scale and a zero point. Other tensors are copied. The layout is pack-quantized of compressed-tensors, which
- * tfm_model_open, transformers and vLLM open. With a text, the model runs on up to 16384 tokens of it in fp32, and
+ * tfm_model_open and transformers open. With a text, the model runs on up to 16384 tokens of it in fp32, and
  * weights are rounded by GPTQ, so that layers change little for such inputs; the model is encoder-only or decoder-only,
  * and has a tokenizer. A text shorter than a sequence of 256 tokens is TFM_ERROR_INPUT. A model without a layer whose
  * inputs are a multiple of 32 is TFM_ERROR_UNSUPPORTED. `options` may be NULL. */

@@ -1,5 +1,5 @@
 /* Writes linear layers of blocks as 4-bit integers, in the layout pack-quantized of compressed-tensors, which
- * transformers and vLLM open. */
+ * transformers opens. */
 #include <inttypes.h>
 #include <string.h>
 #include "model/core/quantize_dir.h"
