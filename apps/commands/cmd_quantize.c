@@ -111,7 +111,7 @@ int cmd_quantize(int argc, char **argv) {
         {0, "group", CLI_CHOICE, &group, "32|64|128",
          "int4: inputs with one scale (default 64); halved until it divides the inputs of all layers", NULL},
         {0, "calibrate", CLI_STRING, (void *)&text, "TEXT",
-         "int4: a text file like those that the model will read; the model runs on 16384 tokens of it, and weights are "
+         "int4: a text file in the language of later inputs; the model runs on 16384 tokens of it, and weights are "
          "rounded so that its layers change little",
          NULL},
         {0, "check", CLI_STRING, (void *)&check, "FILE",
@@ -138,7 +138,7 @@ int cmd_quantize(int argc, char **argv) {
                  "others; the model may be a GGUF file, too.\n",
         .examples = "  tfm quantize apps/demo -o demo-int8\n"
                     "  tfm quantize opus-mt-de-en -o opus-fp16 --precision fp16\n"
-                    "  tfm quantize SmolLM2-135M -o smollm2-int4 --precision int4 --calibrate text.txt\n"
+                    "  tfm quantize SmolLM2-135M -o smollm2-int4 --precision int4 --calibrate a.txt\n"
                     "  tfm quantize SmolLM2-135M -o smollm2.gguf --precision q4_0\n"
                     "  tfm quantize opus-mt-de-en -o opus-int8 --check test.de\n",
         .options = options,

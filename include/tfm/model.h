@@ -226,8 +226,8 @@ TFM_API tfm_status tfm_model_quantize(const char *out, const char *dir, tfm_dtyp
 /* Options of tfm_model_quantize_int4. All zeros are groups of 64 and rounding to nearest. */
 typedef struct tfm_int4_options {
     int group; /* Inputs per scale: 32, 64 or 128; 0 means 64. Halved until it divides the inputs of all layers. */
-    const char *text; /* Calibration text of `text_bytes` bytes of UTF-8, like those that the model will read. NULL:
-                         weights are rounded to nearest. */
+    const char *text; /* Calibration text of `text_bytes` bytes of UTF-8, in the language of later inputs. NULL: weights
+                         are rounded to nearest. */
     size_t text_bytes;
     tfm_context *ctx;     /* The device of the calibration; required with `text`. */
     uint64_t reserved[8]; /* Must be 0. */

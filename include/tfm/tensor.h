@@ -85,10 +85,12 @@ typedef struct tfm_param {
     tfm_tensor packed;       /* The library's copy, made at first use; empty before. */
     uint64_t packed_version; /* 1 + the version of the value that was copied; 0 if there is no copy. */
     int packed_layout;       /* The layout of the copy; set and read by the library. */
-    tfm_tensor scales; /* (N) F32 scales of an I8 `value` (N, K): row j is scales[j] times its int8 values, -127 to 127.
-                          Empty for other values. Made by tfm_param_quantize. */
-    int block_type;    /* The ggml number of the GGUF type if `value` is a block-quantized matrix in a layout of the
-                          device, such as 12 for Q4_K; more than 1023 for packed integers; else 0. Set by the library. */
+    /* (N) F32 scales of an I8 `value` (N, K): row j is scales[j] times its int8 values, -127 to 127. Empty for other
+     * values. Made by tfm_param_quantize. */
+    tfm_tensor scales;
+    /* The ggml number of the GGUF type if `value` is a block-quantized matrix in a layout of the device, such as 12 for
+     * Q4_K; more than 1023 for packed integers; else 0. Set by the library. */
+    int block_type;
     int64_t block_dims[2]; /* Its dims (N, K). */
 } tfm_param;
 

@@ -83,7 +83,7 @@ tfm_status tfm__read_generation_rules(tfm__generation_rules *rules, const tfm__c
  * outside the vocabulary count as absent. Absent ids are -1. */
 tfm_status tfm__read_decoder_only_rules(tfm__generation_rules *rules, const tfm__config_files *from, int vocabulary);
 
-/* The special ids of these rules (generation_ids_read.c). */
+/* The special ids of the rules (generation_ids_read.c). */
 tfm_status tfm__read_token_ids(tfm__generation_rules *out, const tfm__config_files *from,
                                const tfm__id_defaults *defaults, int size);
 tfm_status tfm__read_decoder_only_ids(tfm__generation_rules *out, const tfm__config_files *from, int size);

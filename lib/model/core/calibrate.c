@@ -85,7 +85,7 @@ static tfm_status round_rows(calibration *c, matrix *m, float *weights) {
     return TFM_OK;
 }
 
-/* The model gets a tensor of its own: the old one may be shared, or a mapped file. */
+/* The model gets a new tensor: the old one may be shared, or a mapped file. */
 static tfm_status replace_weight(tfm_context *ctx, tfm_param *param, const float *weights) {
     tfm_param made = {.version = param->version + 1};
     if (tfm__tensor_new_persistent(ctx, &made.value, TFM_F32, 2, param->value.dims) != TFM_OK ||

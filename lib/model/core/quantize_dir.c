@@ -90,17 +90,6 @@ static tfm_status assign_offsets(job *j) {
     return TFM_OK;
 }
 
-bool tfm__quantize_name(json_t *header, const char *name, const char *dtype, int rank, const int64_t *dims, size_t *at,
-                        size_t bytes) {
-    json_t *shape = json_array();
-    for (int d = 0; shape && d < rank; d++)
-        json_array_append_new(shape, json_integer(dims[d]));
-    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", shape, "data_offsets", (json_int_t)*at,
-                              (json_int_t)(*at + bytes));
-    *at += bytes;
-    return entry && json_object_set_new(header, name, entry) == 0;
-}
-
 /* The header's text, for free(); NULL if out of memory. */
 static char *header_text(const job *j) {
     json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
@@ -110,12 +99,12 @@ static char *header_text(const job *j) {
         const item *x = &j->items[i];
         const int64_t scales = (int64_t)scales_of(j, x);
         good = x->in_block ? tfm__quantize_int4_name(header, x, &at)
-                           : tfm__quantize_name(header, x->stored->name, dtype_of(j, x), x->stored->rank,
-                                                x->stored->dims, &at, bytes_of(j, x));
+                           : tfm__tensors_name(header, x->stored->name, dtype_of(j, x), x->stored->rank,
+                                               x->stored->dims, &at, bytes_of(j, x));
         if (good && scales) {
             char *name = tfm__format("%s%s", x->stored->name, TFM__SCALES);
-            good = name && tfm__quantize_name(header, name, tfm_dtype_name(TFM_F32), 1, &scales, &at,
-                                              sizeof(float) * (size_t)scales);
+            good = name && tfm__tensors_name(header, name, tfm_dtype_name(TFM_F32), 1, &scales, &at,
+                                             sizeof(float) * (size_t)scales);
             free(name);
         }
     }

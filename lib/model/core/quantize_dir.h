@@ -30,10 +30,6 @@ typedef struct tfm__quantize_job {
     tfm__writer to;
 } tfm__quantize_job;
 
-/* quantize_dir.c: an entry of a safetensors header for `bytes` bytes at *at, which moves on; false: out of memory. */
-bool tfm__quantize_name(json_t *header, const char *name, const char *dtype, int rank, const int64_t *dims, size_t *at,
-                        size_t bytes);
-
 /* ---- quantize_int4.c ---- */
 
 /* Chooses the group and fills the int4 form of all matrices that have one. `dir` is the model's directory. */

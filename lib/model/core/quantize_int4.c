@@ -4,6 +4,7 @@
 #include <string.h>
 #include "model/core/quantize_dir.h"
 #include "model/core/quantized_params.h"
+#include "model/weights/tensors_write.h"
 
 enum { BITS = 4, PER_WORD = 8, MIN_GROUP = 32, DEFAULT_GROUP = 64 };
 
@@ -11,8 +12,8 @@ static int64_t columns_of(const tfm__quantize_item *x) {
     return x->stored->dims[x->transposed ? 0 : 1];
 }
 
-/* The largest group, at most the wanted one, that divides the columns of all matrices; those that 32 does not divide
- * stay as they are. */
+/* The largest group, at most the wanted one, that divides the columns of all matrices; a matrix whose columns 32
+ * does not divide stays as it is. */
 static void choose_group(tfm__quantize_job *j) {
     const int wanted = j->int4->group ? j->int4->group : DEFAULT_GROUP;
     const tfm__quantize_item *narrow = NULL;
@@ -110,7 +111,7 @@ bool tfm__quantize_int4_name(json_t *header, const tfm__quantize_item *x, size_t
     for (int i = 0; i < TENSORS && good; i++) {
         const part p = part_of(x, i);
         char *name = tfm__format("%s%s", x->stored->name, p.suffix);
-        good = name && tfm__quantize_name(header, name, p.dtype, p.rank, p.dims, at, p.bytes);
+        good = name && tfm__tensors_name(header, name, p.dtype, p.rank, p.dims, at, p.bytes);
         free(name);
     }
     return good;

@@ -1,5 +1,4 @@
 #include "model/weights/tensors_write.h"
-#include <jansson.h>
 #include <string.h>
 #include "base/file.h"
 #include "model/weights/safetensors.h"
@@ -103,9 +102,14 @@ static json_t *metadata_json(const tfm__metadata_entry *metadata_entries, size_t
     return all;
 }
 
-static bool name_tensor(json_t *header, const char *name, const char *dtype, json_t *shape, size_t at, size_t end) {
-    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", shape, "data_offsets", (json_int_t)at,
-                              (json_int_t)end);
+bool tfm__tensors_name(json_t *header, const char *name, const char *dtype, int rank, const int64_t *dims, size_t *at,
+                       size_t bytes) {
+    json_t *shape = json_array();
+    for (int d = 0; shape && d < rank; d++)
+        json_array_append_new(shape, json_integer(dims[d]));
+    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", shape, "data_offsets", (json_int_t)*at,
+                              (json_int_t)(*at + bytes));
+    *at += bytes;
     return entry && json_object_set_new(header, name, entry) == 0;
 }
 
@@ -121,20 +125,16 @@ static char *header_text(const tfm__tensor_entry *const *entries, size_t count,
         header = NULL;
     }
     for (size_t i = 0; header && i < count; i++) {
-        const size_t end = at + bytes_of(entries[i]);
         const tfm_tensor whole = shape_of(entries[i]);
-        json_t *shape = json_array();
-        for (int d = 0; shape && d < whole.rank; d++)
-            json_array_append_new(shape, json_integer(whole.dims[d]));
-        if (!name_tensor(header, entries[i]->name, tfm_dtype_name(entries[i]->dtype), shape, at, end)) {
+        if (!tfm__tensors_name(header, entries[i]->name, tfm_dtype_name(entries[i]->dtype), whole.rank, whole.dims, &at,
+                               bytes_of(entries[i]))) {
             json_decref(header);
             header = NULL;
         }
-        at = end;
     }
     if (header && with_checksum &&
-        !name_tensor(header, TFM__CHECKSUM_TENSOR, tfm_dtype_name(TFM_U8), json_pack("[i]", TFM__CHECKSUM_BYTES), at,
-                     at + TFM__CHECKSUM_BYTES)) {
+        !tfm__tensors_name(header, TFM__CHECKSUM_TENSOR, tfm_dtype_name(TFM_U8), 1, (int64_t[]){TFM__CHECKSUM_BYTES},
+                           &at, TFM__CHECKSUM_BYTES)) {
         json_decref(header);
         header = NULL;
     }

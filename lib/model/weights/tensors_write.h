@@ -2,6 +2,7 @@
 #ifndef TFM_LIB_TENSORS_WRITE_H
 #define TFM_LIB_TENSORS_WRITE_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include "dev/dev.h"
 
@@ -31,6 +32,10 @@ enum { TFM__DATA_ALIGNMENT = 64, TFM__TENSOR_ALIGNMENT = 16 };
 
 /* Padded size of a header text of this length, without the 8-byte length before it. */
 size_t tfm__tensors_header_size(size_t length);
+
+/* Adds an entry to a header, of a tensor with `bytes` bytes at *at, which moves on; false: out of memory. */
+bool tfm__tensors_name(json_t *header, const char *name, const char *dtype, int rank, const int64_t *dims, size_t *at,
+                       size_t bytes);
 
 /* An entry of the header's __metadata__. */
 typedef struct tfm__metadata_entry {

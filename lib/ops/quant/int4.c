@@ -72,7 +72,7 @@ bool tfm__int4_round(tfm__int4 *out, int64_t row, const float *weights) {
 
 /* ---- GPTQ ---- */
 
-/* y += a x, in runs of eight that compilers make vectors of. */
+/* y += a x, in runs of eight, for auto-vectorization. */
 static void add_scaled(double *restrict y, double a, const double *restrict x, int64_t n) {
     int64_t i = 0;
     for (; i + 8 <= n; i += 8)

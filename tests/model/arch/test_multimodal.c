@@ -122,7 +122,7 @@ static void test_invalid_text_config_is_rejected(void **state) {
         {"{\"model_type\": 7, \"architectures\": [\"LlavaForConditionalGeneration\"]}", "`model_type` is 7",
          TFM_ERROR_FORMAT},
         {"{\"model_type\": \"gemma3\", \"quantization_config\": {\"quant_method\": \"eetq\"}}",
-         "the weights are quantized (\"gptq\")", TFM_ERROR_UNSUPPORTED},
+         "the weights are quantized (\"eetq\")", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"gemma3\", \"text_config\": {\"use_bidirectional_attention\": true}}",
          "`use_bidirectional_attention` is true", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"gemma3\", \"text_config\": {\"hidden_size\": \"x\"}}", "`hidden_size` is \"x\"",
