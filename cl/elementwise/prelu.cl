@@ -17,8 +17,7 @@ TFM_KERNEL void prelu(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float
 }
 
 /* dx = dy where x > 0, else dy slope, added to dx where `add`; dslope (chunks, n) = sums of dy min(x, 0) over `chunk`
- * rows.
- * dx or dslope may be null, and dx may be dy.
+ * rows. dx or dslope may be null, and dx may be dy.
  *
  * Layout: a work-group takes `chunk` rows; each work-item walks down its columns. */
 #define PRELU_BACKWARD(T, LOAD, STORE, i)                                                                              \
