@@ -1,5 +1,7 @@
-/* GPT-J ("GPT-J-6B", Wang and Komatsuzaki 2021): parallel sub-layers after one norm, and interleaved RoPE. Keys and
- * defaults are those of GPTJConfig. */
+/* GPT-J ("GPT-J-6B", Wang and Komatsuzaki 2021): parallel sub-layers after one norm, and interleaved RoPE; and CodeGen
+ * ("CodeGen: An Open Large Language Model for Code", Nijkamp et al. 2022): GPT-J with a fused QKV tensor, stored as the
+ * four parts of its training, each with queries, values and keys. Keys and defaults are those of GPTJConfig and
+ * CodeGenConfig. */
 #include "model/arch/decoder.h"
 
 static const tfm__decoder_kind KIND = {.width_key = "n_embd",
@@ -58,4 +60,29 @@ const tfm__family tfm__family_gptj = {
     .decoder_kind = &KIND,
     .common = COMMON,
     .decoder = DECODER,
+};
+
+static const tfm__naming CODEGEN_DECODER[TFM__ROLES] = {
+    [TFM__FINAL_NORM] = TFM__WEIGHT_AND_BIAS("transformer.ln_f"),
+    [TFM__SELF_QUERY] = TFM__WEIGHT_ONLY("transformer.h.#.attn.qkv_proj"),
+    [TFM__SELF_KEY] = TFM__WEIGHT_ONLY("transformer.h.#.attn.qkv_proj"),
+    [TFM__SELF_VALUE] = TFM__WEIGHT_ONLY("transformer.h.#.attn.qkv_proj"),
+    [TFM__SELF_OUT] = TFM__WEIGHT_ONLY("transformer.h.#.attn.out_proj"),
+    [TFM__SELF_NORM] = TFM__WEIGHT_AND_BIAS("transformer.h.#.ln_1"),
+    [TFM__UP] = TFM__WEIGHT_AND_BIAS("transformer.h.#.mlp.fc_in"),
+    [TFM__DOWN] = TFM__WEIGHT_AND_BIAS("transformer.h.#.mlp.fc_out"),
+};
+
+const tfm__family tfm__family_codegen = {
+    .name = "codegen",
+    .types = (const char *const[]){"codegen", NULL},
+    .classes = (const char *const[]){"CodeGen", NULL},
+    .prefixes = (const char *const[]){"transformer.", NULL},
+    .ignored = (const char *const[]){".attn.causal_mask", NULL},
+    .qkv_groups = 4,
+    .values_before_keys = true,
+    TFM__DECODER_CALLS,
+    .decoder_kind = &KIND,
+    .common = COMMON,
+    .decoder = CODEGEN_DECODER,
 };
