@@ -5,9 +5,9 @@
 #include <string.h>
 #include "serve/openai.h"
 
-/* A field, and its JSON types besides null: (s)tring, (b)oolean, (i)nteger, (n)umber, (a)rray, (o)bject, or * if
- * checked elsewhere. Only the `neutral` values, a JSON array, are accepted. NULL: all are, since they are read
- * elsewhere or have no effect. */
+/* A field, and its JSON types besides null: (s)tring, (b)oolean, (i)nteger, (n)umber, (a)rray, (l)ist of objects,
+ * (o)bject, or * if checked elsewhere. Only the `neutral` values, a JSON array, are accepted. NULL: all are, since they
+ * are read elsewhere or have no effect. */
 typedef struct field {
     const char *name;
     unsigned where;
@@ -21,8 +21,8 @@ static const field FIELDS[] = {
     {"model", A, "s", NULL},
     {"api_key", A, "s", NULL},
     {"messages", C, "a", NULL},
-    {"tools", C, "a", NULL}, /* these five are for the chat template */
-    {"documents", C, "a", NULL},
+    {"tools", C, "l", NULL}, /* these five are for the chat template */
+    {"documents", C, "l", NULL},
     {"chat_template_kwargs", C, "o", NULL},
     {"add_generation_prompt", C, "b", NULL},
     {"continue_final_message", C, "b", NULL},
@@ -150,6 +150,13 @@ static const field FIELDS[] = {
     {"t_max_predict_ms", G, "n", "[0, -1]"},
 };
 
+static bool is_list_of_objects(const json_t *value) {
+    size_t objects = 0;
+    while (json_is_object(json_array_get(value, objects)))
+        objects++;
+    return json_is_array(value) && objects == json_array_size(value);
+}
+
 static bool is_type(const json_t *value, const char *types) {
     const double x = json_number_value(value);
     const char type = json_is_string(value)    ? 's'
@@ -158,7 +165,8 @@ static bool is_type(const json_t *value, const char *types) {
                       : json_is_object(value)  ? 'o'
                                                : 'n';
     return strchr(types, type) || *types == '*' || (type == 'n' && strchr(types, 'i') && x == (double)(int64_t)x) ||
-           (type == 'n' && strchr(types, 'i') && json_is_real(value) && (x >= 0x1p63 || x < -0x1p63)); /* a seed */
+           (type == 'n' && strchr(types, 'i') && json_is_real(value) && (x >= 0x1p63 || x < -0x1p63)) || /* a seed */
+           (strchr(types, 'l') && is_list_of_objects(value));
 }
 
 /* Whether all values of an object are 0. */
@@ -190,6 +198,7 @@ static const char *type_name(char type) {
            : type == 'i' ? "an integer"
            : type == 'n' ? "a number"
            : type == 'a' ? "a list"
+           : type == 'l' ? "a list of objects"
                          : "an object";
 }
 

@@ -126,6 +126,10 @@ def test(port):
                                  ("an unknown role", {"role": "robot", "content": "a"}, "messages[0].role")):
         code, said = ask(port, "chat/completions", model="qwen2.5", messages=[message])
         check("a chat is rejected by the field's name: " + what, code == 400 and said["error"]["param"] == named)
+    for name in "tools", "documents":
+        code, said = ask(port, "chat/completions", model="qwen2.5", messages=GOLDEN["chats"][0], **{name: [{}, [None]]})
+        check("%s must be a list of objects" % name,
+              code == 400 and said["error"]["param"] == name and "a list of objects" in said["error"]["message"])
 
 
 def find_chat(port):

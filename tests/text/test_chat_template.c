@@ -156,6 +156,8 @@ static void test_inputs_are_checked(void **state) {
         {"[]", {0}, "messages is an empty list"},
         {"[1]", {0}, "messages[0] is an integer"},
         {"[{}]", {.tools = "{}"}, "tools is an object; a list is needed"},
+        {"[{}]", {.tools = "[{}, 1]"}, "tools[1] is an integer; an object is needed"},
+        {"[{}]", {.documents = "[[null]]"}, "documents[0] is a list; an object is needed"},
         {"[{}]", {.variables = "[]"}, "variables is a list; an object is needed"},
         {"[{\"role\": \"a\"}]", {.continue_final_message = true}, "the last message has no text"},
         {"[{}]", {.template_name = "other"}, "no chat template named other"},

@@ -160,14 +160,24 @@ static tfm_status read_json(json_t **out, const char *text, const char *name, js
     return TFM_OK;
 }
 
+/* The same for a list of objects. */
+static tfm_status read_objects(json_t **out, const char *text, const char *name) {
+    const tfm_status status = read_json(out, text, name, JSON_ARRAY);
+    for (size_t i = 0; status == TFM_OK && i < json_array_size(*out); i++)
+        if (!json_is_object(json_array_get(*out, i)))
+            return tfm__fail(TFM_ERROR_INPUT, "%s[%zu] is %s; an object is needed", name, i,
+                             tfm__json_kind(json_array_get(*out, i)));
+    return status;
+}
+
 static tfm_status read_inputs(inputs *in, const char *messages, const tfm_chat_options *options) {
     tfm_status status = read_json(&in->messages, messages, "chat_render: messages", JSON_ARRAY);
     if (status == TFM_OK)
         status = tfm__chat_messages_normalize(in->messages);
     if (status == TFM_OK)
-        status = read_json(&in->tools, options->tools, "chat_render: tools", JSON_ARRAY);
+        status = read_objects(&in->tools, options->tools, "chat_render: tools");
     if (status == TFM_OK)
-        status = read_json(&in->documents, options->documents, "chat_render: documents", JSON_ARRAY);
+        status = read_objects(&in->documents, options->documents, "chat_render: documents");
     if (status == TFM_OK)
         status = read_json(&in->variables, options->variables, "chat_render: variables", JSON_OBJECT);
     return status;
