@@ -272,6 +272,35 @@ static void test_tfm_cl_dir_overrides_kernel_source(void **state) {
     unsetenv("TFM_CL_DIR");
 }
 
+/* Functions that opencl_builtins.cl declares have the results of OpenCL C; one that it lacks builds, too: with the
+ * driver's header. */
+static void test_kernels_may_use_any_built_in_function(void **state) {
+    (void)state;
+    static const char *const values[] = {"max(0x80000000u, 1u)", "convert_float4((uchar4)(200)).w",
+                                         "hypot(3.0f, 4.0f)"};
+    static const float want[] = {2147483648.0f, 200, 5};
+    setenv("TFM_CL_DIR", scratch_root, 1);
+    for (size_t i = 0; i < TFM__COUNT(want); i++) {
+        char path[4200];
+        snprintf(path, sizeof(path), "%s/add.cl", scratch_root);
+        FILE *file = fopen(path, "w");
+        fprintf(file, "TFM_KERNEL void value(TFM_TENSOR(float, y)) { TFM_AT(y)[get_global_id(0)] = %s; }\n", values[i]);
+        fclose(file);
+        tfm_context *ctx = NULL;
+        tfm_tensor y = {0};
+        float got;
+        harness_ok(tfm_context_open(&ctx, NULL));
+        harness_ok(tfm_tensor_new(ctx, &y, TFM_F32, 1, (int64_t[]){1}));
+        tfm__kernel *kernel = tfm__kernel_get(ctx, "add", "value", "");
+        assert_non_null(kernel);
+        harness_ok(tfm__launch(ctx, kernel, tfm__row_grid(ctx, 1), TFM__ARGS(TFM__T(y))));
+        harness_ok(tfm_tensor_read(ctx, &got, y));
+        assert_true(got == want[i]);
+        tfm_context_free(&ctx);
+    }
+    unsetenv("TFM_CL_DIR");
+}
+
 static void count_builds(void *user, int count, double seconds) {
     int *builds = user;
     assert_int_equal(count, ++*builds);
@@ -381,6 +410,7 @@ int main(void) {
         cmocka_unit_test(test_context_opens_a_named_variant),
         cmocka_unit_test(test_kernel_source_selects_c_version_and_defines),
         cmocka_unit_test_setup_teardown(test_tfm_cl_dir_overrides_kernel_source, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_kernels_may_use_any_built_in_function, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -6,6 +6,7 @@
 #include "dev/device/device_select.h"
 #include "dev/device/context_internal.h"
 #include "dev/offline/kernel_pack.h"
+#include "dev/pocl/env.h"
 #include "dev/program/program.h"
 
 struct tfm__program {
@@ -67,21 +68,47 @@ static cl_program from_binary(tfm_context *ctx, const unsigned char *binary, siz
     return NULL;
 }
 
-static cl_program from_source(tfm_context *ctx, const char *source, const char *file, const char *options) {
-    cl_int error;
-    cl_program program = clCreateProgramWithSource(ctx->cl, 1, &source, NULL, &error);
-    if (error != CL_SUCCESS) {
-        tfm__cl_fail(ctx, error, "clCreateProgramWithSource");
-        return NULL;
+/* Builds from texts. `error` is the build's. */
+static cl_program build_texts(tfm_context *ctx, cl_uint count, const char **texts, const char *options, cl_int *error) {
+    cl_program program = clCreateProgramWithSource(ctx->cl, count, texts, NULL, error);
+    if (*error == CL_SUCCESS) {
+        *error = clBuildProgram(program, 1, &ctx->device, options, NULL, NULL);
+        return program;
     }
+    tfm__cl_fail(ctx, *error, "clCreateProgramWithSource");
+    return NULL;
+}
+
+/* PoCL 3.1 parses clang's opencl-c.h for each program: 15,000 declarations, 0.25 s, often longer than all the rest. Our
+ * declarations of the functions that kernels use replace it, and its include guard leaves it out. If a function is
+ * missing, that does not build, and the header is used, as with other drivers. */
+static cl_program build(tfm_context *ctx, const char *source, const char *file, const char *options, cl_int *error) {
+    cl_program program = NULL;
+    *error = CL_BUILD_PROGRAM_FAILURE;
+    if (strcmp(ctx->info.platform, TFM__POCL) == 0 && strncmp(ctx->info.driver, "3.1", 3) == 0) {
+        const char *texts[] = {tfm__program_builtins(), source};
+        char *without = tfm__format("%s -D_OPENCL_H_", options);
+        program = without ? build_texts(ctx, 2, texts, without, error) : NULL;
+        free(without);
+        if (*error != CL_BUILD_PROGRAM_FAILURE)
+            return program;
+        tfm__log(TFM_LOG_DEBUG, "%s.cl does not build with opencl_builtins.cl: with the driver's header", file);
+    }
+    if (program)
+        clReleaseProgram(program);
+    return build_texts(ctx, 1, &source, options, error);
+}
+
+static cl_program from_source(tfm_context *ctx, const char *source, const char *file, const char *options) {
     if (ctx->on_build)
         ctx->on_build(ctx->on_build_user, ctx->builds + 1, ctx->build_seconds);
     tfm__log(TFM_LOG_INFO, "building kernels for this device, once: %d, %s.cl", ctx->builds + 1, file);
     const double begun = tfm__seconds();
-    error = clBuildProgram(program, 1, &ctx->device, options, NULL, NULL);
+    cl_int error;
+    cl_program program = build(ctx, source, file, options, &error);
     ctx->build_seconds += tfm__seconds() - begun;
     ctx->builds++;
-    if (error == CL_SUCCESS)
+    if (!program || error == CL_SUCCESS)
         return program;
     build_failed(ctx, program, source, file, error);
     clReleaseProgram(program);

@@ -19,6 +19,8 @@ bool tfm__programs_visit(tfm_context *ctx, bool (*see)(void *user, const tfm__pr
 /* cl/<file>.cl with the prelude before it, freed with free(); NULL after a failure. #line directives make build logs
  * name the original file and line. */
 char *tfm__program_source(tfm_context *ctx, const char *file);
+/* The text that declares built-in functions. */
+const char *tfm__program_builtins(void);
 /* Maps a build log to these files and lines, for compilers that ignore #line. Freed with free(); NULL without
  * memory. */
 char *tfm__build_log_map_lines(const char *log, const char *source);

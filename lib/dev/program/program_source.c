@@ -36,6 +36,10 @@ static char *load_kernel_source(tfm_context *ctx, const char *file) {
     return tfm__strdup(entry->text);
 }
 
+const char *tfm__program_builtins(void) {
+    return embedded_source("opencl_builtins")->text;
+}
+
 /* The next line that begins with #include, or the end of the text. */
 static const char *next_include(const char *text) {
     static const char WORD[] = "#include \"";
