@@ -3,6 +3,7 @@
 # Prints TAP.
 maker=$(realpath "$3")
 . "$(dirname "$0")/common.sh"
+unoptimized
 
 run quantize "$demo"
 check "quantize without -o and --check is a usage error" one_sentence 2 '-o is needed'
