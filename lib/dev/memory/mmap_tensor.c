@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "base/file.h"
 #include "dev/device/context_internal.h"
+#include "dev/memory/memory_pool.h"
 
 /* GPU drivers copy a span that does not end at a full cache line; the rest of the last page is mapped. */
 enum { CACHE_LINE = 64 };
@@ -102,4 +103,20 @@ void tfm__tensor_evict_pages(tfm_context *ctx, tfm_tensor x) {
     const size_t size = tfm_dtype_size(x.dtype), page = page_size();
     const size_t first = x.offset * size / page * page, end = (x.offset + tfm_tensor_count(x)) * size;
     madvise((unsigned char *)x.buffer->mapping + first, end - first, MADV_DONTNEED);
+}
+
+void tfm__memory_prepare(void *at, size_t bytes, bool now) {
+    const uintptr_t page = page_size(), begin = (uintptr_t)at, first = (begin + page - 1) / page * page,
+                    end = (begin + bytes) / page * page;
+    (void)now;
+    if (end <= first)
+        return;
+#ifdef MADV_HUGEPAGE
+    if (!now)
+        madvise((void *)first, end - first, MADV_HUGEPAGE);
+#endif
+#ifdef MADV_POPULATE_WRITE
+    if (now)
+        madvise((void *)first, end - first, MADV_POPULATE_WRITE);
+#endif
 }

@@ -1,6 +1,7 @@
 /* Transfers between host and device. */
 #include <string.h>
 #include "dev/device/context_internal.h"
+#include "dev/memory/memory_pool.h"
 #include "dev/pocl/cpu_partition.h"
 
 static size_t byte_count(tfm_tensor x) {
@@ -32,6 +33,23 @@ tfm_status tfm_tensor_write(tfm_context *ctx, tfm_tensor x, const void *host) {
     cl_int error =
         clEnqueueWriteBuffer(ctx->queue, x.buffer->memory, CL_TRUE, byte_offset(x), byte_count(x), host, 0, NULL, NULL);
     return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail_wait(ctx, error, "tensor_write: clEnqueueWriteBuffer");
+}
+
+void *tfm__tensor_map(tfm_context *ctx, tfm_tensor x) {
+    cl_int error = CL_SUCCESS;
+    void *memory = NULL;
+    const bool shared = ctx->tuning.class == TFM__CLASS_CPU && ctx->capabilities.has & TFM__HAS_UNIFIED_MEMORY;
+    if (!shared || check(ctx, "tensor_map", x) != TFM_OK || byte_count(x) == 0)
+        return NULL;
+    ctx->waits++;
+    memory = clEnqueueMapBuffer(ctx->queue, x.buffer->memory, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, byte_offset(x),
+                                byte_count(x), 0, NULL, NULL, &error);
+    return error == CL_SUCCESS ? memory : NULL;
+}
+
+tfm_status tfm__tensor_unmap(tfm_context *ctx, tfm_tensor x, void *memory) {
+    const cl_int error = clEnqueueUnmapMemObject(ctx->queue, x.buffer->memory, memory, 0, NULL, NULL);
+    return error == CL_SUCCESS ? ctx->status : tfm__cl_fail(ctx, error, "tensor_unmap: clEnqueueUnmapMemObject");
 }
 
 tfm_status tfm_tensor_read(tfm_context *ctx, void *host, tfm_tensor x) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "dev/memory/memory_pool.h"
 #include "ops/quant/quant.h"
 
 /* Places within a tile of `rows` rows, in bytes; every one is a multiple of four. */
@@ -44,7 +45,7 @@ int64_t tfm__quant_words(const tfm_context *ctx, const tfm__quant_format *format
 
 /* A plane of 32 codes, bits `from` and up of each: `bits` words, 1, 2 or 4, `step` apart. v[i] has codes 4 i to 4 i + 3
  * as bytes: codes 4 i and 4 i + 2 are a pair of 16-bit fields, 4 i + 1 and 4 i + 3 the next pair but one. */
-static void put_plane(uint32_t *out, int step, const uint32_t *v, int from, int bits) {
+static inline void put_plane(uint32_t *out, int step, const uint32_t *v, int from, int bits) {
     const uint32_t mask = (1U << bits) - 1, pairs = (mask | mask << 2 * bits) * 0x10001U;
     for (int i = 0; i < 4; i++) {
         const uint32_t a = v[i] >> from & mask * 0x01010101U, b = v[i + 4] >> from & mask * 0x01010101U;
@@ -63,21 +64,43 @@ static void put_bytes(uint32_t *out, int step, const uint32_t *v) {
     }
 }
 
-/* A block whose file has the words of the device already: Q4_0, Q4_1 and IQ4_NL. */
+/* A simple block of the file: its low four bits are the words of the device already. */
 static bool has_words(const tfm__quant_format *f) {
-    return !f->super && !f->wide && f->bits == 4;
+    return !f->super && !f->wide;
+}
+
+/* The word of put_plane for 32 bits in order: of the five bits of a place, 4 goes to 0, 0 to 1, and 1 to 4. */
+static uint32_t high_word(uint32_t bits) {
+    const uint32_t swap = (bits ^ bits >> 14) & 0x0000ccccU, half = bits ^ swap ^ swap << 14,
+                   next = (half ^ half >> 1) & 0x22222222U;
+    return half ^ next ^ next << 1;
 }
 
 static void put_words(const tfm__quant_format *f, const layout *l, int rows, int row, uint8_t *tile,
                       const uint8_t *in) {
-    uint32_t *low = (uint32_t *)(void *)(tile + l->low) + row;
+    uint32_t *low = (uint32_t *)(void *)(tile + l->low) + row, v[8];
     memcpy(tile + 2 * row, in, 2);
+    in += 2;
     if (f->minimum) {
-        const uint16_t min = (uint16_t)((in[2] | in[3] << 8) ^ 0x8000);
+        const uint16_t min = (uint16_t)((in[0] | in[1] << 8) ^ 0x8000);
         memcpy(tile + l->min + 2 * row, &min, 2);
+        in += 2;
+    }
+    if (f->bits == 8) {
+        memcpy(v, in, sizeof(v));
+        for (int j = 0; j < 8; j++)
+            v[j] ^= 0x80808080U;
+        put_bytes(low, rows, v);
+        return;
+    }
+    if (f->high_bits) {
+        uint32_t bits;
+        memcpy(&bits, in, 4);
+        ((uint32_t *)(void *)(tile + l->high))[row] = high_word(bits);
+        in += 4;
     }
     for (int j = 0; j < 4; j++)
-        memcpy(low + j * rows, in + (f->minimum ? 4 : 2) + 4 * j, 4);
+        memcpy(low + j * rows, in + 4 * j, 4);
 }
 
 /* Row `row` of a tile. */
@@ -97,12 +120,16 @@ static void put_block(const tfm__quant_format *f, const layout *l, int rows, int
         uint32_t *low = (uint32_t *)(void *)(tile + l->low) + c * f->low_bits * rows + row,
                  *high = (uint32_t *)(void *)(tile + l->high) + c * f->high_bits * rows + row;
         memcpy(v, b->codes + 32 * c, sizeof(v));
-        if (f->low_bits == 8)
+        if (f->low_bits == 8) /* constants, for the compiler */
             put_bytes(low, rows, v);
+        else if (f->low_bits == 4)
+            put_plane(low, rows, v, 0, 4);
         else
-            put_plane(low, rows, v, 0, f->low_bits);
-        if (f->high_bits)
-            put_plane(high, rows, v, f->low_bits, f->high_bits);
+            put_plane(low, rows, v, 0, 2);
+        if (f->high_bits == 1)
+            put_plane(high, rows, v, f->low_bits, 1);
+        else if (f->high_bits)
+            put_plane(high, rows, v, 4, 2);
     }
 }
 
@@ -144,6 +171,8 @@ typedef struct share {
 
 static void *repack_share(void *user) {
     const share *s = user;
+    const int64_t words = layout_of(s->format, s->tile_rows).bytes / 4 * (s->k / s->format->block);
+    tfm__memory_prepare(s->out, 4 * (size_t)(words * tfm__ceil_div(s->count, s->tile_rows)), true);
     tfm__quant_repack(s->format, s->tile_rows, s->out, s->rows, s->first, s->count, s->k);
     return NULL;
 }
@@ -177,7 +206,8 @@ static void repack(const share *whole) {
             pthread_join(threads[t], NULL);
 }
 
-/* Writes the tiles piece by piece, so that the host never holds a copy of the whole. */
+/* Writes the tiles piece by piece, so that the host never holds a copy of the whole, and where it can, in the memory of
+ * the device. */
 static tfm_status write_tiles(tfm_context *ctx, const tfm_param *m, const tfm__quant_format *format,
                               const tfm__quant_rows *rows) {
     enum { PIECE = 4 << 20 };
@@ -185,22 +215,27 @@ static tfm_status write_tiles(tfm_context *ctx, const tfm_param *m, const tfm__q
     const int64_t n = m->block_dims[0], k = m->block_dims[1], words = tfm__quant_words(ctx, format, tile_rows, k);
     const int64_t fit = PIECE / (4 * words), step = fit > 1 ? fit : 1; /* row blocks */
     const int64_t most = tfm__ceil_div(n, tile_rows) < step ? tfm__ceil_div(n, tile_rows) : step;
-    uint32_t *piece = tfm__realloc(NULL, (size_t)(most * words), sizeof(*piece)); /* every word is written */
-    if (!piece)
+    uint32_t *whole = tfm__tensor_map(ctx, m->value);
+    uint32_t *piece = whole ? NULL : tfm__realloc(NULL, (size_t)(most * words), sizeof(*piece)); /* all are written */
+    if (!whole && !piece)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message());
+    if (whole)
+        tfm__memory_prepare(whole, 4 * (size_t)m->value.dims[0], false);
     tfm_status status = TFM_OK;
     for (int64_t i = 0; i < n && status == TFM_OK; i += step * tile_rows) {
         const int64_t count = n - i < step * tile_rows ? n - i : step * tile_rows;
         tfm_tensor part = {0};
-        repack(&(share){format, tile_rows, piece, rows, i, count, k});
-        status = tfm_tensor_rows(ctx, &part, m->value, i / tile_rows * words, tfm__ceil_div(count, tile_rows) * words);
-        if (status == TFM_OK)
+        repack(&(share){format, tile_rows, whole ? whole + i / tile_rows * words : piece, rows, i, count, k});
+        if (!whole)
+            status =
+                tfm_tensor_rows(ctx, &part, m->value, i / tile_rows * words, tfm__ceil_div(count, tile_rows) * words);
+        if (!whole && status == TFM_OK)
             status = tfm_tensor_write(ctx, part, piece);
         if (rows->written)
             rows->written(rows->of);
     }
     free(piece);
-    return status;
+    return whole ? tfm__tensor_unmap(ctx, m->value, whole) : status;
 }
 
 void tfm__quant_set(tfm_param *param, const tfm__quant_format *format, int64_t n, int64_t k) {
