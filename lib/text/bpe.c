@@ -22,6 +22,7 @@ typedef struct bpe {
     int32_t direct_ids[DIRECT_CHARS], bytes[256];
     char *prefix, *suffix; /* of pieces within words and at their ends; or NULL */
     uint32_t ranks;        /* number of merges */
+    int32_t last;          /* result of the last one */
     tfm__bytes joined;     /* working memory of tfm__bpe_add_merge */
     bool byte_fallback, fuse_unk, ignore_merges;
 } bpe;
@@ -279,7 +280,9 @@ static tfm_status add_merge(tfm__subword_model *model, int32_t left, int32_t rig
         tfm__bytes_add(&b->joined, sides[1] + prefix, bytes[1] - prefix);
     if (b->joined.failed)
         return TFM_ERROR_MEMORY;
-    const int32_t id = tfm__token_map_find(model->token_map, b->joined.count ? b->joined.data : "", b->joined.count);
+    /* most vocabularies are in the order of merges */
+    const int32_t id =
+        tfm__token_map_find_near(model->token_map, b->joined.count ? b->joined.data : "", b->joined.count, b->last + 1);
     if (left < 0 || right < 0 || id < 0)
         return tfm__fail(TFM_ERROR_FORMAT,
                          "%s: merge %u of `%s`, \"%.*s %.*s\", is of pieces that the vocabulary does not have",
@@ -287,6 +290,7 @@ static tfm_status add_merge(tfm__subword_model *model, int32_t left, int32_t rig
                          sides[0], (int)(bytes[1] < 100 ? bytes[1] : 100), sides[1]);
     const uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
     b->merges[slot_of(b, pair)] = (merge){pair, b->ranks++, id};
+    b->last = id;
     return TFM_OK;
 }
 

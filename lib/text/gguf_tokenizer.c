@@ -15,6 +15,8 @@ typedef struct builder {
     tfm__hf_tokenizer *t;
     tfm__bytes text; /* of one token, with a NUL */
     float *scores;   /* by id; NaN: texts cannot have the token */
+    int32_t *later;  /* ids that the first pass leaves to others */
+    size_t later_count, later_room;
 } builder;
 
 /* ---- Vocabulary --------------------------------------------------------------------------------------- */
@@ -81,13 +83,24 @@ static tfm_status add_token(builder *b, int32_t id, int type) {
                : tfm__hf_added_tokens_add(&b->t->added, map, &token, b->v->path);
 }
 
+static tfm_status leave(builder *b, int32_t id) {
+    const tfm_status status = tfm__grow(&b->later, &b->later_room, b->later_count + 1, sizeof(*b->later));
+    if (status == TFM_OK)
+        b->later[b->later_count++] = id;
+    return status;
+}
+
 static tfm_status add_tokens(builder *b, int pass) {
     char spare[32];
     tfm__gguf_text text;
     tfm_status status = TFM_OK;
-    for (int32_t id = 0; id < b->v->count && status == TFM_OK; id++) {
+    const size_t count = pass == PIECES ? (size_t)b->v->count : b->later_count;
+    for (size_t i = 0; i < count && status == TFM_OK; i++) {
+        const int32_t id = pass == PIECES ? (int32_t)i : b->later[i];
         status = tfm__gguf_vocab_token(&text, b->v, id, spare);
         const int type = status == TFM_OK ? tfm__gguf_vocab_type(b->v, id, text) : 0;
+        if (status == TFM_OK && pass_of(b->v, type) != pass && pass == PIECES)
+            status = leave(b, id);
         if (status != TFM_OK || pass_of(b->v, type) != pass)
             continue;
         b->text.count = 0;
@@ -104,7 +117,11 @@ static tfm_status add_tokens(builder *b, int pass) {
 }
 
 static tfm_status add_vocab(builder *b) {
+    enum { USUAL_BYTES = 8 }; /* of a token */
+    const size_t count = (size_t)b->v->count;
     tfm_status status = tfm__token_map_new(&b->t->model.token_map);
+    if (status == TFM_OK)
+        status = tfm__token_map_reserve(b->t->model.token_map, count, USUAL_BYTES * count);
     if (b->v->model == TFM__GGUF_VOCAB_LLAMA || b->v->model == TFM__GGUF_VOCAB_T5) {
         b->scores = tfm__alloc((size_t)b->v->count, sizeof(*b->scores));
         status = b->scores ? status : TFM_ERROR_MEMORY;
@@ -278,13 +295,14 @@ static void fill_info(tfm_tokenizer_info *info, const tfm__gguf_vocab *v) {
 /* ---- Opening ------------------------------------------------------------------------------------------ */
 
 static tfm_status build(tfm__hf_tokenizer *t, const tfm__gguf_vocab *v) {
-    builder b = {v, t, {0}, NULL};
+    builder b = {.v = v, .t = t};
     json_t *root = NULL;
     t->model.unk = -1;
     tfm_status status = add_vocab(&b);
     if (status == TFM_OK)
         status = add_model(&b);
     free(b.scores);
+    free(b.later);
     tfm__bytes_free(&b.text);
     if (status == TFM_OK && !(root = sections_of(v)))
         status = tfm__fail(TFM_ERROR_MEMORY, "out of host memory for a tokenizer");
