@@ -73,6 +73,30 @@ tfm_status tfm_tokenizer_open(tfm_tokenizer **out, const char *dir) {
     return status;
 }
 
+static void *open_on_thread(void *user) {
+    tfm__tokenizer_opening *o = user;
+    o->status = tfm_tokenizer_open(&o->tokenizer, o->dir);
+    tfm__error_save(o->message);
+    return NULL;
+}
+
+void tfm__tokenizer_open_begin(tfm__tokenizer_opening *opening, const char *dir) {
+    opening->dir = dir;
+    opening->tokenizer = NULL;
+    opening->started = pthread_create(&opening->thread, NULL, open_on_thread, opening) == 0;
+}
+
+tfm_status tfm__tokenizer_open_end(tfm_tokenizer **out, tfm__tokenizer_opening *opening) {
+    if (opening->started)
+        pthread_join(opening->thread, NULL);
+    else /* there are no more threads */
+        open_on_thread(opening);
+    if (opening->status != TFM_OK)
+        tfm__error_restore(opening->message);
+    *out = opening->tokenizer;
+    return opening->status;
+}
+
 void tfm_tokenizer_free(tfm_tokenizer **pointer) {
     tfm_tokenizer *tokenizer = pointer ? *pointer : NULL;
     if (!tokenizer)

@@ -2,11 +2,25 @@
 #ifndef TFM_LIB_TOKENIZER_H
 #define TFM_LIB_TOKENIZER_H
 
+#include <pthread.h>
 #include "base/base.h"
 #include "tfm/text.h"
 
 /* The longest line that is encoded or split into sentences. */
 enum { TFM__MAX_LINE = 64 << 20 };
+
+/* tfm_tokenizer_open on another thread, while this one does other work. `dir` stays valid until the end, which must be
+ * called; the error message is then that of this thread. */
+typedef struct tfm__tokenizer_opening {
+    const char *dir;
+    pthread_t thread;
+    bool started;
+    tfm_tokenizer *tokenizer;
+    tfm_status status;
+    char message[TFM__MESSAGE_MAX];
+} tfm__tokenizer_opening;
+void tfm__tokenizer_open_begin(tfm__tokenizer_opening *opening, const char *dir);
+tfm_status tfm__tokenizer_open_end(tfm_tokenizer **out, tfm__tokenizer_opening *opening);
 
 /* Adds a reference, released by tfm_tokenizer_free. Returns the tokenizer. */
 tfm_tokenizer *tfm__tokenizer_retain(const tfm_tokenizer *tokenizer);

@@ -77,10 +77,9 @@ static tfm_status check_vocabulary(tfm_tokenizer *tokenizer, const tfm__arch *ar
     return TFM_OK;
 }
 
-/* The directory's tokenizer, if it fits the model. */
-static tfm_status open_tokenizer(tfm_tokenizer **out, const tfm__family *family, const tfm__arch *arch,
-                                 const tfm__generation_rules *rules, const char *dir) {
-    tfm_status status = tfm_tokenizer_open(out, dir);
+/* The directory's tokenizer, opened with `status`, if it fits the model; else it is freed. */
+static tfm_status check_tokenizer(tfm_tokenizer **out, tfm_status status, const tfm__family *family,
+                                  const tfm__arch *arch, const tfm__generation_rules *rules, const char *dir) {
     if (status == TFM_OK)
         status = check_vocabulary(*out, arch, dir);
     if (status == TFM_OK && family->check_tokenizer)
@@ -88,6 +87,11 @@ static tfm_status open_tokenizer(tfm_tokenizer **out, const tfm__family *family,
     if (status != TFM_OK)
         tfm_tokenizer_free(out);
     return status;
+}
+
+static tfm_status open_tokenizer(tfm_tokenizer **out, const tfm__family *family, const tfm__arch *arch,
+                                 const tfm__generation_rules *rules, const char *dir) {
+    return check_tokenizer(out, tfm_tokenizer_open(out, dir), family, arch, rules, dir);
 }
 
 tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir) {
@@ -257,21 +261,41 @@ static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const
     return status;
 }
 
+/* The tokenizer that was opened while the weights were loaded, with `loaded`: its failure comes first. */
+static tfm_status end_tokenizer(tfm_model *model, tfm__tokenizer_opening *opening, tfm_status loaded, const char *dir,
+                                int depth) {
+    char message[TFM__MESSAGE_MAX];
+    tfm__error_save(message);
+    tfm_status status = tfm__tokenizer_open_end(&model->tokenizer, opening);
+    status = check_tokenizer(&model->tokenizer, status, model->family, &model->arch, &model->rules, dir);
+    if (status != TFM_OK)
+        tfm__error_save(message);
+    if (status != TFM_OK && loaded != TFM_OK)
+        tfm__context_recover(model->ctx, depth);
+    tfm__error_restore(message);
+    return status == TFM_OK ? loaded : status;
+}
+
 static tfm_status open_dir(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options) {
     const tfm__family *family = NULL;
     tfm__arch arch;
     tfm__generation_rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
     tfm__family_files files = {0};
+    tfm__tokenizer_opening opening;
+    const int depth = tfm__scope_depth(ctx);
     tfm_status status = rules ? tfm__family_open(&family, &arch, rules, &files, dir) : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
         status = tfm__model_new(out, ctx, family, &arch, rules);
     free(rules);
     if (status == TFM_OK)
         (*out)->generation = json_incref(files.generation);
-    if (status == TFM_OK && !(options && options->no_tokenizer))
-        status = open_tokenizer(&(*out)->tokenizer, family, &(*out)->arch, &(*out)->rules, dir);
+    const bool reads = status == TFM_OK && !(options && options->no_tokenizer);
+    if (reads)
+        tfm__tokenizer_open_begin(&opening, dir);
     if (status == TFM_OK)
         status = load_weights(*out, &files, dir, options ? options->precision : TFM_PRECISION_AUTO);
+    if (reads)
+        status = end_tokenizer(*out, &opening, status, dir, depth);
     if (status == TFM_OK && (*out)->arch.head.kind == TFM__CLASSIFICATION_HEAD)
         status = tfm__classes_read(&(*out)->classes, dir, (*out)->arch.head.classes);
     tfm__family_files_free(&files);
