@@ -133,8 +133,10 @@ void cli_on_build(void *user, int count, double seconds) {
     (void)user;
     if (!isatty(STDERR_FILENO) && seconds >= next && !silent) {
         if (next == PATIENCE)
-            fputs("tfm: building kernels for this device; each is built once, all together may take a minute\n",
-                  stderr);
+            fprintf(
+                stderr,
+                "tfm: building kernels for this device, %d so far; each is built once, and a model needs 10 to 20\n",
+                count);
         else
             fprintf(stderr, "tfm: still building kernels for this device: %d so far, %.0f s\n", count, seconds);
         next = 2 * seconds;

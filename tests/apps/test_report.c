@@ -157,7 +157,8 @@ static void test_later_kernel_builds_are_announced(void **state) {
     assert_true(bytes > 0);
     text[bytes] = 0;
     assert_string_equal(text,
-                        "tfm: building kernels for this device; each is built once, all together may take a minute\n"
+                        "tfm: building kernels for this device, 2 so far; each is built once, and a model needs 10 to "
+                        "20\n"
                         "tfm: still building kernels for this device: 5 so far, 14 s\n"
                         "tfm: still building kernels for this device: 6 so far, 30 s\n");
     close(old);

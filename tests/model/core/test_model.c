@@ -7,6 +7,7 @@
 #include <string.h>
 #include "dev/dev.h"
 #include "support/harness.h"
+#include "support/scratch.h"
 #include "model/weights/weight_file.h"
 #include "tfm/tfm.h"
 
@@ -552,8 +553,28 @@ static void test_model_larger_than_device_names_needed_and_free_bytes(void **sta
     free(dir);
 }
 
+/* The tokenizer is opened while the weights are loaded. Of two failures it is the first, and that of the weights leaves
+ * no trace in the context. */
+static void test_failure_of_the_tokenizer_comes_first(void **state) {
+    tfm_model *model = NULL;
+    tfm_context *ctx = NULL;
+    assert_int_equal(scratch_setup(state), 0);
+    scratch_model("apps/demo");
+    scratch_text("vocab.json", "{");
+    harness_ok(tfm_context_open(&ctx, &(tfm_context_options){.memory_limit = 1 << 20}));
+    scratch_refused(tfm_model_open(&model, ctx, scratch_root, NULL), TFM_ERROR_FORMAT, "vocab.json");
+    assert_null(model);
+    assert_int_equal(tfm_context_status(ctx), TFM_OK);
+    assert_int_equal(tfm__pool_available(ctx), 1 << 20);
+    scratch_copy("apps/demo/vocab.json", "vocab.json");
+    scratch_refused(tfm_model_open(&model, ctx, scratch_root, NULL), TFM_ERROR_MEMORY, "does not fit");
+    tfm_context_free(&ctx);
+    assert_int_equal(scratch_teardown(state), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_failure_of_the_tokenizer_comes_first),
         cmocka_unit_test(test_model_matches_its_training_framework),
         cmocka_unit_test(test_model_larger_than_device_names_needed_and_free_bytes),
         cmocka_unit_test(test_demo_translations_match_original_framework),
