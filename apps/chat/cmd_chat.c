@@ -10,7 +10,8 @@ enum { RESERVE = 256 };
 
 typedef struct job {
     const char *model_dir, *device, *system, *variables;
-    int precision, ctx_size;
+    cli_precisions precision;
+    int ctx_size;
     bool has_system;
     cli_sampling sampling;
     cli_strings stops;
@@ -41,7 +42,8 @@ static int open_templates(job *j) {
 
 static int open_model(job *j) {
     chat_session *s = &j->session;
-    const tfm_model_options how = {.precision = cli_precision(j->precision)};
+    tfm_model_options how = {0};
+    cli_set_precision(&how, j->precision);
     cli_progress("loading %s", j->model_dir);
     if (tfm_context_open(&s->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_on_build}) != TFM_OK ||
         tfm_model_open(&s->model, s->ctx, j->model_dir, &how) != TFM_OK)

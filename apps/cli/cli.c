@@ -12,10 +12,11 @@
 
 enum { MAX_OPTIONS = 96, LONG_OPTION = 256, HELP = 512, MAX_WORKERS = 16 };
 
-tfm_precision cli_precision(int chosen) {
+void cli_set_precision(tfm_model_options *options, cli_precisions chosen) {
     static const tfm_precision known[] = {TFM_PRECISION_AUTO, TFM_PRECISION_FP32, TFM_PRECISION_FP16,
                                           TFM_PRECISION_BF16, TFM_PRECISION_INT8};
-    return known[chosen];
+    options->precision = known[chosen.weights];
+    options->activation_precision = known[chosen.activations];
 }
 
 int cli_check_beam(const cli_syntax *syntax, int beam) {

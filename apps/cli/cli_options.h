@@ -38,12 +38,22 @@
             "batches in flight on each device, 1 to 16 (default: 2 for a small model on a large CPU, else 1)", NULL    \
     }
 
-/* An int `value` for cli_precision. */
+/* A cli_precisions `value`. */
 #define CLI_PRECISION(value)                                                                                           \
+    {0,                                                                                                                \
+     "precision",                                                                                                      \
+     CLI_CHOICE,                                                                                                       \
+     &(value).weights,                                                                                                 \
+     "auto|fp32|fp16|bf16|int8",                                                                                       \
+     "dtype of the weights: fp32; fp16 or bf16, half the memory; int8, a quarter, with slightly different "            \
+     "results (default auto: int8 if the model is stored as int8, else fp32)",                                         \
+     NULL},                                                                                                            \
+        CLI_ACTIVATION_PRECISION((value).activations)
+#define CLI_ACTIVATION_PRECISION(value)                                                                                \
     {                                                                                                                  \
-        0, "precision", CLI_CHOICE, &(value), "auto|fp32|fp16|bf16|int8",                                              \
-            "dtype of the weights: fp32; fp16 or bf16, half the memory; int8, a quarter, with slightly different "     \
-            "results (default auto: int8 if the model is stored as int8, else fp32)",                                  \
+        0, "activation-precision", CLI_CHOICE, &(value), "auto|fp32",                                                  \
+            "fp32: round no inputs of layers, which is slower (default auto: rounded to int16, for int8 translation "  \
+            "models to int8, and for fp16 and bf16 where the device has instructions for it)",                         \
             NULL                                                                                                       \
     }
 
@@ -86,7 +96,7 @@
     }
 
 /* Options of decoding and batching: tfm_search_options `search`, tfm_text_options `text`, the penalty's formula as an
- * int `penalty`, and an int `precision` for cli_precision. */
+ * int `penalty`, and a cli_precisions `precision`. */
 #define CLI_SEARCH(search, text, penalty, precision)                                                                   \
     {0,                                                                                                                \
      "beam-size",                                                                                                      \

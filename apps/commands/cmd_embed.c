@@ -112,14 +112,16 @@ static int open_model(embed_job *j) {
         .normalize = j->normalize      ? TFM_NORMALIZE_ON
                      : j->no_normalize ? TFM_NORMALIZE_OFF
                                        : TFM_NORMALIZE_AS_SAVED,
-        .precision = cli_precision(j->precision),
     };
+    tfm_model_options how = {0};
+    cli_set_precision(&how, j->precision);
+    options.precision = how.precision;
+    options.activation_precision = how.activation_precision;
     const double start = cli_seconds();
     cli_progress("loading %s", j->model_dir);
     tfm_status status = cli_open_fleet(&j->fleet, j->device, j->workers);
     if (status == TFM_OK && (j->task == EMBED_CLASSIFY || j->task == EMBED_FILL_MASK))
-        status = tfm_fleet_open_model(&j->model, j->fleet, j->model_dir,
-                                      &(tfm_model_options){.precision = options.precision});
+        status = tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &how);
     else if (status == TFM_OK)
         status = tfm_fleet_open_embedder(&j->embedder, j->fleet, j->model_dir, &options);
     cli_progress(NULL);

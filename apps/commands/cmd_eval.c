@@ -13,7 +13,8 @@ typedef struct job {
     const char *model_dir, *source_file, *reference_file, *hypothesis_file, *device;
     int workers;
     bool json;
-    int tokenizer, penalty, precision;
+    int tokenizer, penalty;
+    cli_precisions precision;
     tfm_model_options how;   /* to open the model */
     cli_word_spacing spaces; /* of the references */
     tfm_metrics_options options;
@@ -272,6 +273,6 @@ int cmd_eval(int argc, char **argv) {
         code = cli_check_beam(&syntax, j.search.beam_size);
     if (code == CLI_CONTINUE)
         code = cli_check_workers(&syntax, j.workers);
-    j.how.precision = cli_precision(j.precision);
+    cli_set_precision(&j.how, j.precision);
     return code == CLI_CONTINUE ? run(&j) : code;
 }

@@ -13,7 +13,7 @@ enum { BYTES_AHEAD = 1 << 18 };
 typedef struct job {
     const char *model_dir, *input, *output, *device;
     int workers;
-    int precision;
+    cli_precisions precision;
     bool ids, json, stats;
     cli_sampling sampling;
     cli_strings stops;
@@ -226,8 +226,9 @@ static void warn_beam(const job *j) {
 }
 
 static int open_model(job *j) {
-    const tfm_model_options how = {.no_tokenizer = j->ids, .precision = cli_precision(j->precision)};
+    tfm_model_options how = {.no_tokenizer = j->ids};
     const double start = cli_seconds();
+    cli_set_precision(&how, j->precision);
     cli_progress("loading %s", j->model_dir);
     if (cli_open_fleet(&j->fleet, j->device, j->workers) != TFM_OK ||
         tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &how) != TFM_OK)

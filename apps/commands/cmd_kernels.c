@@ -7,7 +7,8 @@
 
 typedef struct kernels_options {
     const char *export_dir, *pack_dir, *output, *model, *input, *device, *run_on;
-    int preset, precision, vocabulary;
+    int preset, vocabulary;
+    cli_precisions precision;
     bool preset_given, vocabulary_given, precision_given, train;
 } kernels_options;
 
@@ -34,9 +35,10 @@ static tfm_status new_model(tfm_model **model, tfm_context *ctx, const kernels_o
 static int run_workload(const kernels_options *o) {
     tfm_context *ctx = NULL;
     tfm_model *model = NULL;
-    const tfm_model_options how = {.precision = cli_precision(o->precision), .no_tokenizer = !o->input};
+    tfm_model_options how = {.no_tokenizer = !o->input};
     const tfm_context_options opening = {.device = o->run_on ? o->run_on : o->device, .on_build = cli_on_build};
     tfm_status status = tfm_context_open(&ctx, &opening);
+    cli_set_precision(&how, o->precision);
     if (status == TFM_OK)
         status = o->model ? tfm_model_open(&model, ctx, o->model, &how) : new_model(&model, ctx, o);
     int code = status == TFM_OK ? CLI_OK : cli_fail_library();
@@ -110,12 +112,13 @@ static int check(const cli_syntax *syntax, const kernels_options *o, bool comman
         return cli_usage_error(syntax, "-o is for --pack: give --export its folder");
     if (sample == command || (o->model && o->preset_given))
         return cli_usage_error(syntax, "give one thing to run: -m DIR, --preset NAME, or a command after --");
-    if (command && (o->input || o->train || o->precision_given || o->vocabulary_given))
+    const bool precisions = o->precision_given || o->precision.activations;
+    if (command && (o->input || o->train || precisions || o->vocabulary_given))
         return cli_usage_error(syntax,
                                "options of a model do not go with a command after --: give its own options there");
     if (o->model && o->vocabulary_given)
         return cli_usage_error(syntax, "--vocab-size is for --preset: leave it out with -m");
-    if (o->preset_given && (o->input || o->precision_given))
+    if (o->preset_given && (o->input || precisions))
         return cli_usage_error(syntax, "--input and --precision need a model: give -m DIR");
     return CLI_CONTINUE;
 }
@@ -134,8 +137,9 @@ int cmd_kernels(const cli_command *commands, int argc, char **argv) {
          &o.vocabulary_given},
         {0, "train", CLI_FLAG, &o.train, NULL, "also train it for a few updates", NULL},
         {'i', "input", CLI_STRING, &o.input, "FILE", "also run these lines", NULL},
-        {0, "precision", CLI_CHOICE, &o.precision, "auto|fp32|fp16|bf16|int8",
+        {0, "precision", CLI_CHOICE, &o.precision.weights, "auto|fp32|fp16|bf16|int8",
          "dtype of the model's weights (default auto)", &o.precision_given},
+        CLI_ACTIVATION_PRECISION(o.precision.activations),
         {0, "run-on", CLI_STRING, &o.run_on, "DEVICE",
          "run the model on this device, with the kernels for --device, which may lack a compiler", NULL},
         CLI_DEVICE(&o.device),

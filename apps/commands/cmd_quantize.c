@@ -99,8 +99,10 @@ static int write_int4(const char *output, const char *from, int group, const cha
 
 int cmd_quantize(int argc, char **argv) {
     const char *output = NULL, *check = NULL, *device = NULL, *text = NULL;
-    int precision = UNSET, group = UNSET;
+    int precision = UNSET, activations = 0, group = UNSET;
     static const int GROUPS[] = {32, 64, 128};
+    static const tfm_precision OPENED[] = {TFM_PRECISION_AUTO, TFM_PRECISION_INT8, TFM_PRECISION_FP16,
+                                           TFM_PRECISION_BF16}; /* after UNSET */
     const cli_option options[] = {
         {'o', "output", CLI_STRING, (void *)&output, "DIR|FILE.gguf",
          "the directory to write, created if missing; or a GGUF file", NULL},
@@ -116,22 +118,25 @@ int cmd_quantize(int argc, char **argv) {
          NULL},
         {0, "check", CLI_STRING, (void *)&check, "FILE",
          "compare the result with fp32 on these lines: perplexity, KL divergence and equal top-1 tokens, BLEU of "
-         "translations, or cosine similarity of embeddings; without -o, compare MODEL as it is",
+         "translations, or cosine similarity of embeddings; without -o, compare MODEL as it is, or opened with "
+         "--precision int8, fp16 or bf16",
          NULL},
+        CLI_ACTIVATION_PRECISION(activations),
         CLI_DEVICE(&device),
     };
     const cli_syntax syntax = {
         .name = "quantize",
         .usage = "quantize MODEL -o DIR|FILE.gguf [option...]",
-        .about = "Writes a copy of a model directory with quantized weights: int8 with a scale\n"
-                 "for each output channel, int4, fp16 or bf16. Norms, biases and positions keep\n"
-                 "their dtype. The tokenizer and all other files are copied, except those of a\n"
-                 "training run. Every command accepts it; train does not accept int8 and int4.\n"
-                 "int8 weights take a quarter of the memory and use int8 GEMM: each row of a\n"
-                 "layer's input is quantized to 255 steps, so translations change slightly, and\n"
-                 "texts of language models more: see --check. fp16 and bf16 weights are\n"
-                 "converted to fp32 on load, unless a command has --precision fp16 or bf16:\n"
-                 "then they stay 16-bit, and accumulation is fp32.\n"
+        .about = "Writes a copy of a model directory with quantized weights: int8, int4, fp16 or\n"
+                 "bf16. Norms, biases and positions keep their dtype. The tokenizer and all other\n"
+                 "files are copied, except those of a training run. Every command accepts it;\n"
+                 "train does not accept int8 and int4.\n"
+                 "int8 weights take a quarter of the memory: 32 inputs of an output have a scale,\n"
+                 "and activations are rounded to int16. Encoder-decoders have a scale for each\n"
+                 "output and use int8 GEMM: each row of a layer's input is quantized to 255\n"
+                 "steps, so translations change slightly. fp16 and bf16 weights are converted to\n"
+                 "fp32 on load, unless a command has --precision fp16 or bf16: then they stay\n"
+                 "16-bit, and accumulation is fp32.\n"
                  "int4 weights take an eighth: groups of inputs have a scale and a zero point.\n"
                  "The layout is pack-quantized of compressed-tensors.\n"
                  "With --calibrate, results change less than by rounding to nearest.\n"
@@ -157,6 +162,13 @@ int cmd_quantize(int argc, char **argv) {
         return code;
     if (precision != INT4 && (group != UNSET || text))
         return cli_usage_error(&syntax, "--group and --calibrate are options of --precision int4");
+    if (activations && !check)
+        return cli_usage_error(&syntax, "--activation-precision is for --check");
+    if (!output && precision > BF16)
+        return cli_usage_error(&syntax, "without -o, --precision is int8, fp16 or bf16: give -o to write a model");
+    tfm_model_options how = {.activation_precision = activations ? TFM_PRECISION_FP32 : TFM_PRECISION_AUTO};
+    if (!output)
+        how.precision = OPENED[precision + 1];
     if (!output)
         code = CLI_OK;
     else if (is_gguf(output))
@@ -164,5 +176,5 @@ int cmd_quantize(int argc, char **argv) {
     else if ((code = check_new(&syntax, output, from, precision)) == CLI_OK)
         code = precision == INT4 ? write_int4(output, from, group == UNSET ? 0 : GROUPS[group], text, device)
                                  : write_directory(output, from, precision);
-    return code == CLI_OK && check ? quantize_check(from, output ? output : from, check, device) : code;
+    return code == CLI_OK && check ? quantize_check(from, output ? output : from, &how, check, device) : code;
 }

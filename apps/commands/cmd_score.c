@@ -15,7 +15,7 @@ typedef struct job {
     double log_prob; /* of all lines, and their tokens */
     uint64_t tokens;
     tfm_text_options text;
-    int precision;
+    cli_precisions precision;
     tfm_model_options how; /* to open the model */
     tfm_fleet *fleet;
     tfm_model *model;
@@ -192,7 +192,7 @@ int cmd_score(int argc, char **argv) {
     int code = cli_parse(&syntax, argc, argv);
     if (code == CLI_CONTINUE)
         code = check(j, &syntax);
-    j->how.precision = cli_precision(j->precision);
+    cli_set_precision(&j->how, j->precision);
     if (code == CLI_CONTINUE)
         code = run(j);
     free(j);

@@ -188,7 +188,7 @@ static int parse_and_run(int argc, char **argv, cli_strings *keep) {
     code = check(&j, &syntax);
     if (code != CLI_CONTINUE)
         return code;
-    j.how.precision = cli_precision(j.precision);
+    cli_set_precision(&j.how, j.precision);
     j.search.skip_scores = !j.scores && !j.json && !j.search.n_best;
     return run(&j);
 }

@@ -12,7 +12,7 @@ typedef enum embed_task { EMBED_VECTORS, EMBED_SIMILAR, EMBED_CLASSIFY, EMBED_FI
 typedef struct embed_job {
     const char *model_dir, *input, *output, *similar_file, *prompt, *device;
     int workers;
-    int precision;
+    cli_precisions precision;
     embed_task task;
     embed_format format;
     int top;

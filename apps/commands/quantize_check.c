@@ -11,6 +11,7 @@ enum { LOGITS = 16 << 20, TOKENS = 512 };
 
 typedef struct check {
     const char *names[2]; /* original, quantized */
+    tfm_model_options how[2];
     tfm_fleet *fleet;
     tfm_model *models[2];
     cli_lines lines;
@@ -19,8 +20,6 @@ typedef struct check {
     double nll[2], kl;
     uint64_t tokens, equal;
 } check;
-
-static const tfm_precision PRECISIONS[] = {TFM_PRECISION_FP32, TFM_PRECISION_AUTO};
 
 /* ---- Decoder-only models: next-token distributions --------------------------------------------------------------- */
 
@@ -143,8 +142,7 @@ static int check_translations(check *c) {
 
 static int check_generated(check *c) {
     for (int i = 0; i < 2; i++)
-        if (tfm_fleet_open_model(&c->models[i], c->fleet, c->names[i],
-                                 &(tfm_model_options){.precision = PRECISIONS[i]}) != TFM_OK)
+        if (tfm_fleet_open_model(&c->models[i], c->fleet, c->names[i], &c->how[i]) != TFM_OK)
             return cli_fail_library();
     return strcmp(tfm_model_get_info(c->models[0])->kind, "decoder") == 0 ? check_decoder(c) : check_translations(c);
 }
@@ -168,8 +166,10 @@ static int check_embeddings(check *c) {
     double sum = 0, least = 1;
     tfm_status status = TFM_OK;
     for (int i = 0; i < 2 && status == TFM_OK; i++) {
-        status = tfm_fleet_open_embedder(&embedder, c->fleet, c->names[i],
-                                         &(tfm_embedder_options){.precision = PRECISIONS[i]});
+        status =
+            tfm_fleet_open_embedder(&embedder, c->fleet, c->names[i],
+                                    &(tfm_embedder_options){.precision = c->how[i].precision,
+                                                            .activation_precision = c->how[i].activation_precision});
         if (status == TFM_OK)
             width = (size_t)tfm_embedder_get_info(embedder)->width;
         if (status == TFM_OK && !(vectors[i] = calloc(c->lines.count * width, sizeof(*vectors[i]))))
@@ -193,8 +193,9 @@ static int check_embeddings(check *c) {
     return CLI_OK;
 }
 
-int quantize_check(const char *original, const char *quantized, const char *text_file, const char *device) {
-    check c = {.names = {original, quantized}};
+int quantize_check(const char *original, const char *quantized, const tfm_model_options *how, const char *text_file,
+                   const char *device) {
+    check c = {.names = {original, quantized}, .how = {{.precision = TFM_PRECISION_FP32}, *how}};
     tfm_model_info info;
     int code = cli_lines_read_all(&c.lines, text_file);
     if (code == CLI_OK && c.lines.count == 0)

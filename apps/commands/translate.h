@@ -7,7 +7,7 @@
 typedef struct translate_job {
     const char *model_dir, *input, *output, *prefix_file, *device;
     int workers;
-    int precision;
+    cli_precisions precision;
     tfm_model_options how; /* to open the model */
     bool scores, stats, json, no_keep;
     const cli_strings *keep; /* patterns */

@@ -222,7 +222,6 @@ static int check(serve_options *o, const cli_syntax *syntax) {
                                "--workers %d and --memory-limit do not go together: models are dropped and loaded by "
                                "one worker",
                                o->workers);
-    o->how = cli_precision(o->precision);
     return cli_check_beam(syntax, o->search.beam_size);
 }
 

@@ -244,11 +244,13 @@ tfm_status serve_model_acquire(const serve_worker *w, serve_model *model) {
         return TFM_OK;
     make_room(s, model);
     const bool several = s->devices > 1;
-    const tfm_model_options how = {.precision = s->options->how};
+    tfm_model_options how = {0};
+    cli_set_precision(&how, s->options->precision);
     tfm_status status = cli_open_fleet(&instance->fleet, s->options->device, several ? s->options->workers : 1);
     if (status == TFM_OK && model->width > 0) { /* a decoder-only model also generates text */
-        status = tfm_fleet_open_embedder(&instance->embedder, instance->fleet, model->dir,
-                                         &(tfm_embedder_options){.precision = how.precision});
+        status = tfm_fleet_open_embedder(
+            &instance->embedder, instance->fleet, model->dir,
+            &(tfm_embedder_options){.precision = how.precision, .activation_precision = how.activation_precision});
         instance->model = status == TFM_OK ? tfm_embedder_model(instance->embedder) : NULL;
     } else if (status == TFM_OK) {
         status = tfm_fleet_open_model(&instance->model, instance->fleet, model->dir, &how);

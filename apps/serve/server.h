@@ -23,8 +23,8 @@ typedef struct serve_limits {
 
 typedef struct serve_options {
     const char *host, *device, *keys_file, *origin, *certificate, *certificate_key;
-    int port, penalty, precision, workers;
-    tfm_precision how;              /* converted `precision` */
+    int port, penalty, workers;
+    cli_precisions precision;
     bool quiet, pull;               /* pull: download missing models */
     cli_strings models, keys, keep; /* keep: patterns */
     bool no_keep;

@@ -11,11 +11,12 @@ TFM_KERNEL void quant_embed(TFM_TENSOR(float, y), TFM_INPUT(uint, table), TFM_IN
     if (row >= rows)
         return;
     const int id = TFM_AT(ids)[row], known = id >= 0 && id < (int)vocabulary, lane = known ? id % TILE_ROWS : 0;
-    __global const uint *w = TFM_AT(table) + (long)(known ? id / TILE_ROWS : 0) * (width / BLOCK) * TILE_WORDS;
+    const int blocks = ((int)width + BLOCK - 1) / BLOCK;
+    __global const uint *w = TFM_AT(table) + (long)(known ? id / TILE_ROWS : 0) * blocks * TILE_WORDS;
     const float factor = known ? scale : NAN;
     const int has_positions = positions != 0, has_position = HAS_POSITION(id);
     __global const float *position = TFM_AT(positions) + POSITION_OF(row, id) * width;
-    for (int e = TFM_LOCAL_ID(); e < (int)width / 2; e += TFM_GROUP) {
+    for (int e = TFM_LOCAL_ID(); e < blocks * (BLOCK / 2); e += TFM_GROUP) {
         const int p = e % 16, chunk = e / 16 % (BLOCK / 32);
         const int group = chunk * (32 / GROUP) + (GROUP == 16 ? p % 2 : 0);
         __global const uint *tile = w + (long)(e / (BLOCK / 2)) * TILE_WORDS;
@@ -28,7 +29,9 @@ TFM_KERNEL void quant_embed(TFM_TENSOR(float, y), TFM_INPUT(uint, table), TFM_IN
         const int at = e / 16 * 32 + FIRST(p);
         __global float *out = TFM_AT(y) + row * width + at;
         const float a = factor * weight_of(codes & 0xffff, step, less), b = factor * weight_of(codes >> 16, step, less);
-        out[0] = has_position ? a + position[at] : a;
-        out[2] = has_position ? b + position[at + 2] : b;
+        if (at < (int)width)
+            out[0] = has_position ? a + position[at] : a;
+        if (at + 2 < (int)width)
+            out[2] = has_position ? b + position[at + 2] : b;
     }
 }

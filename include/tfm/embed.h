@@ -117,7 +117,8 @@ typedef struct tfm_embedder_options {
     tfm_pooling pooling;     /* Overrides the directory's pooling, which is TFM_POOL_MEAN without modules.json. */
     tfm_normalize normalize; /* L2 normalization of embeddings. */
     tfm_precision precision;
-    uint64_t reserved[8]; /* Must be 0. */
+    tfm_precision activation_precision; /* As in tfm_model_options. */
+    uint64_t reserved[7];               /* Must be 0. */
 } tfm_embedder_options;
 
 /* Opens a directory, or a name as tfm_model_open does. The embedder keeps the context alive. `options` may be NULL. On

@@ -59,9 +59,12 @@ typedef enum tfm_precision {
                            matrices of a GGUF file, and packed integers of GPTQ, AWQ and compressed-tensors, as they
                            are, with int16 activations on CPUs; else F32. */
     TFM_PRECISION_FP32, /* F32 for any directory. */
-    TFM_PRECISION_INT8, /* int8: linear layers, embeddings and the output projection are quantized per row
-                           (tfm_param_quantize) on load. A quarter of the memory; results change slightly. Such a model
-                           can neither be trained nor saved by tfm_model_save. */
+    TFM_PRECISION_INT8, /* int8: linear layers, embeddings and the output projection, in a quarter of the memory. Such a
+                           model can neither be trained nor saved by tfm_model_save. Decoder-only and encoder-only
+                           models: blocks of 32 inputs of an output with an fp16 scale, as GGUF's Q8_0; activations are
+                           rounded to int16, with a scale per 32, on CPUs with such dot products, and not on other
+                           devices. Encoder-decoders: a scale per row (tfm_param_quantize), and activations are rounded
+                           to int8. Weights that have 8 bits in the directory are not quantized again. */
     TFM_PRECISION_FP16, /* fp16 for the same matrices, in half the memory, with fp32 accumulation. A number that would
                            round beyond 65504, from 65520 on, is TFM_ERROR_FORMAT. Neither training nor saving. On
                            GPU-style devices, the decoder's KV caches (cross-attention and self-attention) are fp16 too.
@@ -77,7 +80,10 @@ typedef enum tfm_precision {
 typedef struct tfm_model_options {
     bool no_tokenizer; /* Opens no tokenizer; the directory needs none. Calls with text are refused. */
     tfm_precision precision;
-    uint64_t reserved[8]; /* Must be 0. */
+    tfm_precision activation_precision; /* TFM_PRECISION_FP32: layers do not round activations, which is slower; int8
+                                           weights are blocks in every model, and the KV cache is F32.
+                                           TFM_PRECISION_AUTO: as `precision` says. */
+    uint64_t reserved[7];               /* Must be 0. */
 } tfm_model_options;
 
 /* Opens a model directory, or a name of the Hugging Face hub in the cache (hub.h), and loads the parameters to the
@@ -214,13 +220,13 @@ typedef struct tfm_model_info {
 } tfm_model_info;
 
 /* Writes a quantized copy of the model directory `dir` to `out`, with matrices of layers and embedding tables in I8,
- * F16 or BF16. I8 has a scale for each output of a matrix and each row of a table, as in tfm_param_quantize. All other
- * tensors are copied, and all other files except weights in other formats, such as pytorch_model.bin or the folders
- * `onnx` and `openvino`, and files of a training run (recipe.json, train.jsonl, curves.svg, checkpoint.safetensors,
- * snapshots). tfm_model_open takes the result like any directory. Needs no device. `out` is created if needed, and
- * model files in it are replaced. TFM_ERROR_ARGUMENT for an int8 directory, for `out` equal to `dir`, and for another
- * `dtype`; TFM_ERROR_UNSUPPORTED for a native Marian directory; TFM_ERROR_FORMAT for a number that is not finite with
- * I8, or would round beyond 65504 as F16. */
+ * F16 or BF16. I8 has the scales of TFM_PRECISION_INT8 in a tensor with the suffix _scale: (N) in F32, or (N, K / 32,
+ * rounded up) in F16. All other tensors are copied, and all other files except weights in other formats, such as
+ * pytorch_model.bin or the folders `onnx` and `openvino`, and files of a training run (recipe.json, train.jsonl,
+ * curves.svg, checkpoint.safetensors, snapshots). tfm_model_open takes the result like any directory. Needs no device.
+ * `out` is created if needed, and model files in it are replaced. TFM_ERROR_ARGUMENT for an int8 directory, for `out`
+ * equal to `dir`, and for another `dtype`; TFM_ERROR_UNSUPPORTED for a native Marian directory; TFM_ERROR_FORMAT for a
+ * number that is not finite with I8, or would round beyond 65504 as F16. */
 TFM_API tfm_status tfm_model_quantize(const char *out, const char *dir, tfm_dtype dtype);
 
 /* Options of tfm_model_quantize_int4. All zeros are groups of 64 and rounding to nearest. */

@@ -92,6 +92,7 @@ typedef struct tfm_param {
      * Q4_K; more than 1023 for packed integers; else 0. Set by the library. */
     int block_type;
     int64_t block_dims[2]; /* Its dims (N, K). */
+    bool exact_input; /* Layers with this weight do not round their input (tfm_model_options.activation_precision). */
 } tfm_param;
 
 /* Frees the value and its copy and zeroes the struct. Counts as a use of the context: one thread at a time. */

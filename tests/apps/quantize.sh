@@ -83,6 +83,20 @@ mkdir decoder
 unkept run quantize decoder -o decoder-int8 --check text
 check "quantize --check of a decoder-only model prints perplexity, KL divergence and equal top-1 tokens" [ "$code" = 0 -a \
     "$(grep -cE '^(perplexity  .*[0-9], fp32 [0-9].*%\)|mean KL divergence  *[0-9.]*|equal top-1 token  *[0-9.]* %)$' out)" = 3 ]
+check "quantize --check of an int8 decoder-only model finds a KL divergence below 0.003" \
+    grep -qxE 'mean KL divergence   0.00[0-2][0-9]*' out
+mv out want
+check "quantize of a decoder-only model writes scales of 32 inputs" says decoder-int8/config.json 'one for each 32 inputs'
+unkept run quantize decoder --precision int8 --check text
+check "quantize --check --precision without -o compares the model opened with it" same out want
+unkept run quantize decoder --precision int8 --activation-precision fp32 --check text
+check "quantize --check takes --activation-precision" both 0 says out '^mean KL divergence   0.00[0-2]'
+run quantize decoder -o other --activation-precision fp32
+check "quantize refuses --activation-precision without --check" one_sentence 2 'is for --check'
+run quantize decoder --precision int4 --check text
+check "quantize --check of int4 needs a directory to write" one_sentence 2 'without -o, --precision is int8, fp16 or bf16'
+unkept run generate -m decoder --activation-precision int8 w3
+check "generate refuses an unknown --activation-precision" one_sentence 2 'auto|fp32'
 unkept run quantize decoder --precision fp16 --check text
 check "quantize --check of an unquantized model finds no difference" [ "$code" = 0 -a \
     "$(grep -cxE 'mean KL divergence   0.00000|equal top-1 token    100.0 %' out)" = 2 ]

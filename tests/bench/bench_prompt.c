@@ -1,6 +1,6 @@
 /* Times prompts one after another in one process: seconds of prefill and of decoding for each.
  *
- *     bench_prompt MODEL_DIR [fp32|fp16|bf16] < LINES
+ *     bench_prompt MODEL_DIR [auto|fp32|fp16|bf16|int8] < LINES
  *
  * Each line: the number of tokens to generate, then the prompt's token ids. Prints a line of JSON for each; the first
  * ones include one-time work such as packing weights. bench_generate.py calls it. */
@@ -58,10 +58,13 @@ int main(int argc, char **argv) {
     options.precision = strcmp(precision, "fp32") == 0   ? TFM_PRECISION_FP32
                         : strcmp(precision, "fp16") == 0 ? TFM_PRECISION_FP16
                         : strcmp(precision, "bf16") == 0 ? TFM_PRECISION_BF16
+                        : strcmp(precision, "int8") == 0 ? TFM_PRECISION_INT8
                                                          : TFM_PRECISION_AUTO;
-    if (argc < 2 || argc > 3 || options.precision == TFM_PRECISION_AUTO) {
-        fprintf(stderr, "usage: bench_prompt MODEL_DIR [fp32|fp16|bf16] < LINES, each the number of tokens to generate "
-                        "and a prompt's token ids\n");
+    if (argc < 2 || argc > 3 || (options.precision == TFM_PRECISION_AUTO && strcmp(precision, "auto") != 0)) {
+        fprintf(
+            stderr,
+            "usage: bench_prompt MODEL_DIR [auto|fp32|fp16|bf16|int8] < LINES, each the number of tokens to generate "
+            "and a prompt's token ids\n");
         return 2;
     }
     if (tfm_context_open(&ctx, NULL) != TFM_OK || tfm_model_open(&model, ctx, argv[1], &options) != TFM_OK)

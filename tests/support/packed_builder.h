@@ -247,18 +247,17 @@ static inline void make_dirs(void) {
     harness_ok(tfm__dir_make(scratch_path("plain"), 0777));
 }
 
-static inline float *logits_of(const char *name, tfm_precision precision, tfm__quant_activation form) {
+static inline float *logits_of(const char *name, tfm_precision precision, tfm_precision activations) {
     tfm_context *ctx = harness_context();
     tfm_model *model = NULL;
     tfm_tensor logits = {0};
     const int32_t ids[LENGTH] = {3, 1, 4, 1, 5, 9, 2}, length = LENGTH;
-    harness_ok(tfm_model_open(&model, ctx, scratch_path(name),
-                              &(tfm_model_options){.no_tokenizer = true, .precision = precision}));
+    harness_ok(tfm_model_open(
+        &model, ctx, scratch_path(name),
+        &(tfm_model_options){.no_tokenizer = true, .precision = precision, .activation_precision = activations}));
     tfm_scope_open(ctx);
-    const tfm__quant_activation before = tfm__quant_set_activation(ctx, form);
     harness_ok(tfm_model_decode(model, &logits, HARNESS_TENSOR(TFM_I32, ids, 1, LENGTH), (tfm_tensor){0},
                                 HARNESS_TENSOR(TFM_I32, &length, 1)));
-    tfm__quant_set_activation(ctx, before);
     float *out = harness_floats(logits);
     tfm_scope_close(ctx, 0, NULL);
     tfm_model_free(&model);

@@ -344,6 +344,11 @@ def test_errors_name_the_cause() -> None:
         tfm.Translator(DEMO, device="zx81")
     with pytest.raises(tfm.Error, match="precision"):
         tfm.Translator(DEMO, precision="fp4")
+    with pytest.raises(tfm.Error, match="activation_precision fp4 is not known"):
+        tfm.Translator(DEMO, activation_precision="fp4")
+    with pytest.raises(tfm.Error, match="auto or fp32"):
+        tfm.Translator(DEMO, activation_precision="bf16")
+    assert tfm.Translator(DEMO, activation_precision="fp32").translate("Danke.")
     assert tfm.Translator(DEMO, precision="fp32").translate("Danke.")
     with pytest.raises(TypeError, match="a name, an index or one of devices"):
         tfm.Translator(DEMO, device=2.5)  # type: ignore[arg-type]

@@ -180,6 +180,12 @@ static inline int tfm__position_bias_tables(const tfm__stack_arch *arch) {
     return arch->relative.per_layer ? arch->layers : 1;
 }
 
+/* Whether `--precision int8` has a scale per row, and rounds activations to int8: the models shown to keep their
+ * results, which translate. */
+static inline bool tfm__arch_has_int8_rows(const tfm__arch *arch) {
+    return arch->encoder.layers > 0 && arch->decoder.layers > 0;
+}
+
 /* The stack with the output projection: the decoder, or the encoder of an encoder-only model. */
 static inline const tfm__stack_arch *tfm__arch_output_stack(const tfm__arch *arch) {
     return arch->decoder.layers ? &arch->decoder : &arch->encoder;

@@ -24,7 +24,7 @@ static const tfm__stored_tensor *table_of(const tfm__loader *l, tfm__role role) 
     return role == TFM__TARGET_EMBEDDING ? l->tables[1] : role == TFM__OUTPUT_PROJECTION ? l->tables[2] : l->tables[0];
 }
 
-/* int8 is accepted for quantizable parameters, with one scale per output. */
+/* int8 is accepted for quantizable parameters, with a scale per output, or per output and group of columns. */
 static tfm_status check_int8(const tfm__parameter *p, const tfm__stored_tensor *stored) {
     if (stored->dtype != TFM_I8)
         return TFM_OK;
@@ -32,9 +32,10 @@ static tfm_status check_int8(const tfm__parameter *p, const tfm__stored_tensor *
         return tfm__fail(TFM_ERROR_FORMAT,
                          "%s: tensor %s is int8, which is supported only for matrices of layers and embedding tables",
                          stored->file, stored->name);
-    if (stored->scale_count != (size_t)p->total)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s has %zu scales, and %lld outputs", stored->file, stored->name,
-                         stored->scale_count, (long long)p->total);
+    const int64_t groups = stored->scale_group ? tfm__ceil_div(p->dims[1], stored->scale_group) : 1;
+    if (stored->scale_count != (size_t)(p->total * groups))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s has %zu scales, and %lld outputs of %lld groups",
+                         stored->file, stored->name, stored->scale_count, (long long)p->total, (long long)groups);
     return TFM_OK;
 }
 
@@ -299,7 +300,11 @@ static tfm_status find_all(tfm__loader *l) {
 /* Loading ended for lack of device memory: says what all weights need, not what the last one needed. */
 static tfm_status fail_too_large(const tfm__loader *l, uint64_t available) {
     const double mib = 1 << 20;
-    tfm__loader all = {.family = l->family, .arch = l->arch, .file = l->file, .precision = l->precision};
+    tfm__loader all = {.family = l->family,
+                       .arch = l->arch,
+                       .file = l->file,
+                       .precision = l->precision,
+                       .exact_input = l->exact_input};
     const tfm_status status = find_all(&all); /* without a model: only counts */
     free(all.used);
     if (status != TFM_OK || all.bytes <= available) /* the largest allocation is the limit, not the sum */
@@ -312,8 +317,12 @@ static tfm_status fail_too_large(const tfm__loader *l, uint64_t available) {
 }
 
 tfm_status tfm__model_load(uint64_t *parameters, uint64_t *bytes, const tfm__family *family, tfm__arch *arch,
-                           const tfm__weights *file, tfm_model *model, tfm_precision precision) {
-    tfm__loader l = {.family = family, .arch = arch, .file = file, .model = model, .precision = precision};
+                           const tfm__weights *file, tfm_model *model, const tfm_model_options *options) {
+    tfm__loader l = {.family = family, .arch = arch, .file = file, .model = model};
+    if (options) {
+        l.precision = options->precision;
+        l.exact_input = options->activation_precision == TFM_PRECISION_FP32;
+    }
     const uint64_t available = model ? tfm__pool_available(model->ctx) : 0;
     tfm_status status = find_all(&l);
     if (status == TFM_OK)

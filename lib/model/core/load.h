@@ -20,6 +20,7 @@ typedef struct tfm__loader {
     size_t offer_count, offer_room;
     uint64_t parameters, bytes; /* and their size on the device */
     tfm_precision precision;
+    bool exact_input;            /* activations are not rounded: tfm_param.exact_input */
     tfm__tensor_map_fn on_match; /* called with each match, or NULL */
     void *user;
     tfm_status status;

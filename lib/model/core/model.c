@@ -117,9 +117,14 @@ static tfm_status open_shortlist(tfm__shortlist **out, const tfm__family_files *
 }
 
 static bool precision_known(const char *what, const tfm_model_options *options) {
-    if (!options || (options->precision >= TFM_PRECISION_AUTO && options->precision <= TFM_PRECISION_BF16))
+    if (options && (options->precision < TFM_PRECISION_AUTO || options->precision > TFM_PRECISION_BF16))
+        tfm__fail(TFM_ERROR_ARGUMENT, "%s: unknown precision %d", what, (int)options->precision);
+    else if (options && options->activation_precision != TFM_PRECISION_AUTO &&
+             options->activation_precision != TFM_PRECISION_FP32)
+        tfm__fail(TFM_ERROR_ARGUMENT, "%s: activations have the precision auto or fp32, not %d", what,
+                  (int)options->activation_precision);
+    else
         return true;
-    tfm__fail(TFM_ERROR_ARGUMENT, "%s: unknown precision %d", what, (int)options->precision);
     return false;
 }
 
@@ -144,7 +149,7 @@ static tfm_status read_dir_info(tfm_model_info *out, const char *dir, const tfm_
         status = tfm__family_open_weights(&files, dir);
     if (status == TFM_OK)
         status = tfm__model_load(&parameters, &bytes, files.stored ? files.stored : family, &arch, files.weights, NULL,
-                                 options ? options->precision : TFM_PRECISION_AUTO);
+                                 options);
     if (status == TFM_OK)
         status = open_shortlist(&list, &files, &arch);
     if (status == TFM_OK) {
@@ -238,16 +243,20 @@ tfm_status tfm__model_new(tfm_model **out, tfm_context *ctx, const tfm__family *
     return status;
 }
 
-static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const char *dir, tfm_precision precision) {
+static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const char *dir,
+                               const tfm_model_options *options) {
     uint64_t parameters, bytes;
     tfm_status status = tfm__family_open_weights(files, dir);
-    if (tfm__context_tuning(model->ctx)->kv_half && precision == TFM_PRECISION_FP16)
+    const tfm_precision precision = options ? options->precision : TFM_PRECISION_AUTO;
+    const bool kv_half =
+        tfm__context_tuning(model->ctx)->kv_half && !(options && options->activation_precision == TFM_PRECISION_FP32);
+    if (kv_half && precision == TFM_PRECISION_FP16)
         model->kv_dtype = TFM_F16;
-    if (tfm__context_tuning(model->ctx)->kv_half && precision == TFM_PRECISION_BF16)
+    if (kv_half && precision == TFM_PRECISION_BF16)
         model->kv_dtype = TFM_BF16;
     if (status == TFM_OK)
         status = tfm__model_load(&parameters, &bytes, files->stored ? files->stored : model->family, &model->arch,
-                                 files->weights, model, precision);
+                                 files->weights, model, options);
     if (status == TFM_OK && tfm__weights_count(files->weights) > 0)
         model->identity = tfm__weights_at(files->weights, 0)->identity;
     if (status == TFM_OK)
@@ -293,7 +302,7 @@ static tfm_status open_dir(tfm_model **out, tfm_context *ctx, const char *dir, c
     if (reads)
         tfm__tokenizer_open_begin(&opening, dir);
     if (status == TFM_OK)
-        status = load_weights(*out, &files, dir, options ? options->precision : TFM_PRECISION_AUTO);
+        status = load_weights(*out, &files, dir, options);
     if (reads)
         status = end_tokenizer(*out, &opening, status, dir, depth);
     if (status == TFM_OK && (*out)->arch.head.kind == TFM__CLASSIFICATION_HEAD)

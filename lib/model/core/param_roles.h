@@ -40,9 +40,9 @@ tfm_status tfm__params_visit(const tfm__family *family, const tfm__arch *arch, t
 
 /* Matches every stored tensor with a parameter and vice versa, or fails; then uploads them unless `model` is NULL.
  * Updates the ties in `arch` to the file's. *parameters: their number, shared ones once, without sinusoids. *bytes:
- * their size on the device. `precision`: dtype of the matrices there. */
+ * their size on the device. `options`: precisions; may be NULL. */
 tfm_status tfm__model_load(uint64_t *parameters, uint64_t *bytes, const tfm__family *family, tfm__arch *arch,
-                           const tfm__weights *file, tfm_model *model, tfm_precision precision);
+                           const tfm__weights *file, tfm_model *model, const tfm_model_options *options);
 
 /* Makes the same match, and calls back with each parameter and its stored tensor; then with further copies of
  * tables. */

@@ -53,6 +53,7 @@ static tfm_status find_items(job *j, const tfm__family *family, tfm__arch *arch)
                              stored->file, stored->name, packed ? stored->encoding : "int8");
     }
     j->family = family;
+    j->groups = j->dtype == TFM_I8 && !tfm__arch_has_int8_rows(arch);
     return tfm__model_map_tensors(family, arch, j->file, record_tensor, j);
 }
 
@@ -68,9 +69,15 @@ static size_t bytes_of(const job *j, const item *x) {
     return x->shrinks ? x->stored->count * tfm_dtype_size(j->dtype) : x->stored->bytes;
 }
 
-/* Number of scales written after the tensor. */
-static size_t scales_of(const job *j, const item *x) {
-    return x->shrinks && j->dtype == TFM_I8 ? (size_t)x->stored->dims[x->transposed ? 1 : 0] : 0;
+/* Scales written after the tensor: their dims, and bytes. */
+static int64_t outputs_of(const item *x) {
+    return x->stored->dims[x->transposed ? 1 : 0];
+}
+static int64_t groups_of(const job *j, const item *x) {
+    return j->groups ? tfm__ceil_div(x->stored->dims[x->transposed ? 0 : 1], TFM__SCALE_GROUP) : 1;
+}
+static size_t scale_bytes(const job *j, const item *x) {
+    return x->shrinks && j->dtype == TFM_I8 ? (size_t)(outputs_of(x) * groups_of(j, x)) * (j->groups ? 2 : 4) : 0;
 }
 
 /* Multiples of TFM__TENSOR_ALIGNMENT first, as in tfm__tensors_write. */
@@ -80,8 +87,7 @@ static tfm_status assign_offsets(job *j) {
     size_t place = 0;
     for (int odd = 0; sorted && odd < 2; odd++)
         for (size_t i = 0; i < count; i++)
-            if (((bytes_of(j, &j->items[i]) + sizeof(float) * scales_of(j, &j->items[i])) % TFM__TENSOR_ALIGNMENT !=
-                 0) == odd)
+            if (((bytes_of(j, &j->items[i]) + scale_bytes(j, &j->items[i])) % TFM__TENSOR_ALIGNMENT != 0) == odd)
                 sorted[place++] = j->items[i];
     if (!sorted)
         return TFM_ERROR_MEMORY;
@@ -97,14 +103,15 @@ static char *header_text(const job *j) {
     size_t at = 0;
     for (size_t i = 0; i < tfm__weights_count(j->file) && good; i++) {
         const item *x = &j->items[i];
-        const int64_t scales = (int64_t)scales_of(j, x);
+        const size_t scales = scale_bytes(j, x);
         good = x->in_block ? tfm__quantize_int4_name(header, x, &at)
                            : tfm__tensors_name(header, x->stored->name, dtype_of(j, x), x->stored->rank,
                                                x->stored->dims, &at, bytes_of(j, x));
         if (good && scales) {
             char *name = tfm__format("%s%s", x->stored->name, TFM__SCALES);
-            good = name && tfm__tensors_name(header, name, tfm_dtype_name(TFM_F32), 1, &scales, &at,
-                                             sizeof(float) * (size_t)scales);
+            good =
+                name && tfm__tensors_name(header, name, tfm_dtype_name(j->groups ? TFM_F16 : TFM_F32),
+                                          j->groups ? 2 : 1, (int64_t[]){outputs_of(x), groups_of(j, x)}, &at, scales);
             free(name);
         }
     }
@@ -115,20 +122,22 @@ static char *header_text(const job *j) {
 
 static tfm_status write_int8(job *j, const item *x) {
     const tfm__stored_tensor *stored = x->stored;
-    const size_t rows = scales_of(j, x), columns = stored->count / rows;
+    const size_t rows = (size_t)outputs_of(x), columns = stored->count / rows;
     const tfm__parameter p = {
         .rank = 2, .dims = {(int64_t)rows, (int64_t)columns}, .transposed = x->transposed, .total = (int64_t)rows};
     int8_t *bytes = tfm__alloc(stored->count, 1), *turned = x->transposed ? tfm__alloc(stored->count, 1) : NULL;
-    float *scales = tfm__alloc(rows, sizeof(*scales));
-    tfm_status status = bytes && scales && (turned || !x->transposed) ? tfm__param_quantize(bytes, scales, &p, stored)
-                                                                      : TFM_ERROR_MEMORY;
+    void *scales = tfm__alloc(scale_bytes(j, x), 1);
+    tfm_status status = bytes && scales && (turned || !x->transposed) ? TFM_OK : TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        status = j->groups ? tfm__param_quantize_groups(bytes, scales, &p, stored)
+                           : tfm__param_quantize(bytes, scales, &p, stored);
     for (size_t i = 0; turned && status == TFM_OK && i < rows; i++)
         for (size_t k = 0; k < columns; k++)
             turned[k * rows + i] = bytes[i * columns + k];
     if (status == TFM_OK)
         status = tfm__writer_add(&j->to, turned ? turned : bytes, stored->count);
     if (status == TFM_OK)
-        status = tfm__writer_add(&j->to, scales, rows * sizeof(*scales));
+        status = tfm__writer_add(&j->to, scales, scale_bytes(j, x));
     free(bytes);
     free(turned);
     free(scales);
@@ -268,7 +277,8 @@ static tfm_status write_config(const char *to, const char *from, const job *j) {
     else if (j->dtype == TFM_I8)
         json_object_set_new(root, "quantization_config",
                             json_pack("{s:s, s:i, s:s}", "quant_method", TFM__QUANT_METHOD, "bits", 8, "scales",
-                                      "one for each output of a matrix, and for each word of a table"));
+                                      j->groups ? "one for each 32 inputs of an output, and 32 numbers of a word"
+                                                : "one for each output of a matrix, and for each word of a table"));
     else
         json_object_set_new(root, "torch_dtype", json_string(j->dtype == TFM_F16 ? "float16" : "bfloat16"));
     return tfm__json_write(to, "config.json", root, "model_quantize");

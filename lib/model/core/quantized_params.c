@@ -1,5 +1,6 @@
 #include "model/core/quantized_params.h"
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 #include "base/half.h"
 #include "model/weights/packed_tensors.h"
@@ -117,6 +118,26 @@ static float scale_of(const tfm__stored_tensor *stored, int64_t row) {
     return scale;
 }
 
+/* fp16 scales of the groups of a row of `columns`. */
+static const unsigned char *group_scales(const tfm__stored_tensor *stored, int64_t row, size_t columns) {
+    const size_t groups = (columns + TFM__SCALE_GROUP - 1) / TFM__SCALE_GROUP;
+    return stored->scales + 2 * groups * (size_t)row;
+}
+
+/* Multiplies the integers of a row by their scales. */
+static void scale_row(float *row, size_t columns, const tfm__stored_tensor *stored, int64_t i) {
+    const unsigned char *halves = stored->scale_group ? group_scales(stored, i, columns) : NULL;
+    uint16_t half;
+    float scale = halves ? 0 : scale_of(stored, i);
+    for (size_t k = 0; k < columns; k++) {
+        if (halves && k % TFM__SCALE_GROUP == 0) {
+            memcpy(&half, halves + 2 * (k / TFM__SCALE_GROUP), sizeof(half));
+            scale = tfm__half_to_float(half);
+        }
+        row[k] *= scale;
+    }
+}
+
 void tfm__parameter_row(float *out, const tfm__parameter *p, const tfm__stored_tensor *stored, int64_t i) {
     const size_t columns = p->rank == 2 ? (size_t)p->dims[1] : 1;
     if (i >= stored_rows(p)) {
@@ -126,20 +147,33 @@ void tfm__parameter_row(float *out, const tfm__parameter *p, const tfm__stored_t
     const size_t row = (size_t)tfm__parameter_stored_row(p, i);
     tfm__stored_to_floats(out, stored, p->transposed ? row : row * columns, columns,
                           p->transposed ? (size_t)p->total : 1);
-    for (size_t k = 0; stored->dtype == TFM_I8 && k < columns; k++)
-        out[k] *= scale_of(stored, tfm__parameter_stored_row(p, i));
+    if (stored->dtype == TFM_I8)
+        scale_row(out, columns, stored, tfm__parameter_stored_row(p, i));
+}
+
+/* Stored integers of row i. */
+static void read_int8(int8_t *out, const tfm__parameter *p, const tfm__stored_tensor *stored, int64_t i) {
+    const size_t columns = (size_t)p->dims[1], row = (size_t)tfm__parameter_stored_row(p, i);
+    const int8_t *from = (const int8_t *)stored->data;
+    for (size_t k = 0; p->transposed && k < columns; k++)
+        out[k] = from[k * (size_t)p->total + row];
+    if (!p->transposed)
+        memcpy(out, from + row * columns, columns);
+}
+
+static tfm_status fail_row(const tfm__parameter *p, const tfm__stored_tensor *stored, int64_t i) {
+    return tfm__fail(TFM_ERROR_FORMAT,
+                     "%s: tensor %s has a number in row %lld that is not finite, or too large, so it cannot be "
+                     "quantized to int8",
+                     stored->file, stored->name, (long long)tfm__parameter_stored_row(p, i));
 }
 
 /* Row i as int8: stored int8 unchanged, multiples of a unit exactly (Marian's int8), else quantized. */
 static tfm_status quantize_row(int8_t *out, float *scale, float *row, const tfm__parameter *p,
                                const tfm__stored_tensor *stored, int64_t i) {
     const size_t columns = (size_t)p->dims[1];
-    if (stored->dtype == TFM_I8 && i < stored_rows(p)) {
-        const int8_t *from = (const int8_t *)stored->data;
-        for (size_t k = 0; p->transposed && k < columns; k++)
-            out[k] = from[k * (size_t)p->total + (size_t)tfm__parameter_stored_row(p, i)];
-        if (!p->transposed)
-            memcpy(out, from + (size_t)tfm__parameter_stored_row(p, i) * columns, columns);
+    if (stored->dtype == TFM_I8 && !stored->scale_group && i < stored_rows(p)) {
+        read_int8(out, p, stored, i);
         *scale = scale_of(stored, tfm__parameter_stored_row(p, i));
         return TFM_OK;
     }
@@ -150,12 +184,7 @@ static tfm_status quantize_row(int8_t *out, float *scale, float *row, const tfm_
         *scale = stored->unit;
         return TFM_OK;
     }
-    return tfm__quantize_row(out, scale, row, columns)
-               ? TFM_OK
-               : tfm__fail(
-                     TFM_ERROR_FORMAT,
-                     "%s: tensor %s has a number in row %lld that is not finite, so it cannot be quantized to int8",
-                     stored->file, stored->name, (long long)tfm__parameter_stored_row(p, i));
+    return tfm__quantize_row(out, scale, row, columns) ? TFM_OK : fail_row(p, stored, i);
 }
 
 tfm_status tfm__param_quantize(int8_t *bytes, float *scales, const tfm__parameter *p,
@@ -171,7 +200,7 @@ tfm_status tfm__param_quantize(int8_t *bytes, float *scales, const tfm__paramete
 
 tfm_status tfm__param_load_int8(tfm_context *ctx, const tfm__parameter *p, const tfm__stored_tensor *stored) {
     const size_t rows = (size_t)p->dims[0], columns = (size_t)p->dims[1];
-    if (stored->dtype == TFM_I8 && !p->transposed && !p->run && p->zero_rows == 0) {
+    if (stored->dtype == TFM_I8 && !stored->scale_group && !p->transposed && !p->run && p->zero_rows == 0) {
         const tfm_status status = tfm_tensor_write(ctx, p->param->value, stored->data + (size_t)p->first * columns);
         return status != TFM_OK ? status
                                 : tfm_tensor_write(ctx, p->param->scales, stored->scales + 4 * (size_t)p->first);
@@ -188,29 +217,110 @@ tfm_status tfm__param_load_int8(tfm_context *ctx, const tfm__parameter *p, const
     return status;
 }
 
-bool tfm__param_fits_blocks(const tfm__parameter *p, const tfm__stored_tensor *stored) {
+/* ---- Blocks ---- */
+
+/* Whether the blocks of a file, or of packed integers, can be those of the device. */
+static bool fits_blocks(const tfm__parameter *p, const tfm__stored_tensor *stored) {
     const bool ordered = stored->packed && stored->packed->order; /* embeddings are not read in another order */
-    return stored->blocks && tfm__param_is_quantizable(p) && !p->transposed && stored->rank == 2 &&
-           (!ordered || p->kind == TFM__MATRIX) && stored->dims[1] == p->dims[1] &&
-           tfm__quant_fits(stored->blocks, p->dims[0], p->dims[1]);
+    return stored->blocks && !p->transposed && stored->rank == 2 && (!ordered || p->kind == TFM__MATRIX) &&
+           stored->dims[1] == p->dims[1] && tfm__quant_fits(stored->blocks, p->dims[0], p->dims[1]);
+}
+
+/* The largest blocks with fp32 scales that fit `columns`. */
+static const tfm__quant_format *int8_blocks(int64_t columns) {
+    return tfm__quant_format_of(columns % 128 == 0  ? TFM__QUANT_INT8_G128
+                                : columns % 64 == 0 ? TFM__QUANT_INT8_G64
+                                                    : TFM__QUANT_INT8_G32);
+}
+
+const tfm__quant_format *tfm__param_blocks(const tfm__parameter *p, const tfm__stored_tensor *stored, bool int8) {
+    if (!tfm__param_is_quantizable(p) || p->rows)
+        return NULL;
+    if (stored->dtype == TFM_I8)
+        return stored->scale_group ? tfm__quant_format_of(TFM__QUANT_Q8_0) : int8_blocks(p->dims[1]);
+    if (fits_blocks(p, stored) && (!int8 || stored->blocks->bits == 8))
+        return stored->blocks;
+    return int8 ? tfm__quant_format_of(TFM__QUANT_Q8_0) : NULL;
+}
+
+/* Row i as Q8_0. `floats` has room for whole blocks. */
+static bool pack_row(unsigned char *out, float *floats, const tfm__parameter *p, const tfm__stored_tensor *stored,
+                     int64_t i) {
+    const size_t columns = (size_t)p->dims[1], blocks = (columns + TFM__SCALE_GROUP - 1) / TFM__SCALE_GROUP;
+    tfm__parameter_row(floats, p, stored, i);
+    memset(floats + columns, 0, (blocks * TFM__SCALE_GROUP - columns) * sizeof(*floats));
+    return tfm__quant_pack(tfm__quant_format_of(TFM__QUANT_Q8_0), out, floats, blocks);
+}
+
+tfm_status tfm__param_quantize_groups(int8_t *bytes, uint16_t *scales, const tfm__parameter *p,
+                                      const tfm__stored_tensor *stored) {
+    enum { GROUP = TFM__SCALE_GROUP };
+    const size_t columns = (size_t)p->dims[1], groups = (columns + GROUP - 1) / GROUP;
+    float *floats = tfm__alloc(groups, GROUP * sizeof(*floats));
+    unsigned char *blocks = tfm__alloc(groups, GROUP + 2);
+    tfm_status status = floats && blocks ? TFM_OK : TFM_ERROR_MEMORY;
+    for (int64_t i = 0; i < p->dims[0] && status == TFM_OK; i++) {
+        status = pack_row(blocks, floats, p, stored, i) ? TFM_OK : fail_row(p, stored, i);
+        for (size_t g = 0; g < groups; g++, scales++) {
+            const size_t left = columns - g * GROUP;
+            memcpy(scales, blocks + g * (GROUP + 2), 2);
+            memcpy(bytes + (size_t)i * columns + g * GROUP, blocks + g * (GROUP + 2) + 2, left < GROUP ? left : GROUP);
+        }
+    }
+    free(floats);
+    free(blocks);
+    return status;
 }
 
 typedef struct block_rows {
     const tfm__weights *file;
     const tfm__parameter *p;
     const tfm__stored_tensor *stored;
-    unsigned char *row; /* of packed integers */
+    const tfm__quant_format *format;
+    _Atomic int64_t *bad; /* receives a row that cannot be quantized */
 } block_rows;
 
-static const void *block_row(const void *of, int64_t i) {
+/* Stored int8 as blocks of the same values; missing columns are 0. */
+static void int8_row(unsigned char *out, int8_t *codes, const block_rows *r, int64_t i) {
+    enum { ZERO = 128 };
+    const int block = r->format->block, bytes = r->format->bytes;
+    const size_t columns = (size_t)r->p->dims[1];
+    const int64_t stored = tfm__parameter_stored_row(r->p, i);
+    uint8_t shifted[TFM__QUANT_MAX_BLOCK];
+    memset(codes + columns, 0, (size_t)block - 1);
+    read_int8(codes, r->p, r->stored, i);
+    for (size_t k = 0; k < columns; k += (size_t)block, out += bytes)
+        if (r->stored->scale_group) {
+            memcpy(out, group_scales(r->stored, stored, columns) + 2 * (k / TFM__SCALE_GROUP), 2);
+            memcpy(out + 2, codes + k, (size_t)block);
+        } else {
+            const float scale = scale_of(r->stored, stored);
+            for (int j = 0; j < block; j++)
+                shifted[j] = (uint8_t)(codes[k + (size_t)j] + ZERO);
+            tfm__quant_encode_wide(r->format, out, shifted, scale, scale * ZERO);
+        }
+}
+
+static const void *block_row(const void *of, int64_t i, void *buffer) {
     const block_rows *r = of;
-    const tfm__quant_format *format = r->stored->blocks;
+    const size_t columns = (size_t)r->p->dims[1], block = (size_t)r->format->block;
+    const size_t row = (size_t)tfm__quant_row_bytes(r->format, (int64_t)columns);
     if (i >= stored_rows(r->p))
         return NULL;
-    if (!r->row)
-        return r->stored->data + tfm__parameter_stored_row(r->p, i) * (r->p->dims[1] / format->block * format->bytes);
-    tfm__packed_blocks(r->row, r->stored->packed, format, tfm__parameter_stored_row(r->p, i));
-    return r->row;
+    if (r->stored->dtype == TFM_I8) {
+        int8_row(buffer, (int8_t *)buffer + row, r, i);
+    } else if (r->format == r->stored->blocks && !r->stored->packed) {
+        return r->stored->data + (size_t)tfm__parameter_stored_row(r->p, i) * row;
+    } else if (r->format == r->stored->blocks) {
+        tfm__packed_blocks(buffer, r->stored->packed, r->format, tfm__parameter_stored_row(r->p, i));
+    } else {
+        float *floats = buffer;
+        unsigned char *blocks = (unsigned char *)(floats + (columns + block - 1) / block * block);
+        if (!pack_row(blocks, floats, r->p, r->stored, i))
+            atomic_store(r->bad, i);
+        return blocks;
+    }
+    return buffer;
 }
 
 /* A large tensor is not in memory twice. */
@@ -220,21 +330,20 @@ static void evict_rows(const void *of) {
 }
 
 tfm_status tfm__param_load_blocks(tfm_context *ctx, const tfm__weights *file, const tfm__parameter *p,
-                                  const tfm__stored_tensor *stored) {
-    block_rows of = {.file = file, .p = p, .stored = stored};
-    if (stored->packed)
-        of.row = tfm__alloc((size_t)(p->dims[1] / stored->blocks->block), (size_t)stored->blocks->bytes);
-    if (stored->packed && !of.row)
-        return TFM_ERROR_MEMORY;
+                                  const tfm__stored_tensor *stored, const tfm__quant_format *format) {
+    _Atomic int64_t bad = -1;
+    const block_rows of = {.file = file, .p = p, .stored = stored, .format = format, .bad = &bad};
+    const size_t most = (size_t)tfm__ceil_div(p->dims[1], TFM__QUANT_MAX_BLOCK) * TFM__QUANT_MAX_BLOCK;
     const tfm__quant_rows rows = {.row = block_row,
+                                  .buffer = 2 * most * sizeof(float), /* of floats, and of blocks */
                                   .written = evict_rows,
                                   .of = &of,
-                                  .columns = stored->packed ? stored->packed->order : NULL,
-                                  .one_thread = stored->packed != NULL};
-    const tfm_status status =
-        tfm__quant_upload(ctx, p->param, stored->name, stored->blocks, &rows, p->dims[0], p->dims[1]);
-    free(of.row);
-    return status;
+                                  .columns = format == stored->blocks && stored->packed ? stored->packed->order : NULL};
+    const tfm_status status = tfm__quant_upload(ctx, p->param, stored->name, format, &rows, p->dims[0], p->dims[1]);
+    if (status != TFM_OK || atomic_load(&bad) < 0)
+        return status;
+    tfm_param_free(ctx, p->param);
+    return fail_row(p, stored, atomic_load(&bad));
 }
 
 tfm_status tfm__param_check_fp16_range(const tfm__parameter *p, const tfm__stored_tensor *stored) {

@@ -1,4 +1,4 @@
-/* Low-precision parameters: int8 with scales (tfm_param.scales), fp16 and bf16. */
+/* Low-precision parameters: blocks, int8 with a scale per row (tfm_param.scales), fp16 and bf16. */
 #ifndef TFM_LIB_QUANTIZED_PARAMS_H
 #define TFM_LIB_QUANTIZED_PARAMS_H
 
@@ -20,16 +20,19 @@ int64_t tfm__parameter_stored_row(const tfm__parameter *p, int64_t i);
 
 /* Quantizes a stored tensor of any dtype: (dims[0], dims[1]) int8 and dims[0] scales. */
 tfm_status tfm__param_quantize(int8_t *bytes, float *scales, const tfm__parameter *p, const tfm__stored_tensor *stored);
+/* The same with the fp16 scales of groups of columns: the integers and scales of Q8_0. */
+tfm_status tfm__param_quantize_groups(int8_t *bytes, uint16_t *scales, const tfm__parameter *p,
+                                      const tfm__stored_tensor *stored);
 
 /* Fills p->param, whose value (I8) and scales are allocated, from a stored tensor of any dtype. */
 tfm_status tfm__param_load_int8(tfm_context *ctx, const tfm__parameter *p, const tfm__stored_tensor *stored);
 
-/* Whether the parameter can stay in the blocks of its GGUF file, or become blocks of packed integers. Rows may be in
- * another order. */
-bool tfm__param_fits_blocks(const tfm__parameter *p, const tfm__stored_tensor *stored);
-/* Fills p->param with the blocks of a stored tensor of the file, without conversion. */
+/* The format of the parameter as blocks on the device: those of its GGUF file, of packed integers or of int8 with
+ * scales, which keep all values; with `int8`, other values become Q8_0. NULL: it has no such form. */
+const struct tfm__quant_format *tfm__param_blocks(const tfm__parameter *p, const tfm__stored_tensor *stored, bool int8);
+/* Fills p->param with these blocks. */
 tfm_status tfm__param_load_blocks(tfm_context *ctx, const tfm__weights *file, const tfm__parameter *p,
-                                  const tfm__stored_tensor *stored);
+                                  const tfm__stored_tensor *stored, const struct tfm__quant_format *format);
 
 /* Fails if a finite value would overflow F16. */
 tfm_status tfm__param_check_fp16_range(const tfm__parameter *p, const tfm__stored_tensor *stored);

@@ -8,11 +8,11 @@
 #include "ops/quant/quant.h"
 
 /* Key of a shared buffer: file, tensor, part, layout and offset. `form`: 0 F32, 1 int8, 2 its scales, 3 F16, 4 BF16,
- * BLOCKS + rows of a tile. */
+ * BLOCKS x (1 + type of blocks) + rows of a tile. */
 enum { BLOCKS = 64 };
 static tfm__shared_buffer_key key_of(const tfm__stored_tensor *stored, const tfm__parameter *p, int form) {
-    const int64_t part[] = {p->first, p->transposed, (int64_t)(1024 * p->offset), p->zero_rows + ((int64_t)form << 48),
-                            p->run,   p->interleaved};
+    const int64_t part[] = {p->first,       p->transposed, (int64_t)(1024 * p->offset), p->zero_rows, p->run,
+                            p->interleaved, form};
     const size_t bytes = strlen(stored->name);
     const uint64_t file = tfm__hash64(part, sizeof(part), stored->identity);
     return (tfm__shared_buffer_key){tfm__hash64(stored->name, bytes, file), tfm__hash64(stored->name, bytes, ~file)};
@@ -73,16 +73,27 @@ static void publish_later(tfm__loader *l, tfm_tensor x, tfm__shared_buffer_key k
         l->offers[l->offer_count++] = (struct offer){x, key};
 }
 
-/* Blocks of a GGUF file and packed integers stay blocks. */
-static bool keeps_blocks(const tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored) {
-    return l->precision == TFM_PRECISION_AUTO && !p->rows && tfm__param_fits_blocks(p, stored);
+/* The blocks that a parameter becomes, or NULL. Encoder-decoders have int8 with a scale per row instead, and round
+ * activations to int8. */
+static const tfm__quant_format *blocks_of(const tfm__loader *l, const tfm__parameter *p,
+                                          const tfm__stored_tensor *stored) {
+    const bool int8 = l->precision == TFM_PRECISION_INT8,
+               by_row = !stored->scale_group && !l->exact_input && tfm__arch_has_int8_rows(l->arch);
+    if ((!int8 && l->precision != TFM_PRECISION_AUTO) || (by_row && (int8 || stored->dtype == TFM_I8)))
+        return NULL;
+    return tfm__param_blocks(p, stored, int8);
 }
 
 uint64_t tfm__load_bytes(const tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored,
                          uint64_t count) {
     const tfm_dtype dtype = tfm__load_dtype(l, p, stored);
-    if (keeps_blocks(l, p, stored))
-        return count / (uint64_t)stored->blocks->block * (uint64_t)stored->blocks->bytes;
+    const tfm__quant_format *blocks = blocks_of(l, p, stored);
+    const int64_t columns = p->dims[1];
+    if (blocks) { /* without the columns that complete the last block */
+        const int64_t missing = tfm__ceil_div(columns, blocks->block) * blocks->block - columns;
+        return count / (uint64_t)columns *
+               (uint64_t)(tfm__quant_row_bytes(blocks, columns) - missing * blocks->bits / 8);
+    }
     return tfm_dtype_size(dtype) * count + (dtype == TFM_I8 ? 4 * (uint64_t)p->dims[0] : 0);
 }
 
@@ -116,17 +127,18 @@ static tfm_status upload_int8(tfm__loader *l, const tfm__parameter *p, const tfm
     return status;
 }
 
-static tfm_status upload_blocks(tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored) {
+static tfm_status upload_blocks(tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored,
+                                const tfm__quant_format *format) {
     tfm_context *ctx = l->model->ctx;
-    const bool ordered = stored->packed && stored->packed->order;
-    const int64_t words = tfm__quant_words(ctx, stored->blocks, p->dims[0], p->dims[1]) + (ordered ? p->dims[1] : 0);
-    const tfm__shared_buffer_key key = key_of(stored, p, BLOCKS + tfm__quant_tile_rows(ctx));
-    l->model->low_precision = "block-quantized";
+    const bool own = format == stored->blocks, ordered = own && stored->packed && stored->packed->order;
+    const int64_t words = tfm__quant_words(ctx, format, p->dims[0], p->dims[1]) + (ordered ? p->dims[1] : 0);
+    const tfm__shared_buffer_key key = key_of(stored, p, BLOCKS * (1 + (int)format->type) + tfm__quant_tile_rows(ctx));
+    l->model->low_precision = own ? "block-quantized" : "int8";
     if (tfm__tensor_open_shared(ctx, &p->param->value, key, TFM_I32, 1, &words)) {
-        tfm__quant_set(p->param, stored->blocks, p->dims[0], p->dims[1]);
+        tfm__quant_set(p->param, format, p->dims[0], p->dims[1]);
         return TFM_OK;
     }
-    const tfm_status status = tfm__param_load_blocks(ctx, l->file, p, stored);
+    const tfm_status status = tfm__param_load_blocks(ctx, l->file, p, stored, format);
     if (status == TFM_OK)
         publish_later(l, p->param->value, key);
     return status;
@@ -174,14 +186,15 @@ static tfm_status upload_row(tfm__loader *l, const tfm__parameter *p, const tfm_
 
 /* Shares the parameter of a model on the same device if there is one: parameters are read-only, and a trainer makes its
  * own copies. */
-tfm_status tfm__load_upload(tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored) {
+static tfm_status upload_parameter(tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored) {
     tfm_context *ctx = l->model->ctx;
     const size_t columns = p->rank == 2 ? (size_t)p->dims[1] : 1;
     const tfm_dtype dtype = tfm__load_dtype(l, p, stored);
     if (p->rows)
         return upload_row(l, p, stored);
-    if (keeps_blocks(l, p, stored))
-        return upload_blocks(l, p, stored);
+    const tfm__quant_format *blocks = blocks_of(l, p, stored);
+    if (blocks)
+        return upload_blocks(l, p, stored, blocks);
     if (dtype == TFM_I8)
         return upload_int8(l, p, stored);
     const bool half = dtype != TFM_F32;
@@ -221,6 +234,12 @@ tfm_status tfm__load_upload(tfm__loader *l, const tfm__parameter *p, const tfm__
     add_constant(ctx, p->param->value, p->offset);
     publish_later(l, p->param->value, key);
     return tfm_context_status(ctx);
+}
+
+tfm_status tfm__load_upload(tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored) {
+    const tfm_status status = upload_parameter(l, p, stored);
+    p->param->exact_input = l->exact_input && tfm__param_is_quantizable(p);
+    return status;
 }
 
 tfm_status tfm__load_publish(const tfm__loader *l) {

@@ -33,9 +33,10 @@ static tfm_status open_dir(tfm_embedder **out, tfm_context *ctx, const char *dir
     e->options = options ? *options : (tfm_embedder_options){0};
     tfm_status status = tfm__modules_encoder_dir(&encoder, dir);
     if (status == TFM_OK)
-        status = tfm_model_open(
-            &e->model, ctx, encoder,
-            &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer, .precision = e->options.precision});
+        status = tfm_model_open(&e->model, ctx, encoder,
+                                &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer,
+                                                     .precision = e->options.precision,
+                                                     .activation_precision = e->options.activation_precision});
     free(encoder);
     if (status == TFM_OK) {
         e->encoder_width = tfm__stack_output_width(tfm__arch_output_stack(&e->model->arch));
@@ -103,9 +104,10 @@ tfm_status tfm_embedder_read_info(tfm_embedder_info *out, tfm_model_info *encode
     if (status == TFM_OK)
         status = tfm__modules_encoder_dir(&path, local);
     if (status == TFM_OK)
-        status = tfm_model_read_info(
-            encoder, path,
-            &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer, .precision = e->options.precision});
+        status = tfm_model_read_info(encoder, path,
+                                     &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer,
+                                                          .precision = e->options.precision,
+                                                          .activation_precision = e->options.activation_precision});
     if (status == TFM_OK)
         status = read_width(&e->encoder_width, encoder, path);
     free(path);

@@ -141,7 +141,7 @@ static tfm_status linear_with(tfm_context *ctx, const tfm__gemm_provider *provid
             *why = "the weight is block-quantized";
         return provider ? tfm_context_status(ctx)
                         : tfm__quant_linear(ctx, x, 1, &(tfm__fused_output){y, weight, bias}, activation,
-                                            tfm__quant_get_activation(ctx));
+                                            tfm__quant_activation_of(weight));
     }
     tfm_tensor w = weight ? weight->value : (tfm_tensor){0};
     if (w.dtype == TFM_I8 ? check_int8(ctx, x, weight, bias) != TFM_OK

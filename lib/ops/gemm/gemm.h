@@ -125,10 +125,12 @@ static inline tfm__gemm_addend tfm__gemm_addend_of(const tfm__gemm_task *task) {
                             : (tfm__gemm_addend){task->bias, 0, 0};
 }
 
-/* The dtype that the kernel may round its operands to: b's storage dtype, else the context's tuning. F32: no rounding.
- */
+/* The dtype that the kernel may round its operands to: b's storage dtype, else the context's tuning. F32: no rounding,
+ * also of a weight with exact_input. */
 static inline tfm_dtype tfm__gemm_input_dtype(const tfm_context *ctx, const tfm__gemm_task *task) {
-    return task->b.dtype != TFM_F32 ? task->b.dtype : tfm__context_tuning(ctx)->gemm_input_dtype;
+    if (task->b.dtype == TFM_F32)
+        return tfm__context_tuning(ctx)->gemm_input_dtype;
+    return task->weight && task->weight->exact_input ? TFM_F32 : task->b.dtype;
 }
 
 /* ---- gemm_dispatch.c: choice and call of the provider ---- */

@@ -45,7 +45,8 @@ static bool plan(tfm_context *ctx, tfm__gemm_task *task, tfm_tensor x, const tfm
 /* Whether all weights are block-quantized, and all outputs F32. */
 static bool all_blocks(int count, const tfm__fused_output *out) {
     for (int i = 0; i < count; i++)
-        if (!out[i].weight->block_type || !out[i].y || tfm__is_half(*out[i].y))
+        if (!out[i].weight->block_type || !out[i].y || tfm__is_half(*out[i].y) ||
+            out[i].weight->exact_input != out[0].weight->exact_input)
             return false;
     return true;
 }
@@ -58,7 +59,7 @@ bool tfm__linear_grouped(tfm_context *ctx, tfm_tensor x, int count, const tfm__f
         tfm__linear_get_observer(ctx))
         return false;
     if (all_blocks(count, out)) {
-        tfm__quant_linear(ctx, x, count, out, activation, tfm__quant_get_activation(ctx));
+        tfm__quant_linear(ctx, x, count, out, activation, tfm__quant_activation_of(out[0].weight));
         return true;
     }
     for (int i = 0; i < count; i++) {

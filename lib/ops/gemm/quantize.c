@@ -86,6 +86,7 @@ tfm_status tfm__param_rows(tfm_context *ctx, tfm_param *out, const tfm_param *ta
     const tfm_tensor value = table->value;
     const int64_t count = ids.dims[0], width = value.dims[1];
     tfm_tensor from = {0}, to = {0};
+    out->exact_input = table->exact_input;
     if (table->block_type)
         return block_rows(ctx, out, table, ids);
     tfm__tensor_new_persistent(ctx, &out->value, value.dtype, 2, (int64_t[]){count, width});

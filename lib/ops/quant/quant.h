@@ -20,11 +20,15 @@
 #include "ops/gemm/fused_linear.h"
 #include "ops/quant/quant_format.h"
 
-/* Whether a matrix can be stored in blocks: the format has groups, and k is a multiple of its block. */
+/* Whether a matrix can be stored in blocks: the format has groups, and k is a multiple of its block. The last block of
+ * 32 may be incomplete: rows then end in zeros, and x gets zeros. */
 bool tfm__quant_fits(const tfm__quant_format *format, int64_t n, int64_t k);
 /* Rows of a tile on this device: part of the key of a shared buffer. */
 int tfm__quant_tile_rows(const tfm_context *ctx);
-/* I32 words of the device form. The file has n * k / block * bytes bytes. */
+/* Bytes of a row of the file, in whole blocks; I32 words of the device form. */
+static inline int64_t tfm__quant_row_bytes(const tfm__quant_format *format, int64_t k) {
+    return (k + format->block - 1) / format->block * format->bytes;
+}
 int64_t tfm__quant_words(const tfm_context *ctx, const tfm__quant_format *format, int64_t n, int64_t k);
 static inline int tfm__quant_pair(int p) {
     return p / 4 * 4 + p % 4 / 2 + p % 2 * 16;
@@ -32,21 +36,22 @@ static inline int tfm__quant_pair(int p) {
 
 /* ---- quant_upload.c ---- */
 
-/* Rows of a matrix in host memory, as blocks of a file that may be unaligned. row(of, i) is row i, or NULL for zeros,
- * called by several threads unless `one_thread`; without `row`, `of` has all rows one after the other. written(of), or
- * NULL, is called when the rows read so far are not needed any more. `columns`: their order, a permutation of k, or
- * NULL. */
+/* Rows of a matrix in host memory, as blocks of a file that may be unaligned. row(of, i, buffer) is row i, or NULL for
+ * zeros; it may be in `buffer`, which has `buffer` bytes. Several threads call it, each with its own buffer. Without
+ * `row`, `of` has all rows one after the other. written(of), or NULL, is called when the rows read so far are not
+ * needed any more. `columns`: their order, a permutation of k, or NULL. */
 typedef struct tfm__quant_rows {
-    const void *(*row)(const void *of, int64_t i);
+    const void *(*row)(const void *of, int64_t i, void *buffer);
+    size_t buffer;
     void (*written)(const void *of);
     const void *of;
     const int32_t *columns;
-    bool one_thread;
 } tfm__quant_rows;
 
-/* Device words, tfm__quant_words of (count, k), of rows first .. first + count - 1; `first` begins a row block. */
+/* Device words, tfm__quant_words of (count, k), of rows first .. first + count - 1; `first` begins a row block.
+ * `buffer`: for rows->row, or NULL. */
 void tfm__quant_repack(const tfm__quant_format *format, int tile_rows, uint32_t *out, const tfm__quant_rows *rows,
-                       int64_t first, int64_t count, int64_t k);
+                       int64_t first, int64_t count, int64_t k, void *buffer);
 /* A persistent matrix, written piece by piece. Fails with a sentence about `name` if it does not fit the format. */
 tfm_status tfm__quant_upload(tfm_context *ctx, tfm_param *out, const char *name, const tfm__quant_format *format,
                              const tfm__quant_rows *rows, int64_t n, int64_t k);
@@ -62,7 +67,7 @@ const char *tfm__quant_defines(char text[TFM__QUANT_DEFINES], const tfm_context 
 
 /* ---- quant_linear.c ---- */
 
-/* How activations enter a layer. A token's form must not depend on the number of rows, so the caller says it. */
+/* How activations enter a layer. A token's form does not depend on the number of rows: the caller says it. */
 typedef enum tfm__quant_activation {
     TFM__QUANT_ACTIVATION_PROMPT,    /* tokens of the prompt, and of encoders */
     TFM__QUANT_ACTIVATION_GENERATED, /* generated tokens */
@@ -76,10 +81,9 @@ typedef enum tfm__quant_activation {
 enum { TFM__QUANT_MAX_OUTPUTS = 3 };
 tfm_status tfm__quant_linear(tfm_context *ctx, tfm_tensor x, int count, const tfm__fused_output *out,
                              tfm_activation activation, tfm__quant_activation form);
-
-/* The form for layers that are called through tfm_linear and tfm__fused_linear. Returns the previous one; PROMPT in a
- * new context. */
-tfm__quant_activation tfm__quant_set_activation(tfm_context *ctx, tfm__quant_activation form);
-tfm__quant_activation tfm__quant_get_activation(const tfm_context *ctx);
+/* The form for layers that are called through tfm_linear and tfm__fused_linear. */
+static inline tfm__quant_activation tfm__quant_activation_of(const tfm_param *weight) {
+    return weight->exact_input ? TFM__QUANT_ACTIVATION_FP32 : TFM__QUANT_ACTIVATION_PROMPT;
+}
 
 #endif

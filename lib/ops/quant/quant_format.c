@@ -266,8 +266,12 @@ static bool pack_q8_0(uint8_t *out, const float *in) {
     for (int i = 0; i < 32; i++)
         most = fabsf(in[i]) > most ? fabsf(in[i]) : most;
     const bool fits = put_scale(out, &inverse, most / 127);
-    for (int i = 0; i < 32; i++)
-        out[2 + i] = isfinite(inverse) ? (uint8_t)(int8_t)roundf(in[i] * inverse) : 0;
+    inverse = isfinite(inverse) ? inverse : 0;
+    for (int i = 0; i < 32; i++) { /* to nearest, halves away from 0; in loops that compilers vectorize */
+        const float product = in[i] * inverse, size = fabsf(product);
+        const int whole = (int)size, code = whole + (size - (float)whole >= 0.5f);
+        out[2 + i] = (uint8_t)(product < 0 ? -code : code);
+    }
     return fits;
 }
 

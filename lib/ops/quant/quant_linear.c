@@ -7,9 +7,6 @@
 
 #define OP "quant_linear"
 
-/* Its address is the key of the context's form of activations. */
-static char SLOT;
-
 static tfm_status check_output(tfm_context *ctx, tfm_tensor x, const tfm__fused_output *out) {
     int64_t dims[TFM_MAX_RANK];
     if (TFM__OP_BEGIN(ctx, OP, "F", out->bias) != TFM_OK || !tfm__quant_check(ctx, OP, out->weight))
@@ -52,13 +49,19 @@ static tfm_status launch(tfm_context *ctx, tfm__quant_launch *l) {
                                                              : tfm__quant_linear_gpu(ctx, l);
 }
 
-/* *out: x with its columns in the order of the matrix's. */
-static tfm_status order_columns(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, tfm_tensor columns) {
-    const int64_t rows = tfm__row_count(x), k = tfm__last_dim(x);
-    if (tfm_tensor_new(ctx, out, TFM_F32, x.rank, x.dims) != TFM_OK || rows == 0)
+/* l->x with its columns in the order of the matrix's, if there is one, and zeros up to whole blocks. */
+static tfm_status place_columns(tfm_context *ctx, tfm__quant_launch *l, tfm_tensor columns) {
+    const int64_t rows = l->m, k = l->k, padded = tfm__ceil_div(k, l->format->block) * l->format->block;
+    tfm_tensor x = l->x;
+    if (padded == k && !columns.buffer)
         return tfm_context_status(ctx);
-    return tfm__launch(ctx, tfm__kernel_get(ctx, "quant_columns", "quant_columns", ""), tfm__row_grid(ctx, rows),
-                       TFM__ARGS(TFM__T_AS("y", *out), TFM__T(x), TFM__T(columns), TFM__I(rows), TFM__I(k)));
+    l->k = padded;
+    l->x = (tfm_tensor){0};
+    if (tfm_tensor_new(ctx, &l->x, TFM_F32, 2, (int64_t[]){rows, padded}) != TFM_OK || rows == 0)
+        return tfm_context_status(ctx);
+    return tfm__launch(
+        ctx, tfm__kernel_get(ctx, "quant_columns", "quant_columns", ""), tfm__row_grid(ctx, rows),
+        TFM__ARGS(TFM__T_AS("y", l->x), TFM__T(x), TFM__T(columns), TFM__I(rows), TFM__I(k), TFM__I(padded)));
 }
 
 tfm_status tfm__quant_linear(tfm_context *ctx, tfm_tensor x, int count, const tfm__fused_output *out,
@@ -89,26 +92,12 @@ tfm_status tfm__quant_linear(tfm_context *ctx, tfm_tensor x, int count, const tf
         if (l.n[0] == 0)
             continue;
         tfm_scope_open(ctx);
-        if (columns.buffer)
-            order_columns(ctx, &l.x, x, columns);
+        place_columns(ctx, &l, columns);
         launch(ctx, &l);
         if (tfm_scope_close(ctx, 0, NULL) != TFM_OK)
             return tfm_context_status(ctx);
     }
     return tfm_context_status(ctx);
-}
-
-tfm__quant_activation tfm__quant_get_activation(const tfm_context *ctx) {
-    const tfm__quant_activation *form = tfm__context_storage_get(ctx, &SLOT);
-    return form ? *form : TFM__QUANT_ACTIVATION_PROMPT;
-}
-
-tfm__quant_activation tfm__quant_set_activation(tfm_context *ctx, tfm__quant_activation form) {
-    tfm__quant_activation *stored = tfm__context_storage_get_or_create(ctx, &SLOT, sizeof(form)),
-                          before = tfm__quant_get_activation(ctx);
-    if (stored)
-        *stored = form;
-    return before;
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */

@@ -29,7 +29,8 @@ static layout layout_of(const tfm__quant_format *f, int rows) {
 
 bool tfm__quant_fits(const tfm__quant_format *format, int64_t n, int64_t k) {
     enum { MOST = INT32_MAX };
-    return format && format->group > 0 && n > 0 && k > 0 && n <= MOST && k <= MOST && k % format->block == 0;
+    return format && format->group > 0 && n > 0 && k > 0 && n <= MOST && k <= MOST - TFM__QUANT_MAX_BLOCK &&
+           (format->block == 32 || k % format->block == 0);
 }
 
 int tfm__quant_tile_rows(const tfm_context *ctx) {
@@ -40,7 +41,7 @@ int tfm__quant_tile_rows(const tfm_context *ctx) {
 
 int64_t tfm__quant_words(const tfm_context *ctx, const tfm__quant_format *format, int64_t n, int64_t k) {
     const int rows = tfm__quant_tile_rows(ctx);
-    return tfm__ceil_div(n, rows) * (k / format->block) * (layout_of(format, rows).bytes / 4);
+    return tfm__ceil_div(n, rows) * tfm__ceil_div(k, format->block) * (layout_of(format, rows).bytes / 4);
 }
 
 /* A plane of 32 codes, bits `from` and up of each: `bits` words, 1, 2 or 4, `step` apart. v[i] has codes 4 i to 4 i + 3
@@ -133,17 +134,17 @@ static void put_block(const tfm__quant_format *f, const layout *l, int rows, int
     }
 }
 
-static const void *row_of(const tfm__quant_rows *rows, int64_t i, int64_t row_bytes) {
-    return rows->row ? rows->row(rows->of, i) : (const uint8_t *)rows->of + i * row_bytes;
+static const void *row_of(const tfm__quant_rows *rows, int64_t i, int64_t row_bytes, void *buffer) {
+    return rows->row ? rows->row(rows->of, i, buffer) : (const uint8_t *)rows->of + i * row_bytes;
 }
 
 void tfm__quant_repack(const tfm__quant_format *format, int tile_rows, uint32_t *out, const tfm__quant_rows *rows,
-                       int64_t first, int64_t count, int64_t k) {
+                       int64_t first, int64_t count, int64_t k, void *buffer) {
     const layout l = layout_of(format, tile_rows);
-    const int64_t along = k / format->block;
+    const int64_t along = tfm__ceil_div(k, format->block);
     tfm__quant_block b;
     for (int64_t i = 0; i < tfm__ceil_div(count, tile_rows) * tile_rows; i++) {
-        const uint8_t *in = i < count ? row_of(rows, first + i, along * format->bytes) : NULL;
+        const uint8_t *in = i < count ? row_of(rows, first + i, along * format->bytes, buffer) : NULL;
         uint8_t *tile = (uint8_t *)out + i / tile_rows * along * l.bytes;
         for (int64_t j = 0; j < along; j++, tile += l.bytes) {
             if (!in)
@@ -160,6 +161,8 @@ void tfm__quant_repack(const tfm__quant_format *format, int tile_rows, uint32_t 
 
 /* ---- Several threads ---------------------------------------------------------------------------------- */
 
+enum { THREADS = 8 };
+
 /* Part of a piece. */
 typedef struct share {
     const tfm__quant_format *format;
@@ -167,26 +170,28 @@ typedef struct share {
     uint32_t *out;
     const tfm__quant_rows *rows;
     int64_t first, count, k;
+    unsigned char *buffers; /* [THREADS] of rows->buffer bytes */
 } share;
 
 static void *repack_share(void *user) {
     const share *s = user;
-    const int64_t words = layout_of(s->format, s->tile_rows).bytes / 4 * (s->k / s->format->block);
+    const int64_t words = layout_of(s->format, s->tile_rows).bytes / 4 * tfm__ceil_div(s->k, s->format->block);
     tfm__memory_prepare(s->out, 4 * (size_t)(words * tfm__ceil_div(s->count, s->tile_rows)), true);
-    tfm__quant_repack(s->format, s->tile_rows, s->out, s->rows, s->first, s->count, s->k);
+    tfm__quant_repack(s->format, s->tile_rows, s->out, s->rows, s->first, s->count, s->k, s->buffers);
     return NULL;
 }
 
 /* tfm__quant_repack on several threads, if it is worth it; a thread that cannot be started is done without. */
 static void repack(const share *whole) {
-    enum { THREADS = 8, LEAST = 128 << 10 };
+    enum { LEAST = 128 << 10 };
     pthread_t threads[THREADS];
     share shares[THREADS];
     bool started[THREADS] = {false};
     const int64_t blocks = tfm__ceil_div(whole->count, whole->tile_rows),
-                  words = layout_of(whole->format, whole->tile_rows).bytes / 4 * (whole->k / whole->format->block);
+                  words = layout_of(whole->format, whole->tile_rows).bytes / 4 *
+                          tfm__ceil_div(whole->k, whole->format->block);
     const int64_t cores = sysconf(_SC_NPROCESSORS_ONLN), fit = 4 * words * blocks / LEAST;
-    int64_t count = whole->rows->one_thread ? 1 : cores < THREADS ? cores : THREADS;
+    int64_t count = cores < THREADS ? cores : THREADS;
     count = count > fit ? fit : count;
     count = count < 1 ? 1 : count;
     const int64_t step = tfm__ceil_div(blocks, count);
@@ -195,6 +200,7 @@ static void repack(const share *whole) {
         shares[t] = *whole;
         shares[t].out += t * step * words;
         shares[t].first += t * step * whole->tile_rows;
+        shares[t].buffers += (size_t)t * whole->rows->buffer;
         shares[t].count = rows < 0 ? 0 : rows < most ? rows : most;
         started[t] = t > 0 && pthread_create(&threads[t], NULL, repack_share, &shares[t]) == 0;
     }
@@ -217,15 +223,14 @@ static tfm_status write_tiles(tfm_context *ctx, const tfm_param *m, const tfm__q
     const int64_t most = tfm__ceil_div(n, tile_rows) < step ? tfm__ceil_div(n, tile_rows) : step;
     uint32_t *whole = tfm__tensor_map(ctx, m->value);
     uint32_t *piece = whole ? NULL : tfm__realloc(NULL, (size_t)(most * words), sizeof(*piece)); /* all are written */
-    if (!whole && !piece)
-        return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message());
-    if (whole)
+    unsigned char *buffers = whole || piece ? tfm__alloc(THREADS, rows->buffer + 1) : NULL;
+    tfm_status status = buffers ? TFM_OK : tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message());
+    if (whole && buffers)
         tfm__memory_prepare(whole, 4 * (size_t)m->value.dims[0], false);
-    tfm_status status = TFM_OK;
     for (int64_t i = 0; i < n && status == TFM_OK; i += step * tile_rows) {
         const int64_t count = n - i < step * tile_rows ? n - i : step * tile_rows;
         tfm_tensor part = {0};
-        repack(&(share){format, tile_rows, whole ? whole + i / tile_rows * words : piece, rows, i, count, k});
+        repack(&(share){format, tile_rows, whole ? whole + i / tile_rows * words : piece, rows, i, count, k, buffers});
         if (!whole)
             status =
                 tfm_tensor_rows(ctx, &part, m->value, i / tile_rows * words, tfm__ceil_div(count, tile_rows) * words);
@@ -235,7 +240,11 @@ static tfm_status write_tiles(tfm_context *ctx, const tfm_param *m, const tfm__q
             rows->written(rows->of);
     }
     free(piece);
-    return whole ? tfm__tensor_unmap(ctx, m->value, whole) : status;
+    free(buffers);
+    if (!whole)
+        return status;
+    const tfm_status unmapped = tfm__tensor_unmap(ctx, m->value, whole);
+    return status == TFM_OK ? unmapped : status;
 }
 
 void tfm__quant_set(tfm_param *param, const tfm__quant_format *format, int64_t n, int64_t k) {

@@ -1,6 +1,7 @@
 /* Tensor types of GGUF files: a model computes the same from blocks as from their values, in each precision; types that
  * are not supported are refused by name. */
 #include <math.h>
+#include "base/gguf.h"
 #include "ops/quant/quant_format.h"
 #include "support/gguf_scratch.h"
 #include "tfm/tfm.h"
@@ -69,13 +70,14 @@ static void write_models(const tfm__quant_format *f) {
     gguf_write(&b, "b.gguf");
 }
 
-static float *logits_of(const char *name, tfm_precision precision) {
+static float *logits_with(const char *name, tfm_precision precision, tfm_precision activations) {
     tfm_context *ctx = harness_context();
     tfm_model *model = NULL;
     tfm_tensor logits = {0};
     const int32_t ids[LENGTH] = {3, 1, 4, 1, 5, 9, 2}, length = LENGTH;
-    harness_ok(tfm_model_open(&model, ctx, scratch_path(name),
-                              &(tfm_model_options){.no_tokenizer = true, .precision = precision}));
+    harness_ok(tfm_model_open(
+        &model, ctx, scratch_path(name),
+        &(tfm_model_options){.no_tokenizer = true, .precision = precision, .activation_precision = activations}));
     tfm_scope_open(ctx);
     harness_ok(tfm_model_decode(model, &logits, HARNESS_TENSOR(TFM_I32, ids, 1, LENGTH), (tfm_tensor){0},
                                 HARNESS_TENSOR(TFM_I32, &length, 1)));
@@ -83,6 +85,10 @@ static float *logits_of(const char *name, tfm_precision precision) {
     tfm_scope_close(ctx, 0, NULL);
     tfm_model_free(&model);
     return out;
+}
+
+static float *logits_of(const char *name, tfm_precision precision) {
+    return logits_with(name, precision, TFM_PRECISION_AUTO);
 }
 
 /* The root mean square of the difference of logits, relative to that of the second ones. */
@@ -95,8 +101,8 @@ static double distance_of(const float *a, const float *b) {
     return sqrt(difference / all);
 }
 
-/* Blocks that are converted give the bits of their values. With TFM_PRECISION_AUTO they stay blocks, and a device may
- * round activations to int16. */
+/* Blocks that are converted give the bits of their values. With TFM_PRECISION_AUTO, and Q8_0 with TFM_PRECISION_INT8,
+ * they stay blocks, and a device may round activations to int16. */
 static void test_gguf_blocks_compute_as_their_values_in_each_precision(void **state) {
     (void)state;
     static const tfm_precision PRECISIONS[] = {TFM_PRECISION_FP32, TFM_PRECISION_AUTO, TFM_PRECISION_FP16,
@@ -106,8 +112,9 @@ static void test_gguf_blocks_compute_as_their_values_in_each_precision(void **st
         write_models(f);
         for (size_t k = 0; k < (harness_brief() && i != 5 ? 2 : TFM__COUNT(PRECISIONS)); k++) {
             float *a = logits_of("a.gguf", PRECISIONS[k]), *b = logits_of("b.gguf", PRECISIONS[k]);
-            if (PRECISIONS[k] == TFM_PRECISION_AUTO)
-                assert_true(distance_of(a, b) < 1e-4);
+            const bool kept = f->type == TFM__QUANT_Q8_0 && PRECISIONS[k] == TFM_PRECISION_INT8;
+            if (PRECISIONS[k] == TFM_PRECISION_AUTO || kept)
+                assert_true(distance_of(a, b) < (kept ? 1e-2 : 1e-4));
             else
                 assert_memory_equal(a, b, LENGTH * VOCABULARY * sizeof(float));
             assert_true(isfinite(a[0]) && a[0] != a[1]);
@@ -115,6 +122,69 @@ static void test_gguf_blocks_compute_as_their_values_in_each_precision(void **st
             free(b);
         }
     }
+}
+
+/* q.gguf: the values of b.gguf as Q8_0. */
+static void write_q8_0(const tfm__quant_format *f) {
+    const tfm__quant_format *q8_0 = tfm__quant_format_of(TFM__QUANT_Q8_0);
+    tfm__gguf *file = NULL;
+    gguf_builder q = {0};
+    add_keys(&q);
+    add_norms(&q);
+    write_models(f);
+    harness_ok(tfm__gguf_open(&file, scratch_path("b.gguf")));
+    for (size_t i = 0; i < tfm__gguf_tensors(file); i++) {
+        const tfm__gguf_tensor *t = tfm__gguf_tensor_at(file, i);
+        if (t->rank < 2)
+            continue;
+        const size_t blocks = (size_t)(t->dims[0] * t->dims[1]) / 32;
+        float *values = malloc(blocks * 32 * sizeof(*values));
+        unsigned char *packed = malloc(blocks * 34);
+        assert_true(values && packed);
+        memcpy(values, t->data, blocks * 32 * sizeof(*values));
+        assert_true(tfm__quant_pack(q8_0, packed, values, blocks));
+        gguf_add_tensor(&q, t->name, TFM__QUANT_Q8_0, 2, t->dims, packed, blocks * 34);
+        free(values);
+        free(packed);
+    }
+    tfm__gguf_close(&file);
+    gguf_write(&q, "q.gguf");
+}
+
+static void test_int8_of_any_type_is_q8_0_of_its_values(void **state) {
+    (void)state;
+    static const tfm__quant_type TYPES[] = {TFM__QUANT_F32, TFM__QUANT_Q4_K, TFM__QUANT_Q8_0};
+    for (size_t i = 0; i < TFM__COUNT(TYPES); i++) {
+        write_q8_0(tfm__quant_format_of(TYPES[i]));
+        float *want = logits_of("q.gguf", TFM_PRECISION_AUTO), *floats = logits_of("b.gguf", TFM_PRECISION_INT8),
+              *blocks = logits_of("a.gguf", TFM_PRECISION_INT8), *kept = logits_of("a.gguf", TFM_PRECISION_AUTO);
+        const float *same = TYPES[i] == TFM__QUANT_Q8_0 ? kept : want;
+        assert_memory_equal(floats, want, LENGTH * VOCABULARY * sizeof(float));
+        assert_memory_equal(blocks, same, LENGTH * VOCABULARY * sizeof(float));
+        free(want);
+        free(floats);
+        free(blocks);
+        free(kept);
+    }
+}
+
+/* Exact activations differ from rounded ones where the device has int16 dot products. */
+static void test_fp32_activations_give_the_logits_of_the_values(void **state) {
+    (void)state;
+    write_models(tfm__quant_format_of(TFM__QUANT_Q4_1));
+    float *want = logits_of("b.gguf", TFM_PRECISION_FP32),
+          *exact = logits_with("a.gguf", TFM_PRECISION_AUTO, TFM_PRECISION_FP32),
+          *rounded = logits_of("a.gguf", TFM_PRECISION_AUTO);
+    assert_true(distance_of(exact, want) < 3e-6);
+    assert_true(distance_of(rounded, want) < 1e-4);
+    tfm_model *model = NULL;
+    harness_refused(
+        tfm_model_open(&model, harness_context(), scratch_path("a.gguf"),
+                       &(tfm_model_options){.no_tokenizer = true, .activation_precision = TFM_PRECISION_INT8}),
+        TFM_ERROR_ARGUMENT, "auto or fp32");
+    free(want);
+    free(exact);
+    free(rounded);
 }
 
 static void test_gguf_info_counts_types(void **state) {
@@ -188,6 +258,8 @@ static int teardown(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gguf_blocks_compute_as_their_values_in_each_precision),
+        cmocka_unit_test(test_int8_of_any_type_is_q8_0_of_its_values),
+        cmocka_unit_test(test_fp32_activations_give_the_logits_of_the_values),
         cmocka_unit_test(test_gguf_info_counts_types),
         cmocka_unit_test(test_gguf_models_that_cannot_run_are_refused_by_name),
     };

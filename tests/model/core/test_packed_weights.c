@@ -60,8 +60,8 @@ static void write_models(const packed_form *f) {
     write_config("plain/config.json", NULL);
 }
 
-static void check_logits(const char *what, tfm_precision precision, tfm__quant_activation form, double most) {
-    float *a = logits_of("packed", precision, form), *b = logits_of("plain", precision, form);
+static void check_logits(const char *what, tfm_precision precision, tfm_precision activations, double most) {
+    float *a = logits_of("packed", precision, activations), *b = logits_of("plain", precision, activations);
     const double distance = distance_of(a, b);
     if (!(distance <= most))
         print_error("%s: distance %g, at most %g\n", what, distance, most);
@@ -76,9 +76,9 @@ static void test_packed_models_compute_as_their_dequantized_weights(void **state
     for (size_t i = 0; i < TFM__COUNT(FORMS); i++) {
         write_models(&FORMS[i]);
         if (!harness_brief() || i < 2)
-            check_logits(FORMS[i].name, TFM_PRECISION_FP32, TFM__QUANT_ACTIVATION_FP32, 0);
-        check_logits(FORMS[i].name, TFM_PRECISION_AUTO, TFM__QUANT_ACTIVATION_FP32, 1e-5);
-        check_logits(FORMS[i].name, TFM_PRECISION_AUTO, TFM__QUANT_ACTIVATION_PROMPT, 1e-3);
+            check_logits(FORMS[i].name, TFM_PRECISION_FP32, TFM_PRECISION_FP32, 0);
+        check_logits(FORMS[i].name, TFM_PRECISION_AUTO, TFM_PRECISION_FP32, 1e-5);
+        check_logits(FORMS[i].name, TFM_PRECISION_AUTO, TFM_PRECISION_AUTO, 1e-3);
     }
 }
 
@@ -89,7 +89,8 @@ static void test_packed_models_compute_as_their_dequantized_weights(void **state
     "{\"targets\": [\"Linear\"], \"weights\": {\"num_bits\": 8, \"type\": \"int\", \"strategy\": \"channel\"}, "       \
     "\"input_activations\": {\"num_bits\": 8, \"type\": \"int\", \"strategy\": \"token\", \"dynamic\": true}}}}"
 
-static void write_int8(int64_t scales, int8_t zero) {
+/* `own`: the directory of tfm, with F32 scales, as older versions wrote for every model. */
+static void write_int8(int64_t scales, int8_t zero, bool own) {
     static int8_t bytes[PACKED_MAX * PACKED_MAX], zeros[PACKED_MAX];
     static float values[PACKED_MAX * PACKED_MAX];
     harness_random random = {78};
@@ -112,6 +113,13 @@ static void write_int8(int64_t scales, int8_t zero) {
         packed_add(&packed, name, "I8", 2, (int64_t[]){n, k}, bytes, (size_t)(n * k));
         add_floats(&plain, name, values, 2, n, k);
         snprintf(name, sizeof(name), "model.layers.0.%s.weight_scale", MATRICES[i]);
+        float wide[PACKED_MAX];
+        for (int64_t e = 0; e < n; e++)
+            wide[e] = tfm__bfloat_to_float(halves[e]);
+        if (own) {
+            packed_add(&packed, name, "F32", 1, &n, wide, (size_t)n * 4);
+            continue;
+        }
         packed_add(&packed, name, "BF16", 2, (int64_t[]){scales ? scales : n, 1}, halves,
                    (size_t)(scales ? scales : n) * 2);
         snprintf(name, sizeof(name), "model.layers.0.%s.weight_zero_point", MATRICES[i]);
@@ -119,16 +127,17 @@ static void write_int8(int64_t scales, int8_t zero) {
     }
     packed_write(&packed, "packed/model.safetensors");
     packed_write(&plain, "plain/model.safetensors");
-    write_config("packed/config.json", W8A8);
+    write_config("packed/config.json", own ? "{\"quant_method\": \"tfm\", \"bits\": 8}" : W8A8);
     write_config("plain/config.json", NULL);
 }
 
 static void test_int8_weights_of_compressed_tensors_are_exact(void **state) {
     (void)state;
-    for (int64_t scales = 0; scales < 2; scales++) { /* one for each output, or one */
-        write_int8(scales, 0);
-        check_logits("int8", TFM_PRECISION_FP32, TFM__QUANT_ACTIVATION_FP32, 0);
-        check_logits("int8 activations", TFM_PRECISION_AUTO, TFM__QUANT_ACTIVATION_PROMPT, 0.1);
+    for (int64_t scales = 0; scales < 3; scales++) { /* one for each output, or one; and in a directory of tfm */
+        write_int8(scales % 2, 0, scales == 2);
+        check_logits("int8", TFM_PRECISION_FP32, TFM_PRECISION_FP32, 0);
+        check_logits("int8 blocks", TFM_PRECISION_AUTO, TFM_PRECISION_FP32, 1e-5);
+        check_logits("int8 blocks and int16 activations", TFM_PRECISION_AUTO, TFM_PRECISION_AUTO, 1e-3);
     }
 }
 
@@ -228,9 +237,9 @@ static void test_damaged_packed_tensors_are_refused(void **state) {
     other.config = GPTQ("4", "16", "");
     damage(&other, "self_attn.q_proj.scales\":{\"dtype\":\"F16\",\"shape\":[4,64]",
            "self_attn.q_proj.scales\":{\"dtype\":\"F16\",\"shape\":[64,4]", "q_proj.scales has scales of 64 groups");
-    write_int8(3, 0);
+    write_int8(3, 0, false);
     refused(TFM_ERROR_UNSUPPORTED, "has 3 scales");
-    write_int8(0, 1);
+    write_int8(0, 1, false);
     refused(TFM_ERROR_UNSUPPORTED, "has zero points");
 }
 

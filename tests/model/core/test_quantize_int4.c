@@ -50,8 +50,8 @@ static void quantized(const char *name, const tfm_int4_options *options) {
 }
 
 static double distance_to_plain(const char *name) {
-    float *a = logits_of(name, TFM_PRECISION_AUTO, TFM__QUANT_ACTIVATION_FP32),
-          *b = logits_of("plain", TFM_PRECISION_FP32, TFM__QUANT_ACTIVATION_FP32);
+    float *a = logits_of(name, TFM_PRECISION_AUTO, TFM_PRECISION_FP32),
+          *b = logits_of("plain", TFM_PRECISION_FP32, TFM_PRECISION_FP32);
     const double distance = distance_of(a, b);
     free(a);
     free(b);
@@ -77,8 +77,8 @@ static void test_int4_directory_opens_as_its_rounded_weights(void **state) {
     harness_ok(tfm__file_read(&config, NULL, scratch_path("halves/config.json")));
     assert_null(strstr(config, "quantization_config"));
     free(config);
-    float *a = logits_of("rounded", TFM_PRECISION_FP32, TFM__QUANT_ACTIVATION_FP32),
-          *b = logits_of("halves", TFM_PRECISION_FP32, TFM__QUANT_ACTIVATION_FP32);
+    float *a = logits_of("rounded", TFM_PRECISION_FP32, TFM_PRECISION_FP32),
+          *b = logits_of("halves", TFM_PRECISION_FP32, TFM_PRECISION_FP32);
     assert_true(distance_of(b, a) < 2e-3);
     free(a);
     free(b);

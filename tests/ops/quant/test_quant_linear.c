@@ -17,7 +17,7 @@ static void scale_places(const tfm__quant_format *f, int *scale, int *min) {
 
 /* Random blocks whose weights are about 1; every scale also as a negative number. */
 static uint8_t *random_blocks(harness_random *random, const tfm__quant_format *f, int64_t n, int64_t k) {
-    const size_t count = (size_t)(n * k / f->block);
+    const size_t count = (size_t)(n * tfm__ceil_div(k, f->block));
     uint8_t *blocks = malloc(count * (size_t)f->bytes + 1);
     int scale, min;
     assert_non_null(blocks);
@@ -66,7 +66,7 @@ static void test_upload_in_pieces_equals_repacking_at_once(void **state) {
     uint32_t *want = malloc(4 * (size_t)words), *got = malloc(4 * (size_t)words);
     tfm_param w;
     assert_true(want && got);
-    tfm__quant_repack(f, tfm__quant_tile_rows(ctx), want, &rows, 0, N, K);
+    tfm__quant_repack(f, tfm__quant_tile_rows(ctx), want, &rows, 0, N, K, NULL);
     pieces_written = 0;
     harness_ok(tfm__quant_upload(ctx, &w, "w", f, &rows, N, K));
     assert_int_equal(pieces_written, PIECES);
@@ -170,6 +170,55 @@ static void test_linear_of_every_row_count(void **state) {
     check_linear(tfm__quant_format_of(TFM__QUANT_Q4_1), (shape){9, 40, 4096}, false, TFM_SILU, &random);
     if (!harness_brief())
         check_linear(tfm__quant_format_of(TFM__QUANT_Q4_1), (shape){2, 40, 8192}, false, TFM_SILU, &random);
+}
+
+/* Weights and embeddings of a width that does not fill its last block: what the block has there counts nothing. */
+static void check_width(const tfm__quant_format *f, int64_t k) {
+    const int64_t n = 19, padded = tfm__ceil_div(k, f->block) * f->block, rows[] = {1, 10};
+    const int32_t ids[] = {18, 3};
+    harness_random random = {(uint64_t)k};
+    uint8_t *blocks = random_blocks(&random, f, n, k);
+    float *w = malloc((size_t)(n * padded) * sizeof(*w)), *table = malloc((size_t)(n * k) * sizeof(*table));
+    tfm_param matrix = upload(f, blocks, n, k);
+    tfm_tensor ti = HARNESS_TENSOR(TFM_I32, ids, 2), embedded = HARNESS_TENSOR(TFM_F32, NULL, 2, k);
+    assert_true(w && table);
+    tfm__quant_unpack(f, w, blocks, (size_t)(n * padded / f->block));
+    for (int64_t i = 0; i < n; i++)
+        memcpy(table + i * k, w + i * padded, (size_t)k * sizeof(*w));
+    for (int r = 0; r < 4; r++) {
+        const shape s = {rows[r % 2], n, k};
+        float *x = random_rows(&random, s.m, k);
+        double *want = malloc((size_t)(s.m * n) * sizeof(*want));
+        tfm_tensor tx = HARNESS_TENSOR(TFM_F32, x, s.m, k), y = HARNESS_TENSOR(TFM_F32, NULL, s.m, n);
+        const tfm__quant_activation form = r / 2 ? TFM__QUANT_ACTIVATION_FP32 : TFM__QUANT_ACTIVATION_PROMPT;
+        const tfm__fused_output out = {&y, &matrix, {0}};
+        oracle(want, x, table, NULL, s, TFM_NO_ACTIVATION);
+        harness_ok(tfm__quant_linear(harness_context(), tx, 1, &out, TFM_NO_ACTIVATION, form));
+        harness_guards(y);
+        float *got = harness_floats(y);
+        harness_close(got, want, (size_t)(s.m * n), tolerance_of(form, k), f->name);
+        free(got);
+        free(want);
+        free(x);
+    }
+    harness_ok(tfm__embedding_param(harness_context(), &embedded, &matrix, ti, 1, (tfm_tensor){0}, 0, NULL));
+    harness_guards(embedded);
+    float *got = harness_floats(embedded);
+    for (int64_t e = 0; e < 2 * k; e++)
+        assert_true(got[e] == table[ids[e / k] * k + e % k]);
+    free(got);
+    free(w);
+    free(table);
+    free(blocks);
+    tfm_param_free(harness_context(), &matrix);
+}
+
+static void test_widths_that_do_not_fill_the_last_block(void **state) {
+    (void)state;
+    for (int64_t k = 1; k < 100; k += 33)
+        check_width(tfm__quant_format_of(TFM__QUANT_Q8_0), k);
+    if (!harness_brief())
+        check_width(tfm__quant_format_of(TFM__QUANT_INT8_G32), 40);
 }
 
 /* Three layers of one input, two of them of one format, equal one by one to the bit. */
@@ -336,11 +385,10 @@ static void test_ops_of_models_read_block_quantized_parameters(void **state) {
                tp = HARNESS_TENSOR(TFM_F32, positions, 6, k), y = {0}, layer = {0}, rows = {0}, pair[2] = {{0}};
     const tfm__fused_output out = {&y, &weight, {0}};
     harness_ok(tfm__quant_linear(ctx, tx, 1, &out, TFM_RELU, TFM__QUANT_ACTIVATION_FP32));
-    assert_int_equal(tfm__quant_set_activation(ctx, TFM__QUANT_ACTIVATION_FP32), TFM__QUANT_ACTIVATION_PROMPT);
+    weight.exact_input = true;
     harness_ok(tfm_linear(ctx, &layer, tx, &weight, (tfm_tensor){0}, TFM_RELU));
     harness_ok(tfm__fused_linear(ctx, &(tfm__fused_input){.x = tx}, 2,
                                  (tfm__fused_output[]){{&pair[0], &weight, {0}}, {&pair[1], &weight, {0}}}, TFM_RELU));
-    assert_int_equal(tfm__quant_set_activation(ctx, TFM__QUANT_ACTIVATION_PROMPT), TFM__QUANT_ACTIVATION_FP32);
     harness_ok(tfm__param_rows(ctx, &cut, &weight, ti));
     harness_ok(tfm__embedding_param(ctx, &rows, &weight, ti, 2, tp, 1, NULL));
     float *want = harness_floats(y),
@@ -414,6 +462,7 @@ int main(void) {
         cmocka_unit_test(test_upload_in_pieces_equals_repacking_at_once),
         cmocka_unit_test(test_linear_of_every_format),
         cmocka_unit_test(test_linear_of_every_row_count),
+        cmocka_unit_test(test_widths_that_do_not_fill_the_last_block),
         cmocka_unit_test(test_grouped_layers_equal_single_layers),
         cmocka_unit_test(test_columns_in_another_order_give_the_same_sums),
         cmocka_unit_test(test_result_of_a_row_is_independent_of_the_others),

@@ -184,27 +184,28 @@ def fields(struct: Any, names: Sequence[str]) -> dict[str, Any]:
     return {name: as_python(getattr(struct, name), kinds[name].type) for name in names}
 
 
-def set_precision(options: Any, precision: str | None) -> Any:
-    """Sets the precision in the options of a call; "auto" is the library's default. The caller keeps a reference to
-    the result during the call."""
+def set_precision(options: Any, precision: str | None, name: str = "precision") -> Any:
+    """Sets the precision `name` in the options of a call; "auto" is the library's default. The caller keeps a
+    reference to the result during the call."""
     if precision is None or precision == "auto":
         return None
-    field = dict(ffi.typeof(options).item.fields).get("precision")
+    field = dict(ffi.typeof(options).item.fields).get(name)
     if field is None:
         if precision != "fp32":
             raise BY_NAME["TFM_ERROR_UNSUPPORTED"](
-                f"precision {precision} is not available: omit precision, or use fp32")
+                f"{name} {precision} is not available: omit {name}, or use fp32")
         return None
     if field.type.kind == "pointer":
-        options.precision = text = c_text(precision)
+        text = c_text(precision)
+        setattr(options, name, text)
         return text
     wanted = "_" + precision.upper()
-    for name, value in field.type.relements.items():
-        if name.endswith(wanted):
-            options.precision = value
+    for word, value in field.type.relements.items():
+        if word.endswith(wanted):
+            setattr(options, name, value)
             return None
-    known = ", ".join(sorted(name.rsplit("_", 1)[-1].lower() for name in field.type.relements))
-    raise BY_NAME["TFM_ERROR_ARGUMENT"](f"precision {precision} is not known: give one of {known}")
+    known = ", ".join(sorted(word.rsplit("_", 1)[-1].lower() for word in field.type.relements))
+    raise BY_NAME["TFM_ERROR_ARGUMENT"](f"{name} {precision} is not known: give one of {known}")
 
 
 # ---- Forks

@@ -59,13 +59,15 @@ class Embedder(Model):
 
     @keywords()
     def __init__(self, path: Path, *, device: DeviceLike = None, precision: str | None = None,
-                 pooling: Pooling | None = None, normalize: bool | None = None) -> None:
+                 activation_precision: str | None = None, pooling: Pooling | None = None,
+                 normalize: bool | None = None) -> None:
         self._pooling, self._normalize = pooling, normalize
-        super().__init__(path, device=device, precision=precision)
+        super().__init__(path, device=device, precision=precision, activation_precision=activation_precision)
 
     def _open(self, path: Path, precision: str | None, tokenizer: bool) -> None:
         handle, options = ffi.new("tfm_embedder **"), ffi.new("tfm_embedder_options *")
-        kept = set_precision(options, precision)
+        kept = (set_precision(options, precision),
+                set_precision(options, self._activation_precision, "activation_precision"))
         options.no_tokenizer = not tokenizer
         if self._pooling is not None:
             options.has_pooling, options.pooling = True, choice(_POOLINGS, self._pooling, "pooling")
