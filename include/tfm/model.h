@@ -61,7 +61,7 @@ typedef enum tfm_precision {
     TFM_PRECISION_FP32, /* F32 for any directory. */
     TFM_PRECISION_INT8, /* int8: linear layers, embeddings and the output projection, in a quarter of the memory. Such a
                            model can neither be trained nor saved by tfm_model_save. Decoder-only and encoder-only
-                           models: blocks of 32 inputs of an output with an fp16 scale, as GGUF's Q8_0; activations are
+                           models: blocks of 32 inputs of an output, with an fp16 scale and minimum; activations are
                            rounded to int16, with a scale per 32, on CPUs with such dot products, and not on other
                            devices. Encoder-decoders: a scale per row (tfm_param_quantize), and activations are rounded
                            to int8. Weights that have 8 bits in the directory are not quantized again. */
@@ -220,13 +220,14 @@ typedef struct tfm_model_info {
 } tfm_model_info;
 
 /* Writes a quantized copy of the model directory `dir` to `out`, with matrices of layers and embedding tables in I8,
- * F16 or BF16. I8 has the scales of TFM_PRECISION_INT8 in a tensor with the suffix _scale: (N) in F32, or (N, K / 32,
- * rounded up) in F16. All other tensors are copied, and all other files except weights in other formats, such as
- * pytorch_model.bin or the folders `onnx` and `openvino`, and files of a training run (recipe.json, train.jsonl,
- * curves.svg, checkpoint.safetensors, snapshots). tfm_model_open takes the result like any directory. Needs no device.
- * `out` is created if needed, and model files in it are replaced. TFM_ERROR_ARGUMENT for an int8 directory, for `out`
- * equal to `dir`, and for another `dtype`; TFM_ERROR_UNSUPPORTED for a native Marian directory; TFM_ERROR_FORMAT for a
- * number that is not finite with I8, or would round beyond 65504 as F16. */
+ * F16 or BF16. I8 has the scales of TFM_PRECISION_INT8 in a tensor with the suffix _scale: (N) in F32; or
+ * scale and minimum, (N, K / 32 rounded up, 2) in F16, of weights scale x (integer + 128) + minimum. All other tensors
+ * are copied, and all other files except weights in other formats, such as pytorch_model.bin or the folders `onnx` and
+ * `openvino`, and files of a training run (recipe.json, train.jsonl, curves.svg, checkpoint.safetensors, snapshots).
+ * tfm_model_open takes the result like any directory. Needs no device. `out` is created if needed, and model files in
+ * it are replaced. TFM_ERROR_ARGUMENT for an int8 directory, for `out` equal to `dir`, and for another `dtype`;
+ * TFM_ERROR_UNSUPPORTED for a native Marian directory; TFM_ERROR_FORMAT for a number that is not finite with I8, or
+ * would round beyond 65504 as F16. */
 TFM_API tfm_status tfm_model_quantize(const char *out, const char *dir, tfm_dtype dtype);
 
 /* Options of tfm_model_quantize_int4. All zeros are groups of 64 and rounding to nearest. */

@@ -86,7 +86,7 @@ check "quantize --check of a decoder-only model prints perplexity, KL divergence
 check "quantize --check of an int8 decoder-only model finds a KL divergence below 0.003" \
     grep -qxE 'mean KL divergence   0.00[0-2][0-9]*' out
 mv out want
-check "quantize of a decoder-only model writes scales of 32 inputs" says decoder-int8/config.json 'one for each 32 inputs'
+check "quantize of a decoder-only model writes scales of 32 inputs" says decoder-int8/config.json 'scale and minimum for each 32 inputs'
 unkept run quantize decoder --precision int8 --check text
 check "quantize --check --precision without -o compares the model opened with it" same out want
 unkept run quantize decoder --precision int8 --activation-precision fp32 --check text

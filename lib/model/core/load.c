@@ -32,9 +32,9 @@ static tfm_status check_int8(const tfm__parameter *p, const tfm__stored_tensor *
         return tfm__fail(TFM_ERROR_FORMAT,
                          "%s: tensor %s is int8, which is supported only for matrices of layers and embedding tables",
                          stored->file, stored->name);
-    const int64_t groups = stored->scale_group ? tfm__ceil_div(p->dims[1], stored->scale_group) : 1;
+    const int64_t groups = stored->scale_group ? 2 * tfm__ceil_div(p->dims[1], stored->scale_group) : 1;
     if (stored->scale_count != (size_t)(p->total * groups))
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s has %zu scales, and %lld outputs of %lld groups",
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s has %zu scales, and %lld outputs, each with %lld",
                          stored->file, stored->name, stored->scale_count, (long long)p->total, (long long)groups);
     return TFM_OK;
 }

@@ -77,7 +77,7 @@ static int64_t groups_of(const job *j, const item *x) {
     return j->groups ? tfm__ceil_div(x->stored->dims[x->transposed ? 0 : 1], TFM__SCALE_GROUP) : 1;
 }
 static size_t scale_bytes(const job *j, const item *x) {
-    return x->shrinks && j->dtype == TFM_I8 ? (size_t)(outputs_of(x) * groups_of(j, x)) * (j->groups ? 2 : 4) : 0;
+    return x->shrinks && j->dtype == TFM_I8 ? 4 * (size_t)(outputs_of(x) * groups_of(j, x)) : 0;
 }
 
 /* Multiples of TFM__TENSOR_ALIGNMENT first, as in tfm__tensors_write. */
@@ -109,9 +109,9 @@ static char *header_text(const job *j) {
                                                x->stored->dims, &at, bytes_of(j, x));
         if (good && scales) {
             char *name = tfm__format("%s%s", x->stored->name, TFM__SCALES);
-            good =
-                name && tfm__tensors_name(header, name, tfm_dtype_name(j->groups ? TFM_F16 : TFM_F32),
-                                          j->groups ? 2 : 1, (int64_t[]){outputs_of(x), groups_of(j, x)}, &at, scales);
+            good = name &&
+                   tfm__tensors_name(header, name, tfm_dtype_name(j->groups ? TFM_F16 : TFM_F32), j->groups ? 3 : 1,
+                                     (int64_t[]){outputs_of(x), groups_of(j, x), 2}, &at, scales);
             free(name);
         }
     }
@@ -277,7 +277,8 @@ static tfm_status write_config(const char *to, const char *from, const job *j) {
     else if (j->dtype == TFM_I8)
         json_object_set_new(root, "quantization_config",
                             json_pack("{s:s, s:i, s:s}", "quant_method", TFM__QUANT_METHOD, "bits", 8, "scales",
-                                      j->groups ? "one for each 32 inputs of an output, and 32 numbers of a word"
+                                      j->groups ? "scale and minimum for each 32 inputs of an output: a weight is "
+                                                  "scale x (integer + 128) + minimum"
                                                 : "one for each output of a matrix, and for each word of a table"));
     else
         json_object_set_new(root, "torch_dtype", json_string(j->dtype == TFM_F16 ? "float16" : "bfloat16"));

@@ -24,7 +24,7 @@ typedef struct tfm__quantize_job {
     const tfm__weights *file;
     const tfm__family *family;
     tfm_dtype dtype;              /* of shrinking tensors without an int4 form */
-    bool groups;                  /* int8: fp16 scales of TFM__SCALE_GROUP columns, not a scale per output */
+    bool groups;                  /* int8: fp16 scale and minimum of TFM__SCALE_GROUP columns, not a scale per output */
     const tfm_int4_options *int4; /* NULL: no int4 */
     int group;                    /* of int4: columns per scale */
     tfm__quantize_item *items;    /* [tfm__weights_count(file)] */

@@ -118,23 +118,23 @@ static float scale_of(const tfm__stored_tensor *stored, int64_t row) {
     return scale;
 }
 
-/* fp16 scales of the groups of a row of `columns`. */
+/* fp16 scales and minima of the groups of a row of `columns`. */
 static const unsigned char *group_scales(const tfm__stored_tensor *stored, int64_t row, size_t columns) {
     const size_t groups = (columns + TFM__SCALE_GROUP - 1) / TFM__SCALE_GROUP;
-    return stored->scales + 2 * groups * (size_t)row;
+    return stored->scales + 4 * groups * (size_t)row;
 }
 
-/* Multiplies the integers of a row by their scales. */
+/* The values of a row's integers. */
 static void scale_row(float *row, size_t columns, const tfm__stored_tensor *stored, int64_t i) {
     const unsigned char *halves = stored->scale_group ? group_scales(stored, i, columns) : NULL;
-    uint16_t half;
-    float scale = halves ? 0 : scale_of(stored, i);
-    for (size_t k = 0; k < columns; k++) {
-        if (halves && k % TFM__SCALE_GROUP == 0) {
-            memcpy(&half, halves + 2 * (k / TFM__SCALE_GROUP), sizeof(half));
-            scale = tfm__half_to_float(half);
-        }
-        row[k] *= scale;
+    const float whole = halves ? 0 : scale_of(stored, i);
+    uint16_t own[2];
+    for (size_t k = 0; !halves && k < columns; k++)
+        row[k] *= whole;
+    for (size_t k = 0; halves && k < columns; k++) {
+        memcpy(own, halves + 4 * (k / TFM__SCALE_GROUP), sizeof(own));
+        const float product = tfm__half_to_float(own[0]) * (row[k] + 128); /* exact */
+        row[k] = product + tfm__half_to_float(own[1]);
     }
 }
 
@@ -237,19 +237,19 @@ const tfm__quant_format *tfm__param_blocks(const tfm__parameter *p, const tfm__s
     if (!tfm__param_is_quantizable(p) || p->rows)
         return NULL;
     if (stored->dtype == TFM_I8)
-        return stored->scale_group ? tfm__quant_format_of(TFM__QUANT_Q8_0) : int8_blocks(p->dims[1]);
+        return stored->scale_group ? tfm__quant_format_of(TFM__QUANT_INT8_M32) : int8_blocks(p->dims[1]);
     if (fits_blocks(p, stored) && (!int8 || stored->blocks->bits == 8))
         return stored->blocks;
-    return int8 ? tfm__quant_format_of(TFM__QUANT_Q8_0) : NULL;
+    return int8 ? tfm__quant_format_of(TFM__QUANT_INT8_M32) : NULL;
 }
 
-/* Row i as Q8_0. `floats` has room for whole blocks. */
+/* Row i as INT8_M32. `floats` has room for whole blocks. */
 static bool pack_row(unsigned char *out, float *floats, const tfm__parameter *p, const tfm__stored_tensor *stored,
                      int64_t i) {
     const size_t columns = (size_t)p->dims[1], blocks = (columns + TFM__SCALE_GROUP - 1) / TFM__SCALE_GROUP;
     tfm__parameter_row(floats, p, stored, i);
     memset(floats + columns, 0, (blocks * TFM__SCALE_GROUP - columns) * sizeof(*floats));
-    return tfm__quant_pack(tfm__quant_format_of(TFM__QUANT_Q8_0), out, floats, blocks);
+    return tfm__quant_pack(tfm__quant_format_of(TFM__QUANT_INT8_M32), out, floats, blocks);
 }
 
 tfm_status tfm__param_quantize_groups(int8_t *bytes, uint16_t *scales, const tfm__parameter *p,
@@ -257,14 +257,14 @@ tfm_status tfm__param_quantize_groups(int8_t *bytes, uint16_t *scales, const tfm
     enum { GROUP = TFM__SCALE_GROUP };
     const size_t columns = (size_t)p->dims[1], groups = (columns + GROUP - 1) / GROUP;
     float *floats = tfm__alloc(groups, GROUP * sizeof(*floats));
-    unsigned char *blocks = tfm__alloc(groups, GROUP + 2);
+    unsigned char *blocks = tfm__alloc(groups, GROUP + 4);
     tfm_status status = floats && blocks ? TFM_OK : TFM_ERROR_MEMORY;
     for (int64_t i = 0; i < p->dims[0] && status == TFM_OK; i++) {
         status = pack_row(blocks, floats, p, stored, i) ? TFM_OK : fail_row(p, stored, i);
-        for (size_t g = 0; g < groups; g++, scales++) {
+        for (size_t g = 0; g < groups; g++, scales += 2) {
             const size_t left = columns - g * GROUP;
-            memcpy(scales, blocks + g * (GROUP + 2), 2);
-            memcpy(bytes + (size_t)i * columns + g * GROUP, blocks + g * (GROUP + 2) + 2, left < GROUP ? left : GROUP);
+            memcpy(scales, blocks + g * (GROUP + 4), 4);
+            memcpy(bytes + (size_t)i * columns + g * GROUP, blocks + g * (GROUP + 4) + 4, left < GROUP ? left : GROUP);
         }
     }
     free(floats);
@@ -291,8 +291,8 @@ static void int8_row(unsigned char *out, int8_t *codes, const block_rows *r, int
     read_int8(codes, r->p, r->stored, i);
     for (size_t k = 0; k < columns; k += (size_t)block, out += bytes)
         if (r->stored->scale_group) {
-            memcpy(out, group_scales(r->stored, stored, columns) + 2 * (k / TFM__SCALE_GROUP), 2);
-            memcpy(out + 2, codes + k, (size_t)block);
+            memcpy(out, group_scales(r->stored, stored, columns) + 4 * (k / TFM__SCALE_GROUP), 4);
+            memcpy(out + 4, codes + k, (size_t)block);
         } else {
             const float scale = scale_of(r->stored, stored);
             for (int j = 0; j < block; j++)

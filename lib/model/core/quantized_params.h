@@ -20,7 +20,8 @@ int64_t tfm__parameter_stored_row(const tfm__parameter *p, int64_t i);
 
 /* Quantizes a stored tensor of any dtype: (dims[0], dims[1]) int8 and dims[0] scales. */
 tfm_status tfm__param_quantize(int8_t *bytes, float *scales, const tfm__parameter *p, const tfm__stored_tensor *stored);
-/* The same with the fp16 scales of groups of columns: the integers and scales of Q8_0. */
+/* The same with the fp16 scales of groups of columns: the integers, scales and minima of INT8_M32: `scales` has room
+ * for both. */
 tfm_status tfm__param_quantize_groups(int8_t *bytes, uint16_t *scales, const tfm__parameter *p,
                                       const tfm__stored_tensor *stored);
 
@@ -28,7 +29,7 @@ tfm_status tfm__param_quantize_groups(int8_t *bytes, uint16_t *scales, const tfm
 tfm_status tfm__param_load_int8(tfm_context *ctx, const tfm__parameter *p, const tfm__stored_tensor *stored);
 
 /* The format of the parameter as blocks on the device: those of its GGUF file, of packed integers or of int8 with
- * scales, which keep all values; with `int8`, other values become Q8_0. NULL: it has no such form. */
+ * scales, which keep all values; with `int8`, other values become INT8_M32. NULL: it has no such form. */
 const struct tfm__quant_format *tfm__param_blocks(const tfm__parameter *p, const tfm__stored_tensor *stored, bool int8);
 /* Fills p->param with these blocks. */
 tfm_status tfm__param_load_blocks(tfm_context *ctx, const tfm__weights *file, const tfm__parameter *p,

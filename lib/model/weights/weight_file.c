@@ -73,7 +73,7 @@ static void find_scales(const tfm__weights *weights, tfm__stored_tensor *stored)
         return;
     snprintf(name, sizeof(name), "%s%s", stored->name, TFM__SCALES);
     const tfm__stored_tensor *scales = tfm__weights_find(weights, name);
-    const bool groups = scales && scales->usable && scales->dtype == TFM_F16 && scales->rank == 2;
+    const bool groups = scales && scales->usable && scales->dtype == TFM_F16 && scales->rank == 3;
     if (!groups && (!scales || !scales->usable || scales->dtype != TFM_F32 || scales->rank != 1))
         return;
     stored->scale_group = groups ? TFM__SCALE_GROUP : 0;

@@ -28,7 +28,7 @@ typedef struct tfm__stored_tensor {
                                          is then their form on a device, or NULL */
     const char *encoding;             /* stored encoding if it differs from `dtype`: "int8"; or NULL */
     float unit;                       /* if > 0: all values are multiples of it, by at most 128 */
-    const unsigned char *scales;      /* I8: F32 scales, one per output; or F16 ones, one per output and group */
+    const unsigned char *scales; /* I8: F32 scales, one per output; or F16 scale and minimum per output and group */
     size_t scale_count;
     int scale_group; /* I8: columns of a group, TFM__SCALE_GROUP; 0: a scale per output */
     size_t count;    /* number of elements */
@@ -83,7 +83,8 @@ const char *tfm__weights_metadata(const tfm__weights *weights, const char *name)
 size_t tfm__weights_count(const tfm__weights *weights);
 const tfm__stored_tensor *tfm__weights_at(const tfm__weights *weights, size_t index);
 
-/* Suffix of the tensor with an int8 tensor's scales: (N) F32, or (N, K / TFM__SCALE_GROUP, rounded up) F16. */
+/* Suffix of the tensor with an int8 tensor's scales: (N) F32, or (N, K / TFM__SCALE_GROUP rounded up, 2) F16: a weight
+ * is scale x (integer + 128) + minimum. */
 #define TFM__SCALES "_scale"
 enum { TFM__SCALE_GROUP = 32 };
 

@@ -29,6 +29,7 @@ static const tfm__quant_format FORMATS[TFM__QUANT_ALL_FORMATS] = {
     {"INT8_G32", TFM__QUANT_INT8_G32, 32, 40, 8, 8, 0, 32, 0, false, true, false, true},
     {"INT8_G64", TFM__QUANT_INT8_G64, 64, 72, 8, 8, 0, 32, 0, false, true, false, true},
     {"INT8_G128", TFM__QUANT_INT8_G128, 128, 136, 8, 8, 0, 32, 0, false, true, false, true},
+    {"INT8_M32", TFM__QUANT_INT8_M32, 32, 36, 8, 8, 0, 32, 0, false, true, false, false},
 };
 
 const int8_t tfm__quant_codebook[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
@@ -96,7 +97,7 @@ static uint64_t spread_bits(uint8_t bits) {
     return htole64((((bits * ONES & 0x8040201008040201u) + 0x7f * ONES) >> 7) & ONES);
 }
 
-/* Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL: scale, minimum, 32 high bits, codes. */
+/* Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, INT8_M32: scale, minimum, 32 high bits, codes. */
 static void decode_simple(const tfm__quant_format *f, tfm__quant_block *out, const uint8_t *in) {
     out->scale = read16(in);
     in += 2;
@@ -275,6 +276,32 @@ static bool pack_q8_0(uint8_t *out, const float *in) {
     return fits;
 }
 
+/* The fp16 number that is not above x. */
+static uint16_t half_below(float x) {
+    const uint16_t half = tfm__half_from_float(x);
+    if (tfm__half_to_float(half) <= x)
+        return half;
+    return (uint16_t)(half & 0x8000 ? half + 1 : half ? half - 1 : 0x8001);
+}
+
+/* Codes 0 to 255 span the numbers of a block. */
+static bool pack_int8_m32(uint8_t *out, const float *in) {
+    float least = in[0], most = in[0];
+    for (int i = 1; i < 32; i++) {
+        least = in[i] < least ? in[i] : least;
+        most = in[i] > most ? in[i] : most;
+    }
+    const uint16_t min = half_below(least), scale = tfm__half_from_float((most - tfm__half_to_float(min)) / 255);
+    const float from = tfm__half_to_float(min), inverse = scale ? 1 / tfm__half_to_float(scale) : 0;
+    write16(out, scale);
+    write16(out + 2, min);
+    for (int i = 0; i < 32; i++) {
+        const float code = (in[i] - from) * inverse + 0.5f;
+        out[4 + i] = (uint8_t)((int)(code < 255 ? code : 255) ^ 0x80);
+    }
+    return (scale & 0x7c00) != 0x7c00 && (min & 0x7c00) != 0x7c00;
+}
+
 /* The number of largest magnitude, with its sign, becomes code 0. */
 static bool pack_q4_0(uint8_t *out, const float *in) {
     float most = in[0], inverse;
@@ -303,11 +330,13 @@ static bool pack_number(const tfm__quant_format *f, uint8_t *out, float x) {
 bool tfm__quant_pack(const tfm__quant_format *format, void *blocks, const float *in, size_t count) {
     uint8_t *out = blocks;
     const size_t numbers = count * (size_t)format->block;
-    bool fits = format->block == 1 || format->type == TFM__QUANT_Q8_0 || format->type == TFM__QUANT_Q4_0;
+    const bool int8 = format->type == TFM__QUANT_INT8_M32;
+    bool fits = int8 || format->block == 1 || format->type == TFM__QUANT_Q8_0 || format->type == TFM__QUANT_Q4_0;
     for (size_t i = 0; fits && i < numbers; i++)
         fits = isfinite(in[i]);
     for (size_t i = 0; fits && i < count; i++, out += format->bytes, in += format->block)
-        fits = format->type == TFM__QUANT_Q8_0   ? pack_q8_0(out, in)
+        fits = int8                              ? pack_int8_m32(out, in)
+               : format->type == TFM__QUANT_Q8_0 ? pack_q8_0(out, in)
                : format->type == TFM__QUANT_Q4_0 ? pack_q4_0(out, in)
                                                  : pack_number(format, out, *in);
     return fits;

@@ -35,14 +35,15 @@ typedef enum tfm__quant_type {
     TFM__QUANT_INT4_G128,
     TFM__QUANT_INT8_G32,
     TFM__QUANT_INT8_G64,
-    TFM__QUANT_INT8_G128
+    TFM__QUANT_INT8_G128,
+    TFM__QUANT_INT8_M32 /* of tfm_model_quantize: fp16 scale and minimum, then the codes minus 128 */
 } tfm__quant_type;
 
 enum {
     TFM__QUANT_MAX_BLOCK = 256,
     TFM__QUANT_MAX_GROUPS = 16,
     TFM__QUANT_FORMATS = 15,    /* of GGUF files */
-    TFM__QUANT_ALL_FORMATS = 21 /* and the others */
+    TFM__QUANT_ALL_FORMATS = 22 /* and the others */
 };
 
 /* F32, F16 and BF16 have blocks of one weight and no groups: then only the first five fields are set. */
@@ -87,8 +88,8 @@ void tfm__quant_encode_wide(const tfm__quant_format *format, void *block, const 
  * the payload of a NaN. `blocks` need not be aligned. */
 void tfm__quant_unpack(const tfm__quant_format *format, float *out, const void *blocks, size_t count);
 
-/* Quantizes count x format->block numbers, equal to gguf.quants.quantize: F32, F16, BF16, Q8_0 and Q4_0. False for
- * another format, a number that is not finite, or one too large for the format. */
+/* Quantizes count x format->block numbers, equal to gguf.quants.quantize: F32, F16, BF16, Q8_0 and Q4_0; and
+ * INT8_M32. False for another format, a number that is not finite, or one too large for the format. */
 bool tfm__quant_pack(const tfm__quant_format *format, void *blocks, const float *in, size_t count);
 
 #endif

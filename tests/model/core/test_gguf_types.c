@@ -124,9 +124,9 @@ static void test_gguf_blocks_compute_as_their_values_in_each_precision(void **st
     }
 }
 
-/* q.gguf: the values of b.gguf as Q8_0. */
-static void write_q8_0(const tfm__quant_format *f) {
-    const tfm__quant_format *q8_0 = tfm__quant_format_of(TFM__QUANT_Q8_0);
+/* q.gguf: the values of b.gguf, quantized to 8 bits. */
+static void write_int8(const tfm__quant_format *f) {
+    const tfm__quant_format *int8 = tfm__quant_format_of(TFM__QUANT_INT8_M32);
     tfm__gguf *file = NULL;
     gguf_builder q = {0};
     add_keys(&q);
@@ -139,11 +139,12 @@ static void write_q8_0(const tfm__quant_format *f) {
             continue;
         const size_t blocks = (size_t)(t->dims[0] * t->dims[1]) / 32;
         float *values = malloc(blocks * 32 * sizeof(*values));
-        unsigned char *packed = malloc(blocks * 34);
+        unsigned char *packed = malloc(blocks * 36);
         assert_true(values && packed);
         memcpy(values, t->data, blocks * 32 * sizeof(*values));
-        assert_true(tfm__quant_pack(q8_0, packed, values, blocks));
-        gguf_add_tensor(&q, t->name, TFM__QUANT_Q8_0, 2, t->dims, packed, blocks * 34);
+        assert_true(tfm__quant_pack(int8, packed, values, blocks));
+        tfm__quant_unpack(int8, values, packed, blocks);
+        gguf_add_tensor(&q, t->name, TFM__QUANT_F32, 2, t->dims, values, blocks * 32 * sizeof(*values));
         free(values);
         free(packed);
     }
@@ -151,17 +152,21 @@ static void write_q8_0(const tfm__quant_format *f) {
     gguf_write(&q, "q.gguf");
 }
 
-static void test_int8_of_any_type_is_q8_0_of_its_values(void **state) {
+/* Each type becomes 8-bit blocks of its values; Q8_0 stays as it is. */
+static void test_int8_of_any_type_has_blocks_of_8_bits(void **state) {
     (void)state;
     static const tfm__quant_type TYPES[] = {TFM__QUANT_F32, TFM__QUANT_Q4_K, TFM__QUANT_Q8_0};
     for (size_t i = 0; i < TFM__COUNT(TYPES); i++) {
-        write_q8_0(tfm__quant_format_of(TYPES[i]));
-        float *want = logits_of("q.gguf", TFM_PRECISION_AUTO), *floats = logits_of("b.gguf", TFM_PRECISION_INT8),
-              *blocks = logits_of("a.gguf", TFM_PRECISION_INT8), *kept = logits_of("a.gguf", TFM_PRECISION_AUTO);
-        const float *same = TYPES[i] == TFM__QUANT_Q8_0 ? kept : want;
-        assert_memory_equal(floats, want, LENGTH * VOCABULARY * sizeof(float));
+        write_int8(tfm__quant_format_of(TYPES[i]));
+        float *want = logits_of("q.gguf", TFM_PRECISION_FP32), *floats = logits_of("b.gguf", TFM_PRECISION_INT8),
+              *blocks = logits_of("a.gguf", TFM_PRECISION_INT8), *kept = logits_of("a.gguf", TFM_PRECISION_AUTO),
+              *exact = logits_with("b.gguf", TFM_PRECISION_INT8, TFM_PRECISION_FP32);
+        const float *same = TYPES[i] == TFM__QUANT_Q8_0 ? kept : floats;
+        assert_true(distance_of(exact, want) < 3e-6);
+        assert_true(distance_of(floats, want) < 1e-4);
         assert_memory_equal(blocks, same, LENGTH * VOCABULARY * sizeof(float));
         free(want);
+        free(exact);
         free(floats);
         free(blocks);
         free(kept);
@@ -258,7 +263,7 @@ static int teardown(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gguf_blocks_compute_as_their_values_in_each_precision),
-        cmocka_unit_test(test_int8_of_any_type_is_q8_0_of_its_values),
+        cmocka_unit_test(test_int8_of_any_type_has_blocks_of_8_bits),
         cmocka_unit_test(test_fp32_activations_give_the_logits_of_the_values),
         cmocka_unit_test(test_gguf_info_counts_types),
         cmocka_unit_test(test_gguf_models_that_cannot_run_are_refused_by_name),
