@@ -284,21 +284,37 @@ static uint16_t half_below(float x) {
     return (uint16_t)(half & 0x8000 ? half + 1 : half ? half - 1 : 0x8001);
 }
 
-/* Codes 0 to 255 span the numbers of a block. */
+/* A block with this scale and minimum; returns its squared error. */
+static float encode_int8_m32(uint8_t *out, const float *in, uint16_t scale, uint16_t min) {
+    const float step = tfm__half_to_float(scale), from = tfm__half_to_float(min), inverse = scale ? 1 / step : 0;
+    float error = 0;
+    write16(out, scale);
+    write16(out + 2, min);
+    for (int i = 0; i < 32; i++) {
+        const float place = (in[i] - from) * inverse + 0.5f;
+        const int code = (int)(place < 255 ? place : 255);
+        const float rest = in[i] - from - step * (float)code;
+        out[4 + i] = (uint8_t)(code ^ 0x80);
+        error += rest * rest;
+    }
+    return error;
+}
+
+/* Codes 0 to 255 span the numbers of a block; or they are -127 to 127 times the scale as in Q8_0, if that is closer, as
+ * for numbers that were Q8_0. */
 static bool pack_int8_m32(uint8_t *out, const float *in) {
+    uint8_t even[36];
     float least = in[0], most = in[0];
     for (int i = 1; i < 32; i++) {
         least = in[i] < least ? in[i] : least;
         most = in[i] > most ? in[i] : most;
     }
-    const uint16_t min = half_below(least), scale = tfm__half_from_float((most - tfm__half_to_float(min)) / 255);
-    const float from = tfm__half_to_float(min), inverse = scale ? 1 / tfm__half_to_float(scale) : 0;
-    write16(out, scale);
-    write16(out + 2, min);
-    for (int i = 0; i < 32; i++) {
-        const float code = (in[i] - from) * inverse + 0.5f;
-        out[4 + i] = (uint8_t)((int)(code < 255 ? code : 255) ^ 0x80);
-    }
+    const uint16_t min = half_below(least), scale = tfm__half_from_float((most - tfm__half_to_float(min)) / 255),
+                   even_scale = tfm__half_from_float((most > -least ? most : -least) / 127),
+                   even_min = tfm__half_from_float(-128 * tfm__half_to_float(even_scale));
+    const float error = encode_int8_m32(out, in, scale, min);
+    if ((even_min & 0x7c00) != 0x7c00 && encode_int8_m32(even, in, even_scale, even_min) < error)
+        memcpy(out, even, sizeof(even));
     return (scale & 0x7c00) != 0x7c00 && (min & 0x7c00) != 0x7c00;
 }
 

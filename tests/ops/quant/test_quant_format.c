@@ -114,12 +114,46 @@ static void test_half_conversion_round_trips(void **state) {
     assert_true(isnan(tfm__half_to_float(tfm__half_from_float(NAN))));
 }
 
+/* Every number is at most half a step from its code, with the minimum or as in Q8_0; a block of Q8_0 is kept. */
+static void test_int8_with_a_minimum_is_close_and_keeps_q8_0(void **state) {
+    (void)state;
+    const tfm__quant_format *f = tfm__quant_format_of(TFM__QUANT_INT8_M32);
+    harness_random random = {31};
+    unsigned char block[36];
+    float in[32], out[32];
+    for (int turn = 0; turn < 400; turn++) {
+        const float step = turn % 4 == 3 ? 0.0078125f : 0, shift = turn % 4 == 2 ? 5 : 0;
+        for (int i = 0; i < 32; i++) /* random numbers, all above 0, and multiples of a step */
+            in[i] = step > 0 ? step * (float)(i ? harness_range(&random, -127, 127) : 127)
+                             : shift + harness_normal(&random) * (turn % 2 ? 1e-3f : 1);
+        float least = in[0], most = in[0];
+        for (int i = 1; i < 32; i++) {
+            least = fminf(least, in[i]);
+            most = fmaxf(most, in[i]);
+        }
+        assert_true(tfm__quant_pack(f, block, in, 1));
+        tfm__quant_unpack(f, out, block, 1);
+        for (int i = 0; i < 32; i++)
+            assert_true(fabsf(out[i] - in[i]) <= (step > 0 ? 0 : fmaxf(most - least, 0.005f * shift) / 254 + 1e-7f));
+    }
+    memset(in, 0, sizeof(in));
+    assert_true(tfm__quant_pack(f, block, in, 1));
+    tfm__quant_unpack(f, out, block, 1);
+    assert_memory_equal(out, in, sizeof(in));
+    const float bad[] = {-70000, INFINITY, NAN};
+    for (int i = 0; i < 3; i++) {
+        in[7] = bad[i];
+        assert_false(tfm__quant_pack(f, block, in, 1));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unpack_equals_gguf_to_the_bit),
         cmocka_unit_test(test_pack_equals_gguf),
         cmocka_unit_test(test_pack_refuses_what_the_format_cannot_hold),
         cmocka_unit_test(test_half_conversion_round_trips),
+        cmocka_unit_test(test_int8_with_a_minimum_is_close_and_keeps_q8_0),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
