@@ -263,6 +263,7 @@ static void run_searches(tfm_context *ctx) {
     translate_with_shortlist(ctx, "translation with a shortlist");
     generate_texts(ctx, "sampling", TFM_BF16, true);
     generate_texts(ctx, "generation with beams", TFM_F16, false);
+    generate_texts(ctx, "generation with an int8 KV cache", TFM_I8, true);
     ctx->tuning.split_workgroups = 1 << 20; /* several work-groups share keys and vocabulary */
     ctx->tuning.split_min_keys = 1;
     ctx->tuning.split_min_logits = 8;

@@ -42,7 +42,7 @@ static int open_templates(job *j) {
 
 static int open_model(job *j) {
     chat_session *s = &j->session;
-    tfm_model_options how = {0};
+    tfm_model_options how = {.ctx_size = j->ctx_size};
     cli_set_precision(&how, j->precision);
     cli_progress("loading %s", j->model_dir);
     if (tfm_context_open(&s->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_on_build}) != TFM_OK ||
@@ -76,14 +76,10 @@ static int set_options(job *j) {
 static int begin_conversation(job *j) {
     chat_session *s = &j->session;
     chat_conversation *c = &s->conversation;
-    const int positions = tfm_model_get_info(s->model)->max_positions;
-    if (j->ctx_size > positions)
-        return cli_fail("--ctx-size is %d, and the model has %d positions: give at most as many", j->ctx_size,
-                        positions);
     c->model = &s->templates;
     c->tokenizer = tfm_model_tokenizer(s->model);
     c->variables = j->variables;
-    c->context = (size_t)(j->ctx_size ? j->ctx_size : positions);
+    c->context = (size_t)tfm_model_get_info(s->model)->max_positions;
     const size_t wanted = s->max_new_tokens ? (size_t)s->max_new_tokens : RESERVE,
                  most = c->context / (s->max_new_tokens ? 2 : 4);
     c->reserve = wanted < most ? wanted : most;
@@ -170,8 +166,7 @@ int cmd_chat(int argc, char **argv) {
         {'m', "model", CLI_STRING, &j.model_dir, "MODEL",
          "the model: its directory, or its name on the Hugging Face hub", NULL},
         {0, "system", CLI_STRING, &j.system, "TEXT", "the system message", &j.has_system},
-        {0, "ctx-size", CLI_POSITIVE, &j.ctx_size, "N",
-         "maximum tokens of the conversation in a prompt and its answer (default: the model's positions)", NULL},
+        CLI_CTX_SIZE(j.ctx_size),
         {0, "max-new-tokens", CLI_POSITIVE, &s->max_new_tokens, "N",
          "maximum tokens of an answer (default: what the context leaves)", NULL},
         {0, "min-new-tokens", CLI_POSITIVE, &s->options.min_new_tokens, "N", "minimum tokens of an answer", NULL},
@@ -182,6 +177,7 @@ int cmd_chat(int argc, char **argv) {
         {0, "stats", CLI_FLAG, &s->stats, NULL, "write a line of counts and times for each answer to standard error",
          NULL},
         CLI_PRECISION(j.precision),
+        CLI_KV_PRECISION(j.precision.kv),
         CLI_DEVICE(&j.device),
     };
     const cli_syntax syntax = {

@@ -12,11 +12,16 @@
 
 enum { MAX_OPTIONS = 96, LONG_OPTION = 256, HELP = 512, MAX_WORKERS = 16 };
 
-void cli_set_precision(tfm_model_options *options, cli_precisions chosen) {
+tfm_precision cli_precision(int chosen) {
     static const tfm_precision known[] = {TFM_PRECISION_AUTO, TFM_PRECISION_FP32, TFM_PRECISION_FP16,
                                           TFM_PRECISION_BF16, TFM_PRECISION_INT8};
-    options->precision = known[chosen.weights];
-    options->activation_precision = known[chosen.activations];
+    return known[chosen];
+}
+
+void cli_set_precision(tfm_model_options *options, cli_precisions chosen) {
+    options->precision = cli_precision(chosen.weights);
+    options->activation_precision = cli_precision(chosen.activations);
+    options->kv_precision = cli_precision(chosen.kv);
 }
 
 int cli_check_beam(const cli_syntax *syntax, int beam) {

@@ -205,9 +205,11 @@ bool cli_samples(const cli_sampling *s);
 int cli_check_sampling(const cli_syntax *syntax, const cli_sampling *s);
 void cli_set_sampling(tfm_generate_options *options, const cli_sampling *s);
 
-/* Values of CLI_PRECISION, numbers of its words; and the options with which they open a model. */
+/* The precision of a choice of CLI_PRECISION or CLI_KV_PRECISION. */
+tfm_precision cli_precision(int chosen);
+/* Choices of these options, 0 without them; and the options with which they open a model. */
 typedef struct cli_precisions {
-    int weights, activations;
+    int weights, activations, kv;
 } cli_precisions;
 void cli_set_precision(tfm_model_options *options, cli_precisions chosen);
 

@@ -57,6 +57,21 @@
             NULL                                                                                                       \
     }
 
+/* The KV cache: an int `value` for cli_precision, and the int `size`. */
+#define CLI_KV_PRECISION(value)                                                                                        \
+    {                                                                                                                  \
+        0, "kv-precision", CLI_CHOICE, &(value), "auto|fp32|fp16|bf16|int8",                                           \
+            "dtype of the KV cache: fp32; fp16 or bf16, half the memory; int8, about a quarter, with slightly "        \
+            "different results (default auto: fp32, or on a GPU the dtype of fp16 or bf16 weights)",                   \
+            NULL                                                                                                       \
+    }
+#define CLI_CTX_SIZE(size)                                                                                             \
+    {                                                                                                                  \
+        0, "ctx-size", CLI_POSITIVE, &(size), "N",                                                                     \
+            "maximum tokens of a prompt and its text, which bounds the KV cache (default: the model's positions)",     \
+            NULL                                                                                                       \
+    }
+
 /* Options of sampling: a cli_sampling. */
 #define CLI_SAMPLING(s)                                                                                                \
     {0, "sample", CLI_FLAG, &(s).sample, NULL, "sample tokens; implied by each of the next four options", NULL},       \

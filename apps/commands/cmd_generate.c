@@ -14,6 +14,7 @@ typedef struct job {
     const char *model_dir, *input, *output, *device;
     int workers;
     cli_precisions precision;
+    int ctx_size;
     bool ids, json, stats;
     cli_sampling sampling;
     cli_strings stops;
@@ -226,7 +227,7 @@ static void warn_beam(const job *j) {
 }
 
 static int open_model(job *j) {
-    tfm_model_options how = {.no_tokenizer = j->ids};
+    tfm_model_options how = {.no_tokenizer = j->ids, .ctx_size = j->ctx_size};
     const double start = cli_seconds();
     cli_set_precision(&how, j->precision);
     cli_progress("loading %s", j->model_dir);
@@ -339,6 +340,8 @@ int cmd_generate(int argc, char **argv) {
         {0, "batch-tokens", CLI_POSITIVE, &o->batch_tokens, "N",
          "maximum tokens in a batch, generated ones included (default 16384)", NULL},
         CLI_PRECISION(j.precision),
+        CLI_KV_PRECISION(j.precision.kv),
+        CLI_CTX_SIZE(j.ctx_size),
         CLI_DEVICES(&j.device),
         CLI_WORKERS(&j.workers),
     };

@@ -52,6 +52,9 @@ static size_t supported_commands(const char *names[MAX_COMMANDS], const tfm_mode
     return count;
 }
 
+/* By the choice of --kv-precision. */
+static const char *const KV_PRECISIONS[] = {"fp32", "fp32", "fp16", "bf16", "int8"};
+
 /* The KV cache of a sequence of this many tokens. */
 static uint64_t kv_bytes(const tfm_model_info *m, int ctx_size) {
     return m->kv_token_bytes * (uint64_t)ctx_size;
@@ -59,7 +62,7 @@ static uint64_t kv_bytes(const tfm_model_info *m, int ctx_size) {
 
 /* `without`: why the tokenizer cannot be opened, or NULL. `embedder`: may be NULL. Returns whether a command takes the
  * model. */
-static bool print_json(const tfm_model_info *m, const char *without, json_t *embedder, int ctx_size) {
+static bool print_json(const tfm_model_info *m, const char *without, json_t *embedder, int ctx_size, int kv_precision) {
     const char *names[MAX_COMMANDS];
     const size_t count = supported_commands(names, m, !without, embedder);
     json_t *all = json_pack(
@@ -91,6 +94,7 @@ static bool print_json(const tfm_model_info *m, const char *without, json_t *emb
                                         m->weight_types[i].tensors, "bytes", (json_int_t)m->weight_types[i].bytes));
     json_object_set_new(all, "weight_types", types);
     json_object_set_new(all, "ctx_size", json_integer(ctx_size));
+    json_object_set_new(all, "kv_precision", json_string(KV_PRECISIONS[kv_precision]));
     json_object_set_new(all, "kv_cache_bytes", json_integer((json_int_t)kv_bytes(m, ctx_size)));
     for (size_t i = 0; i < count; i++)
         json_array_append_new(commands, json_string(names[i]));
@@ -166,7 +170,8 @@ static void print_types(const tfm_model_info *m) {
         printf("\n");
 }
 
-static bool print_table(const tfm_model_info *m, const char *without, const tfm_embedder_info *embedder, int ctx_size) {
+static bool print_table(const tfm_model_info *m, const char *without, const tfm_embedder_info *embedder, int ctx_size,
+                        int kv_precision) {
     const double mib = 1 << 20;
     const bool both = m->encoder_layers > 0 && m->decoder_layers > 0;
     printf("architecture      %s %s, %s%s, %s%s\n", m->family, m->kind,
@@ -200,8 +205,8 @@ static bool print_table(const tfm_model_info *m, const char *without, const tfm_
     print_types(m);
     printf("parameters        %" PRIu64 " (%.1f MiB on the device)\n", m->parameters, (double)m->parameter_bytes / mib);
     if (m->kv_token_bytes && !embedder)
-        printf("KV cache          %.1f MiB on the device for a sequence of %d tokens, in fp32\n",
-               (double)kv_bytes(m, ctx_size) / mib, ctx_size);
+        printf("KV cache          %.1f MiB on the device for a sequence of %d tokens, in %s\n",
+               (double)kv_bytes(m, ctx_size) / mib, ctx_size, KV_PRECISIONS[kv_precision]);
     printf("estimated memory  %.1f MiB on the device while %s\n", (double)m->estimated_bytes / mib,
            both                             ? "translating"
            : m->decoder_layers && !embedder ? "generating"
@@ -244,19 +249,23 @@ static bool has_modules(const char *dir) {
     return snprintf(path, sizeof(path), "%s/modules.json", dir) < (int)sizeof(path) && access(path, F_OK) == 0;
 }
 
-static tfm_status read_info(tfm_model_info *info, tfm_embedder_info *embedder, const char *dir, bool no_tokenizer) {
+static tfm_status read_info(tfm_model_info *info, tfm_embedder_info *embedder, const char *dir, int kv_precision,
+                            bool no_tokenizer) {
+    const tfm_precision kv = cli_precision(kv_precision);
     if (!embedder)
-        return tfm_model_read_info(info, dir, &(tfm_model_options){.no_tokenizer = no_tokenizer});
-    return tfm_embedder_read_info(embedder, info, dir, &(tfm_embedder_options){.no_tokenizer = no_tokenizer});
+        return tfm_model_read_info(info, dir, &(tfm_model_options){.no_tokenizer = no_tokenizer, .kv_precision = kv});
+    return tfm_embedder_read_info(embedder, info, dir,
+                                  &(tfm_embedder_options){.no_tokenizer = no_tokenizer, .kv_precision = kv});
 }
 
 int cmd_info(int argc, char **argv) {
     bool json = false;
-    int ctx_size = 0;
+    int ctx_size = 0, kv_precision = 0;
     const cli_option options[] = {
         {0, "json", CLI_FLAG, &json, NULL, "write a JSON object instead of a table", NULL},
         {0, "ctx-size", CLI_POSITIVE, &ctx_size, "N",
          "tokens of a sequence, for the size of its KV cache (default: the model's maximum)", NULL},
+        CLI_KV_PRECISION(kv_precision),
     };
     const cli_syntax syntax = {
         .name = "info",
@@ -281,21 +290,27 @@ int cmd_info(int argc, char **argv) {
     tfm_model_info info;
     tfm_embedder_info vectors, *embedder = has_modules(dir) ? &vectors : NULL;
     char *without = NULL;
-    tfm_status status = read_info(&info, embedder, dir, false);
+    tfm_status status = read_info(&info, embedder, dir, kv_precision, false);
     /* A missing or unsupported tokenizer leaves a usable model; a damaged one is an error. */
     if (status == TFM_ERROR_IO || status == TFM_ERROR_UNSUPPORTED) {
         without = strdup(tfm_error_message());
-        status = read_info(&info, embedder, dir, true);
+        status = read_info(&info, embedder, dir, kv_precision, true);
+    }
+    if (status == TFM_OK && ctx_size > info.max_positions) {
+        free(without);
+        return cli_fail("%s: a context of %d tokens, and the model has %d positions: give at most as many", dir,
+                        ctx_size, info.max_positions);
     }
     bool taken = false;
     ctx_size = ctx_size ? ctx_size : info.max_positions;
     if (status == TFM_OK && json)
-        taken = print_json(&info, without, embedder ? embedder_json(embedder) : NULL, ctx_size);
+        taken = print_json(&info, without, embedder ? embedder_json(embedder) : NULL, ctx_size, kv_precision);
     else if (status == TFM_OK)
-        taken = print_table(&info, without, embedder, ctx_size);
-    code = status != TFM_OK    ? print_unsupported(dir, json, embedder != NULL)
-           : taken || !without ? CLI_OK
-                               : cli_fail("%s", without);
+        taken = print_table(&info, without, embedder, ctx_size, kv_precision);
+    code = status == TFM_ERROR_ARGUMENT ? cli_fail_library()
+           : status != TFM_OK           ? print_unsupported(dir, json, embedder != NULL)
+           : taken || !without          ? CLI_OK
+                                        : cli_fail("%s", without);
     free(without);
     return code;
 }

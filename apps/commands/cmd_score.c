@@ -138,6 +138,8 @@ static int check(const job *j, const cli_syntax *syntax) {
         return code;
     if (j->text_file && (j->source_file || j->target_file))
         return cli_usage_error(syntax, "--text does not go with --src and --tgt: leave one out");
+    if (j->how.ctx_size && !j->text_file)
+        return cli_usage_error(syntax, "--ctx-size is for --text: leave it out");
     if (j->text.add_bos && !j->text_file)
         return cli_usage_error(syntax, "--add-bos is for --text: leave it out");
     if (j->text.score_eos && !j->text_file)
@@ -169,6 +171,8 @@ int cmd_score(int argc, char **argv) {
         {0, "batch-tokens", CLI_POSITIVE, &j->text.batch_tokens, "N",
          "maximum source tokens in a batch, with padding (default 4096)", NULL},
         {0, "truncate", CLI_FLAG, &j->text.truncate, NULL, "truncate lines longer than the model's positions", NULL},
+        {0, "ctx-size", CLI_POSITIVE, &j->how.ctx_size, "N",
+         "with --text: maximum tokens of a window; longer texts have several (default: the model's positions)", NULL},
         CLI_PRECISION(j->precision),
         CLI_DEVICES(&j->device),
         CLI_WORKERS(&j->workers),

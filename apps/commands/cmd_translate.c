@@ -161,6 +161,7 @@ static int parse_and_run(int argc, char **argv, cli_strings *keep) {
         CLI_LANGUAGES(j.text),
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
         CLI_SEARCH(j.search, j.text, j.penalty, j.precision),
+        CLI_KV_PRECISION(j.precision.kv),
         CLI_DEVICES(&j.device),
         CLI_WORKERS(&j.workers),
     };

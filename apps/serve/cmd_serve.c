@@ -279,6 +279,8 @@ int cmd_serve(int argc, char **argv) {
          NULL},
         CLI_KEEP(&o.keep, &o.no_keep),
         CLI_SEARCH(o.search, o.text, o.penalty, o.precision),
+        CLI_KV_PRECISION(o.precision.kv),
+        CLI_CTX_SIZE(o.ctx_size),
         CLI_DEVICES(&o.device),
     };
     const cli_syntax syntax = {

@@ -89,7 +89,16 @@ static int read_generator(serve_model *m, const tfm_model_info *info) {
     return code == CLI_OK ? cli_chat_model_find_ends(&m->chat, m->tokenizer, info->eos_id) : code;
 }
 
-static int read_one(serve_model *m, const char *text) {
+/* Embeddings have no KV cache, and translations no context size. */
+static tfm_model_options options_of(const serve_model *m, const serve_options *o) {
+    tfm_model_options how = {.ctx_size = m->task == SERVE_GENERATE ? o->ctx_size : 0};
+    cli_set_precision(&how, o->precision);
+    if (m->task == SERVE_EMBED)
+        how.kv_precision = TFM_PRECISION_AUTO;
+    return how;
+}
+
+static int read_one(serve_model *m, const char *text, const serve_options *o) {
     tfm_model_info info;
     const char *equals = strchr(text, '=');
     const bool named = equals && equals > text && (size_t)(equals - text) < sizeof(m->name);
@@ -103,11 +112,21 @@ static int read_one(serve_model *m, const char *text) {
         return code;
     if (read_info(&info, m) != TFM_OK)
         return cli_fail_library();
+    const tfm_model_options how = options_of(m, o);
+    if ((how.kv_precision || how.ctx_size) && tfm_model_read_info(&info, m->dir, &how) != TFM_OK)
+        return cli_fail_library();
     m->bytes = info.estimated_bytes;
     m->workers = 1;
     return m->task == SERVE_TRANSLATE  ? read_languages(m, named)
            : m->task == SERVE_GENERATE ? read_generator(m, &info)
                                        : CLI_OK;
+}
+
+static bool serves(const serve_models *models, serve_task task) {
+    for (size_t i = 0; i < models->count; i++)
+        if (models->items[i].task == task)
+            return true;
+    return false;
 }
 
 int serve_models_read(serve_models *models, const serve_options *options, const cli_syntax *syntax) {
@@ -119,7 +138,7 @@ int serve_models_read(serve_models *models, const serve_options *options, const 
         return cli_fail("out of memory for %zu models", options->models.count);
     while (models->count < options->models.count) {
         serve_model *m = &models->items[models->count];
-        const int code = read_one(m, options->models.items[models->count++]);
+        const int code = read_one(m, options->models.items[models->count++], options);
         if (code != CLI_OK)
             return code;
         for (size_t i = 0; i + 1 < models->count; i++)
@@ -130,6 +149,10 @@ int serve_models_read(serve_models *models, const serve_options *options, const 
             return cli_fail("%s takes about %llu MiB, more than --memory-limit %d", m->dir,
                             (unsigned long long)(m->bytes >> 20), options->limits.memory);
     }
+    if (options->ctx_size && !serves(models, SERVE_GENERATE))
+        return cli_fail("--ctx-size is for decoder-only models, and none is served: leave it out");
+    if (options->precision.kv && !serves(models, SERVE_GENERATE) && !serves(models, SERVE_TRANSLATE))
+        return cli_fail("--kv-precision is for models with a KV cache, and none is served: leave it out");
     return CLI_OK;
 }
 
@@ -244,13 +267,14 @@ tfm_status serve_model_acquire(const serve_worker *w, serve_model *model) {
         return TFM_OK;
     make_room(s, model);
     const bool several = s->devices > 1;
-    tfm_model_options how = {0};
-    cli_set_precision(&how, s->options->precision);
+    const tfm_model_options how = options_of(model, s->options);
     tfm_status status = cli_open_fleet(&instance->fleet, s->options->device, several ? s->options->workers : 1);
     if (status == TFM_OK && model->width > 0) { /* a decoder-only model also generates text */
-        status = tfm_fleet_open_embedder(
-            &instance->embedder, instance->fleet, model->dir,
-            &(tfm_embedder_options){.precision = how.precision, .activation_precision = how.activation_precision});
+        status = tfm_fleet_open_embedder(&instance->embedder, instance->fleet, model->dir,
+                                         &(tfm_embedder_options){.precision = how.precision,
+                                                                 .activation_precision = how.activation_precision,
+                                                                 .kv_precision = how.kv_precision,
+                                                                 .ctx_size = how.ctx_size});
         instance->model = status == TFM_OK ? tfm_embedder_model(instance->embedder) : NULL;
     } else if (status == TFM_OK) {
         status = tfm_fleet_open_model(&instance->model, instance->fleet, model->dir, &how);

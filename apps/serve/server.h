@@ -23,7 +23,7 @@ typedef struct serve_limits {
 
 typedef struct serve_options {
     const char *host, *device, *keys_file, *origin, *certificate, *certificate_key;
-    int port, penalty, workers;
+    int port, penalty, ctx_size, workers;
     cli_precisions precision;
     bool quiet, pull;               /* pull: download missing models */
     cli_strings models, keys, keep; /* keep: patterns */

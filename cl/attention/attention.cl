@@ -80,9 +80,9 @@ INLINED float lanes_sum(const float v, const int stride, __local float *scratch)
     return scratch[lane % stride];
 }
 
-/* z[i] += dot products of QUERIES rows of q with four elements of a key. */
-static inline void score_four(float *z, __local const float *q, __global const kv_type *k) {
-    const float4 key = KV_LOAD4(k);
+/* z[i] += dot products of QUERIES rows of q with the four elements of key k from d on. */
+static inline void score_four(float *z, __local const float *q, __global const kv_type *k, const int d) {
+    const float4 key = KV_LOAD4(k + d) * KV_SCALE(k, DK, d);
 #pragma unroll
     for (int i = 0; i < QUERIES; i++) {
 #if DK % 4 == 0
@@ -104,16 +104,16 @@ static inline void score_key(float *z, __local const float *q, __global const kv
     for (; d + AHEAD <= TFM_TRIP_COUNT(DK, none); d += AHEAD) {
 #pragma unroll
         for (int e = 0; e < AHEAD; e += 4)
-            score_four(z, q + d + e, k + d + e);
+            score_four(z, q + d + e, k, d + e);
     }
 #pragma unroll 1
     for (; d + 4 <= DK; d += 4)
-        score_four(z, q + d, k + d);
+        score_four(z, q + d, k, d);
 #pragma unroll 1
     for (; d < DK; d++) {
 #pragma unroll
         for (int i = 0; i < QUERIES; i++)
-            z[i] = tfm_fma(q[i * DK + d], KV_LOAD(k, d), z[i]);
+            z[i] = tfm_fma(q[i * DK + d], KV_LOAD(k, d) * KV_SCALE(k, DK, d), z[i]);
     }
 }
 
@@ -232,7 +232,7 @@ INLINED void accumulate_values(const group_memory l, const kv_view keys, float (
 #pragma unroll
         for (int c = 0; c < OWN; c++) {
             const int at = column + c * SPAN;
-            const float x = at < DV ? KV_LOAD(value, at) : 0.0f;
+            const float x = at < DV ? KV_LOAD(value, at) * KV_SCALE(value, DV, at) : 0.0f;
             /* An invisible key must not contribute, not even NaN; a NaN weight must. */
 #pragma unroll
             for (int i = 0; i < QUERIES; i++)

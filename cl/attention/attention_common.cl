@@ -4,8 +4,8 @@
  * H / Hk T queries of a sequence that share keys are numbered together: query i is target i % T of head i / T of the
  * group of heads.
  *
- * Build options: DK and DV; KV_DTYPE, the dtype of k and v by enum tfm_dtype (0 F32, 1 F16, 2 BF16; sums are always
- * fp32); Q_DTYPE, that of q, the same or F32; SCORE_MOD, whether there may be a soft cap or a mask; DROPOUT; and
+ * Build options: DK and DV; KV_DTYPE, the dtype of k and v by enum tfm_dtype (0 F32, 1 F16, 2 BF16, 5 I8; sums are
+ * always fp32); Q_DTYPE, that of q, the same or F32; SCORE_MOD, whether there may be a soft cap or a mask; DROPOUT; and
  * ALIGNED, whether rows of q, k and v begin at multiples of four elements, set by the host on GPU-style devices:
  * without it compilers split vload4 into four loads. */
 
@@ -30,10 +30,12 @@
 #define FLOATS4(p) (*(__global const float4 *)(p))
 #define HALVES4(p) vloada_half4(0, p)
 #define USHORTS4(p) (*(__global const ushort4 *)(p))
+#define CHARS4(p) (*(__global const char4 *)(p))
 #else
 #define FLOATS4(p) vload4(0, p)
 #define HALVES4(p) vload_half4(0, p)
 #define USHORTS4(p) vload4(0, p)
+#define CHARS4(p) vload4(0, p)
 #endif
 #if KV_DTYPE == 0
 typedef float kv_type;
@@ -43,10 +45,28 @@ typedef float kv_type;
 typedef half kv_type;
 #define KV_LOAD(p, i) vload_half(i, p)
 #define KV_LOAD4(p) HALVES4(p)
-#else
+#elif KV_DTYPE == 2
 typedef ushort kv_type;
 #define KV_LOAD(p, i) as_float((uint)(p)[i] << 16)
 #define KV_LOAD4(p) as_float4(convert_uint4(USHORTS4(p)) << 16)
+#else
+typedef char kv_type;
+#define KV_LOAD(p, i) ((float)(p)[i])
+#define KV_LOAD4(p) convert_float4(CHARS4(p))
+#endif
+/* A head of `width` columns takes KV_SPAN elements, the first KV_HEADER of them before its columns: of an int8 head the
+ * scales of its blocks of KV_BLOCK columns, as bf16. Both are multiples of four. Loads give the integers; KV_SCALE is
+ * the factor of column i of the head with its first column at p, which a vector of up to KV_BLOCK aligned columns
+ * shares. */
+#if KV_DTYPE == 5
+#define KV_BLOCK 32
+#define KV_HEADER(width) ((((width) + KV_BLOCK - 1) / KV_BLOCK + 1) / 2 * 4)
+#define KV_SPAN(width) (KV_HEADER(width) + ((width) + 3) / 4 * 4)
+#define KV_SCALE(p, width, i) as_float((uint)((__global const ushort *)((p)-KV_HEADER(width)))[(i) / KV_BLOCK] << 16)
+#else
+#define KV_HEADER(width) 0
+#define KV_SPAN(width) (width)
+#define KV_SCALE(p, width, i) 1.0f
 #endif
 #if Q_DTYPE == KV_DTYPE
 typedef kv_type q_type;
@@ -100,7 +120,7 @@ typedef struct attention_shape {
 
 /* The keys and values that queries share. */
 typedef struct kv_view {
-    __global const kv_type *k, *v; /* of key 0, or of pool row 0 */
+    __global const kv_type *k, *v; /* first column of key 0, or of pool row 0 */
     long k_step, v_step;
     __global const int *kv_indices; /* NULL: key s is row s */
     int pool;
@@ -118,10 +138,10 @@ static inline kv_view keys_at(const attention_shape a, const long b, const long 
     const long first = paged  ? kv_head
                        : side ? (n * a.kv_heads + kv_head) * a.length
                               : n * a.length * a.kv_heads + kv_head;
-    keys.k = a.k + first * DK;
-    keys.v = a.v + first * DV;
-    keys.k_step = side ? DK : a.kv_heads * DK;
-    keys.v_step = side ? DV : a.kv_heads * DV;
+    keys.k = a.k + first * KV_SPAN(DK) + KV_HEADER(DK);
+    keys.v = a.v + first * KV_SPAN(DV) + KV_HEADER(DV);
+    keys.k_step = side ? KV_SPAN(DK) : a.kv_heads * KV_SPAN(DK);
+    keys.v_step = side ? KV_SPAN(DV) : a.kv_heads * KV_SPAN(DV);
     keys.kv_indices = paged ? a.kv_indices + b * a.length : 0;
     keys.pool = (int)a.pool;
     keys.known = known;

@@ -85,7 +85,7 @@ static inline void tile_pack(tile *to, const kv_view keys, const int s, const in
             tfm_vec t[W];
 #pragma unroll
             for (int j = 0; j < W; j++)
-                t[j] = load_key(keys.k + to->row[side + j] * keys.k_step, c);
+                t[j] = scaled_key(keys.k + to->row[side + j] * keys.k_step, c);
             transpose(t);
 #pragma unroll
             for (int j = 0; j < W; j++)
@@ -93,7 +93,7 @@ static inline void tile_pack(tile *to, const kv_view keys, const int s, const in
         }
     for (int j = 0; j < count; j++)
         for (int c = 0; c < VALUE_VECTORS; c++)
-            to->v[j][c] = load_value(keys.v + to->row[j] * keys.v_step, c);
+            to->v[j][c] = scaled_value(keys.v + to->row[j] * keys.v_step, c);
 }
 
 /* Whether 0 times each of the tile's values is 0. Computed at first use. */

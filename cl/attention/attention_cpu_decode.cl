@@ -78,7 +78,7 @@ TFM_KERNEL void attention_cpu_decode(TFM_TENSOR(float, y), TFM_TENSOR(float, lse
             tfm_vec dot_product = 0.0f;
             UNROLL_VECTORS
             for (int c = 0; c < KEY_VECTORS; c++)
-                dot_product = tfm_fma(qs[c], load_key(kp, c), dot_product);
+                dot_product = tfm_fma(qs[c], scaled_key(kp, c), dot_product);
             part[j] = dot_product;
         }
         tfm_vec z = sum_each(part);
@@ -110,7 +110,7 @@ TFM_KERNEL void attention_cpu_decode(TFM_TENSOR(float, y), TFM_TENSOR(float, lse
             __global const kv_type *vp = keys.v + rows[j] * keys.v_step;
             UNROLL_VECTORS
             for (int c = 0; c < VALUE_VECTORS; c++)
-                sum[c] = tfm_fma((tfm_vec)(((const float *)&weight)[j]), load_value(vp, c), sum[c]);
+                sum[c] = tfm_fma((tfm_vec)(((const float *)&weight)[j]), scaled_value(vp, c), sum[c]);
         }
     }
     const float all = tfm_vec_sum(total), inverse = all == 0.0f ? 0.0f : KEPT(1.0f / all);

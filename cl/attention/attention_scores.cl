@@ -18,16 +18,16 @@ static inline float dot_product(__global const q_type *q, __global const kv_type
 #if TFM_WIDTH > 1
     tfm_vec part = 0.0f;
     for (; d + W <= DK; d += W)
-        part = tfm_fma(load_q(q + d), load(k + d), part);
+        part = tfm_fma(load_q(q + d), load(k + d) * KV_SCALE(k, DK, d), part);
     sum = tfm_vec_sum(part);
 #else
     float4 part = 0.0f;
     for (; d + 4 <= DK; d += 4)
-        part = tfm_fma(Q_LOAD4(q + d), KV_LOAD4(k + d), part);
+        part = tfm_fma(Q_LOAD4(q + d), KV_LOAD4(k + d) * KV_SCALE(k, DK, d), part);
     sum = part.x + part.y + part.z + part.w;
 #endif
     for (; d < DK; d++)
-        sum = tfm_fma(Q_LOAD(q, d), KV_LOAD(k, d), sum);
+        sum = tfm_fma(Q_LOAD(q, d), KV_LOAD(k, d) * KV_SCALE(k, DK, d), sum);
     return sum;
 }
 

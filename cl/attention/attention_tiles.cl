@@ -114,8 +114,11 @@ INLINED float stage_rows(const int lane, __local float4 *to, const int stride, c
         const int at = PLACED(rows) ? max(rows.places[first + each], 0) : min(LOW(first + r, rows.low), rows.high - 1);
         const int whole = width4 % columns == 0, from = whole ? column + c : min(column + c, width4 - 1);
         const uint size = rows.asking ? sizeof(q_type) : sizeof(kv_type);
-        __global const uchar *p = (__global const uchar *)rows.from + ((uint)at * rows.step + (uint)from * 4 * size);
-        const float4 x = rows.asking ? Q_LOAD4((__global const q_type *)p) : KV_LOAD4((__global const kv_type *)p);
+        __global const uchar *row = (__global const uchar *)rows.from + (uint)at * rows.step,
+                             *p = row + (uint)from * 4 * size;
+        const float4 x = rows.asking ? Q_LOAD4((__global const q_type *)p)
+                                     : KV_LOAD4((__global const kv_type *)p) *
+                                           KV_SCALE((__global const kv_type *)row, 4 * width4, 4 * from);
         strange += x - x;
         if (fours % TFM_GROUP == 0 || lane + i * TFM_GROUP < fours)
             to[r * stride + c] = whole || column + c < width4 ? x : (float4)(0.0f);

@@ -18,6 +18,10 @@
 typedef struct __attribute__((packed)) unaligned_numbers {
     tfm_vec all;
 } unaligned_numbers;
+#elif KV_DTYPE == 5
+typedef struct __attribute__((packed)) unaligned_numbers {
+    TFM_CAT(char, TFM_WIDTH) all;
+} unaligned_numbers;
 #else
 typedef struct __attribute__((packed)) unaligned_numbers {
     TFM_CAT(ushort, TFM_WIDTH) all;
@@ -38,8 +42,10 @@ static inline tfm_vec load(__global const kv_type *p) {
     const words u = to_words(from.all), size = (u & 0x7fffu) << 13;
     const words finite = as_words(as_floats(size) * 0x1p112f);
     return as_floats(select(finite, size | 0x7f800000u, size >= 0x7c00u << 13) | (u & 0x8000u) << 16);
-#else
+#elif KV_DTYPE == 2
     return as_floats(to_words(from.all) << 16);
+#else
+    return TFM_CAT(convert_float, TFM_WIDTH)(TFM_CAT(convert_int, TFM_WIDTH)(from.all));
 #endif
 }
 
@@ -81,6 +87,14 @@ static inline tfm_vec load_key(__global const kv_type *p, const int vector) {
 
 static inline tfm_vec load_value(__global const kv_type *p, const int vector) {
     return DV % W == 0 || (vector + 1) * W <= DV ? load(p + vector * W) : load_some(p + vector * W, DV % W);
+}
+
+static inline tfm_vec scaled_key(__global const kv_type *p, const int vector) {
+    return load_key(p, vector) * KV_SCALE(p, DK, vector * W);
+}
+
+static inline tfm_vec scaled_value(__global const kv_type *p, const int vector) {
+    return load_value(p, vector) * KV_SCALE(p, DV, vector * W);
 }
 
 typedef struct __attribute__((packed)) unaligned_floats {

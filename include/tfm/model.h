@@ -83,7 +83,15 @@ typedef struct tfm_model_options {
     tfm_precision activation_precision; /* TFM_PRECISION_FP32: layers do not round activations, which is slower; int8
                                            weights are blocks in every model, and the KV cache is F32.
                                            TFM_PRECISION_AUTO: as `precision` says. */
-    uint64_t reserved[7];               /* Must be 0. */
+    /* The dtype of the decoder's KV cache. AUTO: F32, or on GPU-style devices that of FP16 or BF16 weights. INT8 takes
+     * about a quarter of F32: keys and values of self-attention are quantized as they are written, each 32 columns of
+     * a head with a scale; those of cross-attention are F32. TFM_ERROR_ARGUMENT if not AUTO for a model
+     * without a decoder, or INT8 for SSRU cells. */
+    tfm_precision kv_precision;
+    int ctx_size; /* Decoder-only models: the context, the maximum tokens of a sequence with its generated ones, and so
+                     an upper bound of the KV cache of a sequence. 0: the model's positions, which it must not exceed.
+                     TFM_ERROR_ARGUMENT for other models. */
+    uint64_t reserved[6]; /* Must be 0. */
 } tfm_model_options;
 
 /* Opens a model directory, or a name of the Hugging Face hub in the cache (hub.h), and loads the parameters to the
@@ -173,7 +181,7 @@ typedef struct tfm_model_info {
     int encoder_heads, decoder_heads;
     int encoder_ffn_dim, decoder_ffn_dim;     /* Inner widths of the feed-forward layers. */
     int source_vocab_size, target_vocab_size; /* Vocabulary sizes; 0 without that side. */
-    int max_positions;                        /* Maximum tokens of a sequence, with EOS. */
+    int max_positions;                        /* Maximum tokens of a sequence, with EOS; not above ctx_size. */
     tfm_activation activation;
     bool pre_norm;
     bool tied_embeddings;     /* The output projection is the (target's) embedding table. */
@@ -213,8 +221,8 @@ typedef struct tfm_model_info {
     /* Dropout rates in the configuration, as the family defines them: of embeddings and sub-layers, of attention
      * weights, and inside feed-forward layers. tfm_trainer_options does not use them. */
     double dropout, attention_dropout, activation_dropout;
-    uint64_t kv_token_bytes; /* Bytes of the decoder's KV cache for one token of one sequence; 0 without a decoder or
-                                with SSRU cells. Its dtype is as for estimated_bytes. */
+    uint64_t kv_token_bytes; /* Bytes of the decoder's KV cache for one token of one sequence, by `kv_precision`; 0
+                                without a decoder or with SSRU cells. AUTO is as for estimated_bytes. */
     int weight_type_count;
     tfm_weight_type weight_types[TFM_MAX_WEIGHT_TYPES]; /* Types of the weight files' tensors, most bytes first. */
 } tfm_model_info;

@@ -127,7 +127,7 @@ typedef struct tfm_block {
     tfm_dropout_state *dropout; /* Dropout in training; NULL for none. Not owned by the block. */
 } tfm_block;
 
-/* The projected keys and values of one attention layer. */
+/* The projected keys and values of one attention layer; in a KV cache also I8, (..., Hk TFM_KV_INT8_SPAN(D)). */
 typedef struct tfm_kv {
     tfm_tensor keys;   /* (..., Hk D). */
     tfm_tensor values; /* (..., Hk D). */
@@ -138,9 +138,10 @@ typedef struct tfm_kv {
  * share its slots, reordering beams only reorders the table, and a sequence may leave the batch at any step. */
 typedef struct tfm_kv_cache {
     int layers;
-    int64_t width;    /* Hk D, the width of a slot. */
+    int64_t width;    /* Hk D, or for I8 Hk TFM_KV_INT8_SPAN(D): the width of a slot. */
     int64_t slots;    /* Slots in use. */
-    int64_t capacity; /* Allocated slots; at least doubled when it grows. */
+    int64_t capacity; /* Allocated slots; at least doubled when it grows, */
+    int64_t limit;    /* except that doubling stops at this capacity; 0: no limit. */
     tfm_kv *kv;       /* [layers]: the cache of each layer, (capacity, width). */
 } tfm_kv_cache;
 
@@ -148,7 +149,8 @@ typedef struct tfm_kv_cache {
  * this call fails. */
 TFM_API tfm_status tfm_kv_cache_new(tfm_context *ctx, tfm_kv_cache *out, int layers, int64_t width, int64_t capacity);
 /* The same with a dtype: F32 as above, or F16 or BF16 in half the memory, to which blocks round the keys and values
- * they write, as tfm_multi_head_project does. SSRU cells are F32. */
+ * they write, as tfm_multi_head_project does. Or I8 in about a quarter, with a `width` of Hk TFM_KV_INT8_SPAN(D):
+ * blocks quantize each 32 columns of a head with a scale. SSRU cells are F32. */
 TFM_API tfm_status tfm_kv_cache_new_dtype(tfm_context *ctx, tfm_kv_cache *out, int layers, int64_t width,
                                           int64_t capacity, tfm_dtype dtype);
 /* Frees all slots and keeps the memory. */

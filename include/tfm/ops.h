@@ -336,12 +336,18 @@ typedef struct tfm_attention_options {
     uint64_t reserved[8]; /* Must be 0. */
 } tfm_attention_options;
 
+/* Bytes of a head of D columns in an int8 KV cache: for each 32 columns a scale in bf16, padded to a multiple of four;
+ * then D integers of -127 to 127, padded in the same way. Column i is scale i / 32 times integer i. */
+#define TFM_KV_INT8_SPAN(D) ((((D) + 31) / 32 + 1) / 2 * 4 + ((D) + 3) / 4 * 4)
+
 /* y = dropout(softmax(mask + soft cap(scale q k^T))) v ("Attention Is All You Need", section 3.2; the order of soft cap
  * and mask is that of ONNX's Attention). Fused: no T x S matrix in memory. Either q is (B, T, H dk), k is (N, S, Hk
  * dk), v is (N, S, Hk dv) and y is (B, T, H dv); or all are 4-D: q is (B, H, T, dk), k is (N, Hk, S, dk), v is (N, Hk,
  * S, dv) and y is (B, H, T, dv). With `kv_indices`, k is (R, Hk dk) and v is (R, Hk dv). N is B unless `kv_batch` says
  * otherwise. T and S are less than 2^29, and dk + dv is at most 65536. q, k and v are of one dtype, F32, F16 or BF16,
- * or q is F32 and k and v have the same other dtype; accumulation is fp32. y is F32, or rounded to the dtype of q if a
+ * or q is F32 and k and v have the same other dtype; accumulation is fp32. k and v may also be I8 with heads of
+ * TFM_KV_INT8_SPAN(dk) in place of dk and dv, as a block writes them into an int8 KV cache; dv is dk then, and they
+ * begin at multiples of four bytes. y is F32, or rounded to the dtype of q if a
  * y of that dtype is given. A query without visible keys gives zeros. `options` may be NULL for 4-D inputs. */
 TFM_API tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tensor k, tfm_tensor v,
                                  const tfm_attention_options *options);

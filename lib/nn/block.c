@@ -7,6 +7,7 @@
  * Post-sub-layer norm:         x <- x + norm(f(x)).
  * Parallel:                    x <- x + f(norm(x)) + g(norm'(x)), for the two sub-layers f and g. */
 #include "nn/residual.h"
+#include "ops/attention/kv_quantize.h"
 #include "ops/embedding/rotary.h"
 
 /* y = norm(x), x (B, T, H, D), gamma (H, D). */
@@ -70,8 +71,9 @@ static void project_qkv(tfm_context *ctx, tfm_tensor *queries, tfm_kv *own, tfm_
     const bool rotated = memory->cosines.buffer != NULL;
     const bool transforms_queries = queries && (rotated || layer->query_norm.gamma.value.buffer);
     const bool transforms_keys = rotated || layer->key_norm.gamma.value.buffer;
+    const bool cached = memory->kv_indices.buffer != NULL, int8 = cached && memory->new_kv.keys.dtype == TFM_I8;
     tfm_tensor raw_queries = {0}, raw_keys = {0};
-    if (memory->kv_indices.buffer) { /* (B, T, Hk D) of a KV cache without a time axis */
+    if (cached && !int8) { /* (B, T, Hk D) of a KV cache without a time axis */
         const int64_t dims[] = {s->x.dims[0], s->x.dims[1], memory->new_kv.keys.dims[1]};
         tfm_tensor_reshape(ctx, &own->keys, memory->new_kv.keys, 3, dims);
         tfm_tensor_reshape(ctx, &own->values, memory->new_kv.values, 3, dims);
@@ -89,6 +91,8 @@ static void project_qkv(tfm_context *ctx, tfm_tensor *queries, tfm_kv *own, tfm_
         raw_keys = qk_norm(ctx, rotated ? NULL : &own->keys, raw_keys, kv_heads, &layer->key_norm);
     if (rotated)
         apply_rotary(ctx, queries, raw_queries, &own->keys, raw_keys, layer, memory);
+    if (int8)
+        tfm__kv_quantize(ctx, memory->new_kv.keys, memory->new_kv.values, own->keys, own->values, kv_heads);
 }
 
 /* Self-attention: over a whole input, or decoding steps whose keys and values are appended to the KV cache. */

@@ -21,9 +21,12 @@ tfm_status tfm_kv_cache_new_dtype(tfm_context *ctx, tfm_kv_cache *out, int layer
         *out = (tfm_kv_cache){0};
     if (TFM__NEEDS_ON(ctx, "kv_cache_new", out) != TFM_OK)
         return tfm_context_status(ctx);
-    if (dtype != TFM_F32 && dtype != TFM_F16 && dtype != TFM_BF16)
-        return tfm__op_error(ctx, "kv_cache_new", "keys and values cannot be %s: they are F32, F16 or BF16",
+    if (dtype != TFM_F32 && dtype != TFM_F16 && dtype != TFM_BF16 && dtype != TFM_I8)
+        return tfm__op_error(ctx, "kv_cache_new", "keys and values cannot be %s: they are F32, F16, BF16 or I8",
                              tfm_dtype_name(dtype));
+    if (dtype == TFM_I8 && width % 4 != 0)
+        return tfm__op_error(ctx, "kv_cache_new",
+                             "an int8 slot of %lld bytes is no sum of TFM_KV_INT8_SPAN of each head", (long long)width);
     tfm_kv *logs = tfm__alloc((size_t)layers, sizeof(*logs));
     if (!logs)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "kv_cache: out of host memory");
@@ -57,7 +60,10 @@ tfm_status tfm_kv_cache_reserve(tfm_context *ctx, tfm_kv_cache *cache, int64_t c
         return tfm_context_status(ctx);
     if (tfm__context_sticky(ctx) != TFM_OK || count <= cache->capacity - cache->slots)
         return tfm_context_status(ctx);
-    int64_t doubled = 2 * cache->capacity, capacity = doubled > cache->slots + count ? doubled : cache->slots + count;
+    int64_t doubled = 2 * cache->capacity;
+    if (cache->limit && doubled > cache->limit)
+        doubled = cache->limit;
+    const int64_t capacity = doubled > cache->slots + count ? doubled : cache->slots + count;
     tfm_kv *larger = tfm__alloc((size_t)cache->layers, sizeof(*larger));
     if (!larger)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "kv_cache: out of host memory");

@@ -7,8 +7,8 @@
 
 /* Every op starts with `if (tfm__op_begin(ctx, "softmax", ...) != TFM_OK) return status`. Checks that the context has
  * not failed, and that each of the `count` inputs is alive, of this context, and of a dtype in `dtypes` (one letter an
- * input: f F32, i I32, h F16/BF16/F32, m the same or U8, b I8, 4 any four-byte dtype; lower case: required, upper case:
- * may be empty). A tensor with a dim of 0 is refused, unless `dtypes` begins with a 0. */
+ * input: f F32, i I32, h F16/BF16/F32, m the same or U8, k F16/BF16/F32/I8, b I8, 4 any four-byte dtype; lower case:
+ * required, upper case: may be empty). A tensor with a dim of 0 is refused, unless `dtypes` begins with a 0. */
 tfm_status tfm__op_begin(tfm_context *ctx, const char *op, const char *dtypes, size_t count, const tfm_tensor *inputs);
 #define TFM__OP_BEGIN(ctx, op, dtypes, ...)                                                                            \
     tfm__op_begin(ctx, op, dtypes, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor),                           \

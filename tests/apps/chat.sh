@@ -61,6 +61,10 @@ check "chat --stop ends an answer before a string" both 0 [ "$(cat out)" = "Hi Ã
 run chat -m models/endless --max-new-tokens 5 x </dev/null
 check "chat says that --max-new-tokens ends an answer" both 0 says err '^\[cut after 5 tokens: --max-new-tokens\]$'
 
+printf 'one\ntwo\n/retry\n/undo\nthree\n' >lines
+chat --kv-precision int8 --stats <lines
+check "chat --kv-precision int8 keeps the KV cache between turns" both 0 [ "$(grep -c '"cached_tokens":[1-9]' err)" -ge 3 ]
+
 # ---- Errors
 printf 'one\n\377\376\nnever\n' >lines
 chat <lines
@@ -71,7 +75,7 @@ check "chat ends at a command that fails" one_sentence 1 'cannot load nowhere.js
 chat "$(printf 'x%.0s' $(seq 2100))" </dev/null
 check "chat refuses a question longer than the context" one_sentence 1 'the message is too long'
 chat --ctx-size 5000 x </dev/null
-check "chat refuses a context longer than the model's positions" one_sentence 1 'ctx-size is 5000, and the model has 2048'
+check "chat refuses a context longer than the model's positions" one_sentence 1 'a context of 5000 tokens, and the model has 2048 positions: give at most as many'
 chat --chat-template-kwargs '[1]' x </dev/null
 check "chat refuses template variables that are no object" one_sentence 1 'is no JSON object'
 chat -t -1 x </dev/null

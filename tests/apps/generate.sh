@@ -55,6 +55,27 @@ cp out first
 generate ""
 check "generate of an empty prompt equals a prompt of the first token" same out first
 
+# ---- The KV cache
+generate --kv-precision fp32 "10 11 12"
+check "generate --kv-precision fp32 is the default" same out one
+generate --json "10 11 12"
+cp out exact.json
+generate --json --kv-precision int8 "10 11 12"
+check "generate --kv-precision int8 changes log probabilities by less than 5 %" both 0 python3 -c '
+import json
+a, b = (json.loads(open(name).readline())["tokens"] for name in ("exact.json", "out"))
+assert a != b and abs(a[0]["log_prob"] - b[0]["log_prob"]) < 0.05 * abs(a[0]["log_prob"])'
+generate --kv-precision int8 --beam-size 3 --n-best 3 "10 11 12"
+check "generate --kv-precision int8 goes with a beam" both 0 [ "$(wc -l <out)" = 3 ]
+generate --kv-precision int4 "10 11 12"
+check "generate --kv-precision int4 is a usage error" one_sentence 2 'auto|fp32|fp16|bf16|int8'
+generate --ctx-size 9 --max-new-tokens 100 "10 11 12"
+check "generate stops at the context size" both 0 words out 7
+generate --ctx-size 3 "10 11 12 13"
+check "generate refuses a prompt longer than the context" one_sentence 1 'has 4 tokens, and the context has 3: shorten it'
+generate --ctx-size 4000 "10 11 12"
+check "generate refuses a context longer than the model's positions" one_sentence 1 'a context of 4000 tokens, and the model has 40 positions'
+
 # ---- Several prompts
 printf '10 11 12\n20\n30 31 32 33 34 35\n' >lines
 generate -i lines

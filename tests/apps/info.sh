@@ -11,6 +11,20 @@ run info --json "$demo"
 check "info --json has the number of parameters" [ "$(python3 -c 'import json; print(json.load(open("out"))["parameters"])')" = "$parameters" ]
 check "the demo model takes at most 12 MB on disk" [ "$(cat "$demo"/*.json "$demo"/*.spm \
     "$demo"/*.safetensors | wc -c)" -le 12000000 ]
+run info --json --ctx-size 100 "$demo"
+cp out exact
+run info --json --ctx-size 100 --kv-precision int8 "$demo"
+check "info --kv-precision int8 shows a KV cache of little more than a quarter" both 0 python3 -c '
+import json
+a, b = (json.load(open(name)) for name in ("exact", "out"))
+assert (a["kv_precision"], b["kv_precision"]) == ("fp32", "int8")
+assert 0.25 * a["kv_cache_bytes"] < b["kv_cache_bytes"] < 0.3 * a["kv_cache_bytes"], (a, b)'
+run info --ctx-size 100 --kv-precision int8 "$demo"
+check "info names the precision of the KV cache" both 0 says out 'for a sequence of 100 tokens, in int8$'
+run info --kv-precision int8 "$root/tests/golden/embedder"
+check "info refuses a precision of the KV cache for an encoder" one_sentence 1 'is an encoder and has no KV cache'
+run info --ctx-size 100000 "$demo"
+check "info refuses a context longer than the model's positions" one_sentence 1 'a context of 100000 tokens, and the model has'
 run info nowhere
 check "info names a model directory that does not exist" one_sentence 1 'nowhere'
 # unprivileged ARGUMENT...: a run without root's permissions

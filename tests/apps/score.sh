@@ -21,4 +21,9 @@ check "score --perplexity of invalid lines names no partial file" [ "$(grep -c p
 run score -m "$demo" --text /dev/null
 check "score --text without a line refuses a translation model" one_sentence 1 'is an encoder-decoder model (marian): use --src and --tgt'
 
+run score -m "$demo" --src source --tgt target --ctx-size 9
+check "score --ctx-size without --text is a usage error" one_sentence 2 '--ctx-size is for --text'
+run translate -m "$demo" --kv-precision int8 <"$demo/test.de"
+check "translate --kv-precision int8 translates" both 0 [ "$(wc -l <out)" = 20 ]
+
 echo "1..$count"

@@ -62,12 +62,17 @@ static void attend(tfm_context *ctx, int64_t width, int64_t queries, tfm_dtype d
     attend_as(ctx, width, queries, dtype, dtype, backward, options);
 }
 
+/* Elements of a head of keys or values. */
+static int64_t span(tfm_dtype kept, int64_t width) {
+    return kept == TFM_I8 ? TFM_KV_INT8_SPAN(width) : width;
+}
+
 /* A decode step of one sequence; several work-groups share the past; `sharing` query heads per KV head. */
 static void attend_past(tfm_context *ctx, int64_t width, int sharing, float soft_cap, tfm_dtype kept) {
     enum { KEYS = 4096 };
     tfm_scope_open(ctx);
-    tfm_tensor q = ZEROS(ctx, TFM_F32, 1, 1, sharing * width), k = ZEROS(ctx, kept, 1, KEYS, width),
-               v = ZEROS(ctx, kept, 1, KEYS, width), y = {0};
+    tfm_tensor q = ZEROS(ctx, TFM_F32, 1, 1, sharing * width), k = ZEROS(ctx, kept, 1, KEYS, span(kept, width)),
+               v = ZEROS(ctx, kept, 1, KEYS, span(kept, width)), y = {0};
     tfm_attention(ctx, &y, q, k, v, &(tfm_attention_options){.heads = sharing, .kv_heads = 1, .soft_cap = soft_cap});
     done(ctx, "attention of a step in heads of", width);
 }
@@ -78,8 +83,9 @@ static void attend_prompt(tfm_context *ctx, int64_t width, int64_t queries, int6
                           tfm_dtype kept) {
     enum { HEADS = 8, KEY_HEADS = 2 };
     tfm_scope_open(ctx);
-    tfm_tensor q = ZEROS(ctx, TFM_F32, 1, queries, HEADS * width), k = ZEROS(ctx, kept, keys, KEY_HEADS * width),
-               v = ZEROS(ctx, kept, keys, KEY_HEADS * width), y = {0};
+    tfm_tensor q = ZEROS(ctx, TFM_F32, 1, queries, HEADS * width),
+               k = ZEROS(ctx, kept, keys, KEY_HEADS * span(kept, width)),
+               v = ZEROS(ctx, kept, keys, KEY_HEADS * span(kept, width)), y = {0};
     tfm_attention(ctx, &y, q, k, v,
                   &(tfm_attention_options){.heads = HEADS,
                                            .kv_heads = KEY_HEADS,
@@ -119,11 +125,16 @@ static void attention(tfm_context *ctx) {
             for (size_t j = 0; j < sizeof(QUERIES) / sizeof(*QUERIES); j++)
                 attend_as(ctx, WIDTHS[i], QUERIES[j], TFM_F32, kept, false, (tfm_attention_options){0});
         }
-    for (tfm_dtype kept = TFM_F32; kept <= TFM_BF16; kept++)
+    for (size_t i = 3; i < 9; i += 5) {
+        attend_past(ctx, WIDTHS[i], 1, 0, TFM_I8);
+        attend_past(ctx, WIDTHS[i], 8, i == 8 ? 50 : 0, TFM_I8);
+    }
+    static const tfm_dtype KEPT[] = {TFM_F32, TFM_F16, TFM_BF16, TFM_I8};
+    for (size_t d = 0; d < sizeof(KEPT) / sizeof(*KEPT); d++)
         for (size_t i = 3; i < sizeof(WIDTHS) / sizeof(*WIDTHS); i += i < 6 ? 1 : 2)
             for (int capped = 0; capped < 2; capped++) {
-                attend_prompt(ctx, WIDTHS[i], 256, 256, capped ? 50 : 0, kept);
-                attend_prompt(ctx, WIDTHS[i], 16, 4096, capped ? 50 : 0, kept);
+                attend_prompt(ctx, WIDTHS[i], 256, 256, capped ? 50 : 0, KEPT[d]);
+                attend_prompt(ctx, WIDTHS[i], 16, 4096, capped ? 50 : 0, KEPT[d]);
             }
     for (size_t j = 0; j < sizeof(QUERIES) / sizeof(*QUERIES); j++) {
         attend(ctx, 64, QUERIES[j], TFM_F16, false, (tfm_attention_options){0});
@@ -264,6 +275,7 @@ int main(void) {
     steps(ctx);
     search(ctx, NULL, TFM_F32);
     search(ctx, "llama", TFM_F16);
+    search(ctx, "llama", TFM_I8);
     tfm_context_free(&ctx);
     return failures > 0;
 }

@@ -1,4 +1,5 @@
-/* 16-bit KV cache: rounding, the layers that write 16-bit results, and the memory and results of searches with it. */
+/* 16-bit and int8 KV cache: rounding, the layers that write 16-bit results, and the memory and results of searches with
+ * it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 #include "support/harness.h"
 #include "model/core/model.h"
 #include "ops/gemm/fused_linear.h"
+#include "ops/attention/kv_quantize.h"
 #include "ops/embedding/rotary.h"
 
 static const tfm_dtype DTYPES[] = {TFM_F16, TFM_BF16};
@@ -217,7 +219,8 @@ static void test_kv_cache_of_each_dtype_appends(void **state) {
     tfm_kv_cache cache;
     const float row[] = {1, 2, 3, 0.25f, -5};
     memset(&cache, 0x5a, sizeof(cache));
-    harness_refused(tfm_kv_cache_new_dtype(ctx, &cache, 2, 5, 4, TFM_I32), TFM_ERROR_ARGUMENT, "F32, F16 or BF16");
+    harness_refused(tfm_kv_cache_new_dtype(ctx, &cache, 2, 5, 4, TFM_I32), TFM_ERROR_ARGUMENT, "F32, F16, BF16 or I8");
+    harness_refused(tfm_kv_cache_new_dtype(ctx, &cache, 2, 5, 4, TFM_I8), TFM_ERROR_ARGUMENT, "TFM_KV_INT8_SPAN");
     tfm_kv_cache_free(ctx, &cache); /* which the header allows, also after a failure */
     assert_null(cache.kv);
     for (int d = 0; d < 2; d++) {
@@ -242,24 +245,26 @@ static void test_kv_cache_of_each_dtype_appends(void **state) {
     }
 }
 
-/* Bytes of one KV cache, in blocks of the memory pool. */
+/* Bytes of one KV cache of 8 heads of 64, in blocks of the memory pool. */
 static uint64_t bytes_of(tfm_dtype dtype) {
     tfm_context *ctx = NULL;
     tfm_kv_cache cache;
     harness_ok(tfm_context_open(&ctx, NULL));
-    harness_ok(tfm_kv_cache_new_dtype(ctx, &cache, 3, 512, 4096, dtype));
+    harness_ok(tfm_kv_cache_new_dtype(ctx, &cache, 3, 8 * tfm__kv_span(dtype, 64), 4096, dtype));
     const uint64_t bytes = tfm_context_peak_memory(ctx);
     tfm_kv_cache_free(ctx, &cache);
     tfm_context_free(&ctx);
     return bytes;
 }
 
-static void test_half_kv_cache_takes_half_the_memory(void **state) {
+static void test_half_and_int8_kv_caches_take_less_memory(void **state) {
     (void)state;
     const uint64_t whole = bytes_of(TFM_F32);
     assert_true(whole >= 6 * UINT64_C(512) * 4096 * 4);
     assert_int_equal(bytes_of(TFM_F16), whole / 2);
     assert_int_equal(bytes_of(TFM_BF16), whole / 2);
+    const uint64_t int8 = bytes_of(TFM_I8); /* 64 bytes and two scales for 64 floats, in coarser blocks */
+    assert_true(int8 >= whole / 64 * 17 && int8 <= whole / 16 * 5);
 }
 
 /* ---- Searches ---- */
@@ -328,6 +333,47 @@ static void test_search_with_half_kv_cache_is_near_fp32(void **state) {
     assert_int_equal(kept_by(TFM_PRECISION_INT8), TFM_F32);
 }
 
+static void test_search_with_int8_kv_cache_is_near_fp32(void **state) {
+    (void)state;
+    if (harness_slow())
+        skip();
+    const found whole = translate(TFM_PRECISION_FP32, TFM_F32), int8 = translate(TFM_PRECISION_FP32, TFM_I8);
+    assert_int_equal(int8.count, whole.count);
+    assert_memory_equal(int8.ids, whole.ids, whole.count * sizeof(*whole.ids));
+    if (!(int8.score != whole.score && fabs(int8.score - whole.score) < 5e-2))
+        fail_msg("score %.9g, in fp32 %.9g", int8.score, whole.score);
+}
+
+/* Of the options, whatever the weights. */
+static void test_kv_precision_selects_the_dtype(void **state) {
+    (void)state;
+    static const struct {
+        tfm_precision asked;
+        tfm_dtype dtype;
+    } KINDS[] = {{TFM_PRECISION_FP32, TFM_F32},
+                 {TFM_PRECISION_FP16, TFM_F16},
+                 {TFM_PRECISION_BF16, TFM_BF16},
+                 {TFM_PRECISION_INT8, TFM_I8}};
+    char *dir = harness_source("apps/demo");
+    tfm_model_info infos[4];
+    for (int i = 0; i < 4; i++) {
+        tfm_model *model = NULL;
+        const tfm_model_options options = {.precision = TFM_PRECISION_BF16, .kv_precision = KINDS[i].asked};
+        harness_ok(tfm_model_open(&model, harness_context(), dir, &options));
+        assert_int_equal(model->kv_dtype, KINDS[i].dtype);
+        harness_ok(tfm_model_read_info(&infos[i], dir, &options));
+        assert_int_equal(infos[i].kv_token_bytes, tfm_model_get_info(model)->kv_token_bytes);
+        assert_int_equal(infos[i].estimated_bytes, tfm_model_get_info(model)->estimated_bytes);
+        tfm_model_free(&model);
+    }
+    assert_int_equal(infos[1].kv_token_bytes, infos[0].kv_token_bytes / 2);
+    assert_int_equal(infos[2].kv_token_bytes, infos[0].kv_token_bytes / 2);
+    const uint64_t width = (uint64_t)infos[0].decoder_head_width;
+    assert_int_equal(infos[3].kv_token_bytes, infos[0].kv_token_bytes / (4 * width) * TFM_KV_INT8_SPAN(width));
+    assert_true(infos[3].estimated_bytes < infos[0].estimated_bytes);
+    free(dir);
+}
+
 /* The memory estimate halves with a 16-bit KV cache. */
 static void test_memory_estimate_counts_half_kv_cache(void **state) {
     (void)state;
@@ -352,8 +398,10 @@ int main(void) {
         cmocka_unit_test(test_half_store_of_layers_matches_oracle),
         cmocka_unit_test(test_rope_keys_are_stored_in_half_precision),
         cmocka_unit_test(test_kv_cache_of_each_dtype_appends),
-        cmocka_unit_test(test_half_kv_cache_takes_half_the_memory),
+        cmocka_unit_test(test_half_and_int8_kv_caches_take_less_memory),
         cmocka_unit_test(test_search_with_half_kv_cache_is_near_fp32),
+        cmocka_unit_test(test_search_with_int8_kv_cache_is_near_fp32),
+        cmocka_unit_test(test_kv_precision_selects_the_dtype),
         cmocka_unit_test(test_memory_estimate_counts_half_kv_cache),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);

@@ -158,6 +158,16 @@ static void test_half_kv_cache_adds_no_launch(void **state) {
     kept = TFM_F32;
 }
 
+/* Quantizing keys and values of an int8 KV cache is one launch a layer. */
+static void test_int8_kv_cache_adds_one_launch(void **state) {
+    (void)state;
+    if (!is_gpu() || harness_brief())
+        skip();
+    kept = TFM_I8;
+    hold("llama, of int8", write_text("llama", LAYERS, false), write_text("llama", FEWER, false), 7, 4);
+    kept = TFM_F32;
+}
+
 /* Keys and vocabulary split over work-groups: one more launch, the sum in attention. */
 static void test_split_k_decode_adds_one_launch(void **state) {
     (void)state;
@@ -213,6 +223,7 @@ int main(void) {
         cmocka_unit_test(test_translation_step_launch_count_is_bounded),
         cmocka_unit_test(test_decoder_step_launch_count_is_bounded),
         cmocka_unit_test(test_half_kv_cache_adds_no_launch),
+        cmocka_unit_test(test_int8_kv_cache_adds_one_launch),
         cmocka_unit_test(test_split_k_decode_adds_one_launch),
         cmocka_unit_test(test_split_vocabulary_gives_the_same_texts),
     };

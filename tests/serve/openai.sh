@@ -125,5 +125,13 @@ json /v1/completions '{"model":"other","prompt":"w10","stream":true}'
 check "a streamed completion of a model that fails to load answers 500, not an event" [ "$code" = 500 ]
 stop
 check "the server exits with 0 after completions" [ "$ended" = 0 ]
+start -m chatty --ctx-size 8 --kv-precision int8
+"$tfm" generate -m chatty --kv-precision int8 --ctx-size 8 "w10 w11 w12" >want
+json /v1/completions '{"model":"chatty","prompt":"w10 w11 w12","temperature":0}'
+check "serve --ctx-size --kv-precision answers the text of tfm generate with both" says out "\"text\":\"$(cat want)\",\"logprobs\":null,\"finish_reason\":\"length\""
+check "serve --ctx-size ends a text at the context" says out '"completion_tokens":6,'
+json /v1/completions '{"model":"chatty","prompt":"w1 w2 w3 w4 w5 w6 w7 w8 w9"}'
+check "serve --ctx-size rejects a longer prompt" [ "$code" = 400 -a -n "$(grep 'maximum context length is 8 tokens' out)" ]
+stop
 
 echo "1..$count"

@@ -25,6 +25,10 @@ run serve -m "$demo" --port 0 -d 0,nowhere
 check "serve names the selector of a device list that matches no device" one_sentence 1 '"nowhere" matches no device'
 run serve -m "$demo" --api-key short
 check "serve rejects an API key that is too short" one_sentence 1 'give 8 to 255'
+run serve -m "$demo" --ctx-size 9
+check "serve rejects --ctx-size without a decoder-only model" one_sentence 1 '--ctx-size is for decoder-only models, and none is served'
+run serve -m "$root/tests/golden/embedder" --kv-precision int8
+check "serve rejects --kv-precision without a KV cache" one_sentence 1 '--kv-precision is for models with a KV cache, and none is served'
 run serve -m "$demo" --memory-limit 1
 check "serve rejects a --memory-limit too small for the model" one_sentence 1 'more than --memory-limit 1'
 run serve -m "$demo" --host 256.1.1.1

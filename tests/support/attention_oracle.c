@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ops/selftest/selftest.h"
+#include "support/kv_int8.h"
 
 void *attention_take(int64_t count, size_t size) {
     void *block = calloc((size_t)(count ? count : 1), size);
@@ -72,14 +73,14 @@ static bool sees(const attention_problem *p, int64_t b, int64_t h, int64_t t, in
 /* ---- The problem ---- */
 
 static tfm_dtype q_dtype(const attention_case *c) {
-    return c->wide_q ? TFM_F32 : c->numbers;
+    return c->wide_q || c->numbers == TFM_I8 ? TFM_F32 : c->numbers;
 }
 
 /* Rounds to a narrower dtype and back. */
 static void narrow(float *host, int64_t count, tfm_dtype dtype) {
     tfm_context *ctx = harness_context();
     tfm_tensor wide = {0}, less = {0}, back = {0};
-    if (dtype == TFM_F32)
+    if (dtype == TFM_F32 || dtype == TFM_I8)
         return;
     harness_ok(tfm_scope_open(ctx));
     harness_ok(tfm_tensor_new(ctx, &wide, TFM_F32, 1, &count));
@@ -122,6 +123,8 @@ static void make_keys(attention_problem *p, harness_random *random) {
                         harness_fill(random, p->v + at * c->value_width, (size_t)c->value_width, 1);
                     }
             }
+    p->int8_k = c->numbers == TFM_I8 ? kv_int8_round(p->k, keys, c->key_width) : NULL;
+    p->int8_v = c->numbers == TFM_I8 ? kv_int8_round(p->v, keys, c->value_width) : NULL;
     narrow(p->k, nk, c->numbers);
     narrow(p->v, nv, c->numbers);
 }
@@ -154,6 +157,8 @@ void attention_drop(attention_problem *p) {
     free(p->q);
     free(p->k);
     free(p->v);
+    free(p->int8_k);
+    free(p->int8_v);
     free(p->mask);
     free(p->lengths);
     free(p->sources);
@@ -302,29 +307,32 @@ static tfm_attention_options options_of(const attention_problem *p) {
     return options;
 }
 
+/* Keys or values of that width. */
+static tfm_tensor upload_heads(const attention_problem *p, const float *host, int64_t width) {
+    const int64_t H = p->c.kv_heads, S = p->c.length, N = p->sequences;
+    const int64_t apart[] = {N, H, S, width}, flat[] = {N, S, H * width}, rows[] = {p->pool, H * width};
+    const int64_t *dims = p->c.paged ? rows : p->c.heads_first ? apart : flat;
+    const int rank = p->c.paged ? 2 : p->c.heads_first ? 4 : 3;
+    return p->c.numbers == TFM_I8 ? kv_int8_tensor(host == p->k ? p->int8_k : p->int8_v, width, rank, dims)
+                                  : upload(p->c.numbers, host, rank, dims);
+}
+
 attention_got attention_run(const attention_problem *p) {
     const attention_case *c = &p->c;
     const tfm_dtype dtype = c->narrow ? q_dtype(c) : TFM_F32;
     tfm_context *ctx = harness_context();
     harness_ok(tfm_scope_open(ctx));
     tfm_attention_options options = options_of(p);
-    tfm_tensor q, k, v, y, scores = HARNESS_TENSOR(TFM_F32, NULL, c->batch, c->heads, c->targets, c->length);
+    tfm_tensor q, y, scores = HARNESS_TENSOR(TFM_F32, NULL, c->batch, c->heads, c->targets, c->length);
     tfm_tensor lse = HARNESS_TENSOR(TFM_F32, NULL, c->batch, c->heads, c->targets);
     if (c->heads_first) {
         q = UPLOAD(q_dtype(c), p->q, c->batch, c->heads, c->targets, c->key_width);
-        k = UPLOAD(c->numbers, p->k, p->sequences, c->kv_heads, c->length, c->key_width);
-        v = UPLOAD(c->numbers, p->v, p->sequences, c->kv_heads, c->length, c->value_width);
         y = UPLOAD(dtype, NULL, c->batch, c->heads, c->targets, c->value_width);
     } else {
         q = UPLOAD(q_dtype(c), p->q, c->batch, c->targets, c->heads * c->key_width);
-        k = UPLOAD(c->numbers, p->k, p->sequences, c->length, c->kv_heads * c->key_width);
-        v = UPLOAD(c->numbers, p->v, p->sequences, c->length, c->kv_heads * c->value_width);
         y = UPLOAD(dtype, NULL, c->batch, c->targets, c->heads * c->value_width);
     }
-    if (c->paged) {
-        k = UPLOAD(c->numbers, p->k, p->pool, c->kv_heads * c->key_width);
-        v = UPLOAD(c->numbers, p->v, p->pool, c->kv_heads * c->value_width);
-    }
+    const tfm_tensor k = upload_heads(p, p->k, c->key_width), v = upload_heads(p, p->v, c->value_width);
     options.scores = c->scored ? &scores : NULL;
     options.lse = c->summed ? &lse : NULL;
     harness_ok(tfm_attention(ctx, &y, q, k, v, &options));

@@ -18,7 +18,7 @@ typedef struct attention_case {
     tfm_dtype mask; /* F32, F16, BF16 or U8 */
     int mask_rank;
     int64_t mask_dims[4];
-    tfm_dtype numbers;   /* dtype of q, k and v */
+    tfm_dtype numbers;   /* dtype of q, k and v; I8: of k and v, whose heads have scales, with q in F32 */
     bool narrow;         /* y has that dtype too */
     bool wide_q;         /* q and y are F32 nevertheless */
     bool scored, summed; /* returns scores of `stage`, log-sum-exp */
@@ -33,7 +33,8 @@ typedef struct attention_problem {
     attention_case c;
     int64_t sequences, pool; /* N; rows of the pool */
     float *q, *k, *v;
-    float *mask; /* additive; 0 and -inf for U8 */
+    char *int8_k, *int8_v; /* of I8 */
+    float *mask;           /* additive; 0 and -inf for U8 */
     int32_t *lengths, *sources, *rows;
 } attention_problem;
 

@@ -115,6 +115,23 @@ def test_ids_without_a_tokenizer(model: tfm.Generator, folder: pathlib.Path, con
             bare.generate("w10")
 
 
+def test_kv_cache_in_int8_and_a_context_size(model: tfm.Generator, folder: pathlib.Path, context: tfm.Context) -> None:
+    want = model.generate(PROMPTS[0], max_new_tokens=3)
+    with tfm.Generator(folder, device=context, kv_precision="int8", ctx_size=5) as small:
+        assert small.info.max_positions == 5
+        got = small.generate(PROMPTS[0], max_new_tokens=12)
+        assert len(got.ids) == 3 and got.finish_reason == "length"
+        assert got.log_prob != want.log_prob and abs(got.log_probs[0] - want.log_probs[0]) < 0.05
+        with pytest.raises(tfm.Error, match="has 6 tokens, and the context has 5"):
+            small.generate(" ".join(6 * ["w10"]))
+    for options, words in (({"kv_precision": "int3"}, "kv_precision int3 is not known: give one of"),
+                           ({"ctx_size": POSITIONS + 1}, "give at most as many"), ({"ctx_size": -1}, "give 1 or more")):
+        with pytest.raises(tfm.ArgumentError, match=words):
+            tfm.Generator(folder, device=context, **options)
+    with pytest.raises(tfm.ArgumentError, match="not decoder-only"):
+        tfm.Translator(DEMO, device=context, ctx_size=9)
+
+
 def test_prompts_of_any_kind(model: tfm.Generator) -> None:
     want = [str(text) for text in model.generate(PROMPTS, max_new_tokens=4)]
     assert model.generate((prompt for prompt in PROMPTS), max_new_tokens=4) == want

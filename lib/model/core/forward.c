@@ -2,6 +2,7 @@
 #include "model/core/forward_pass.h"
 #include "model/core/positions.h"
 #include "nn/residual.h"
+#include "ops/attention/kv_quantize.h"
 #include "ops/gemm/quantize.h"
 #include "ops/autograd/tape.h"
 #include "ops/ops.h"
@@ -269,16 +270,18 @@ tfm_status tfm_model_decode(tfm_model *model, tfm_tensor *logits, tfm_tensor ids
 
 tfm_status tfm__model_kv_cache_new(const tfm_model *model, tfm_kv_cache *out, int64_t capacity) {
     const tfm__stack_arch *arch = &model->arch.decoder;
-    return tfm_kv_cache_new_dtype(model->ctx, out, arch->layers, (int64_t)arch->kv_heads * arch->head_width, capacity,
-                                  arch->recurrent ? TFM_F32 : model->kv_dtype);
+    const tfm_dtype dtype = arch->recurrent ? TFM_F32 : model->kv_dtype;
+    return tfm_kv_cache_new_dtype(model->ctx, out, arch->layers, arch->kv_heads * tfm__kv_span(dtype, arch->head_width),
+                                  capacity, dtype);
 }
 
 tfm_status tfm__model_project_cross_kv(tfm_model *model, tfm_kv *cross, tfm_tensor encoded) {
     const tfm__stack_arch *arch = &model->arch.decoder;
     const int64_t dims[] = {encoded.dims[0], encoded.dims[1], (int64_t)arch->kv_heads * arch->head_width};
+    const tfm_dtype dtype = model->kv_dtype == TFM_I8 ? TFM_F32 : model->kv_dtype;
     for (int i = 0; i < arch->layers && tfm_context_status(model->ctx) == TFM_OK; i++) {
-        tfm_tensor_new(model->ctx, &cross[i].keys, model->kv_dtype, 3, dims);
-        tfm_tensor_new(model->ctx, &cross[i].values, model->kv_dtype, 3, dims);
+        tfm_tensor_new(model->ctx, &cross[i].keys, dtype, 3, dims);
+        tfm_tensor_new(model->ctx, &cross[i].values, dtype, 3, dims);
         tfm_multi_head_project(model->ctx, &cross[i], &model->decoder.blocks[i].cross_attention, encoded);
     }
     return tfm_context_status(model->ctx);

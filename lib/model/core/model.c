@@ -117,15 +117,34 @@ static tfm_status open_shortlist(tfm__shortlist **out, const tfm__family_files *
 }
 
 static bool precision_known(const char *what, const tfm_model_options *options) {
-    if (options && (options->precision < TFM_PRECISION_AUTO || options->precision > TFM_PRECISION_BF16))
-        tfm__fail(TFM_ERROR_ARGUMENT, "%s: unknown precision %d", what, (int)options->precision);
-    else if (options && options->activation_precision != TFM_PRECISION_AUTO &&
-             options->activation_precision != TFM_PRECISION_FP32)
-        tfm__fail(TFM_ERROR_ARGUMENT, "%s: activations have the precision auto or fp32, not %d", what,
-                  (int)options->activation_precision);
-    else
+    const tfm_precision given[] = {options ? options->precision : 0, options ? options->kv_precision : 0};
+    for (int i = 0; i < 2; i++)
+        if (given[i] < TFM_PRECISION_AUTO || given[i] > TFM_PRECISION_BF16) {
+            tfm__fail(TFM_ERROR_ARGUMENT, "%s: unknown precision %d", what, (int)given[i]);
+            return false;
+        }
+    if (!options || options->activation_precision == TFM_PRECISION_AUTO ||
+        options->activation_precision == TFM_PRECISION_FP32)
         return true;
+    tfm__fail(TFM_ERROR_ARGUMENT, "%s: activations have the precision auto or fp32, not %d", what,
+              (int)options->activation_precision);
     return false;
+}
+
+/* The dtype of a KV cache; `own`: that of TFM_PRECISION_AUTO. */
+static tfm_dtype kv_dtype_of(tfm_precision precision, tfm_dtype own) {
+    switch (precision) {
+    case TFM_PRECISION_FP32:
+        return TFM_F32;
+    case TFM_PRECISION_FP16:
+        return TFM_F16;
+    case TFM_PRECISION_BF16:
+        return TFM_BF16;
+    case TFM_PRECISION_INT8:
+        return TFM_I8;
+    default:
+        return own;
+    }
 }
 
 /* Makes the checks of tfm_model_open in the same order, so that both report the same error for a damaged directory. */
@@ -142,7 +161,10 @@ static tfm_status read_dir_info(tfm_model_info *out, const char *dir, const tfm_
     if (!precision_known("model_read_info", options))
         return TFM_ERROR_ARGUMENT;
     tfm__generation_rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
+    const tfm_dtype kv_dtype = kv_dtype_of(options ? options->kv_precision : TFM_PRECISION_AUTO, TFM_F32);
     tfm_status status = rules ? tfm__family_open(&family, &arch, rules, &files, dir) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        status = tfm__model_check_options(dir, family, &arch, options);
     if (status == TFM_OK && !(options && options->no_tokenizer))
         status = open_tokenizer(&tokenizer, family, &arch, rules, dir);
     if (status == TFM_OK)
@@ -153,8 +175,9 @@ static tfm_status read_dir_info(tfm_model_info *out, const char *dir, const tfm_
     if (status == TFM_OK)
         status = open_shortlist(&list, &files, &arch);
     if (status == TFM_OK) {
-        tfm__model_describe_arch(out, family, &arch, rules, parameters, bytes, TFM_F32);
+        tfm__model_describe_arch(out, family, &arch, rules, parameters, bytes, kv_dtype);
         tfm__model_describe_file(out, files.weights);
+        out->max_positions = options && options->ctx_size ? options->ctx_size : out->max_positions;
         out->has_shortlist = list != NULL;
     }
     tfm__shortlist_free(&list);
@@ -247,13 +270,10 @@ static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const
                                const tfm_model_options *options) {
     uint64_t parameters, bytes;
     tfm_status status = tfm__family_open_weights(files, dir);
-    const tfm_precision precision = options ? options->precision : TFM_PRECISION_AUTO;
-    const bool kv_half =
-        tfm__context_tuning(model->ctx)->kv_half && !(options && options->activation_precision == TFM_PRECISION_FP32);
-    if (kv_half && precision == TFM_PRECISION_FP16)
-        model->kv_dtype = TFM_F16;
-    if (kv_half && precision == TFM_PRECISION_BF16)
-        model->kv_dtype = TFM_BF16;
+    const tfm_precision precision = options->precision;
+    const bool half = tfm__context_tuning(model->ctx)->kv_half && options->activation_precision != TFM_PRECISION_FP32 &&
+                      (precision == TFM_PRECISION_FP16 || precision == TFM_PRECISION_BF16);
+    model->kv_dtype = kv_dtype_of(options->kv_precision, half ? kv_dtype_of(precision, TFM_F32) : TFM_F32);
     if (status == TFM_OK)
         status = tfm__model_load(&parameters, &bytes, files->stored ? files->stored : model->family, &model->arch,
                                  files->weights, model, options);
@@ -265,6 +285,7 @@ static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const
         tfm__model_describe_arch(&model->info, model->family, &model->arch, &model->rules, parameters, bytes,
                                  model->kv_dtype);
         tfm__model_describe_file(&model->info, files->weights);
+        model->info.max_positions = options->ctx_size ? options->ctx_size : model->info.max_positions;
         model->info.has_shortlist = model->shortlist != NULL;
     }
     return status;
@@ -285,7 +306,8 @@ static tfm_status end_tokenizer(tfm_model *model, tfm__tokenizer_opening *openin
     return status == TFM_OK ? loaded : status;
 }
 
-static tfm_status open_dir(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options) {
+static tfm_status open_dir(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *given) {
+    const tfm_model_options defaults = {0}, *const options = given ? given : &defaults;
     const tfm__family *family = NULL;
     tfm__arch arch;
     tfm__generation_rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
@@ -294,11 +316,13 @@ static tfm_status open_dir(tfm_model **out, tfm_context *ctx, const char *dir, c
     const int depth = tfm__scope_depth(ctx);
     tfm_status status = rules ? tfm__family_open(&family, &arch, rules, &files, dir) : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
+        status = tfm__model_check_options(dir, family, &arch, options);
+    if (status == TFM_OK)
         status = tfm__model_new(out, ctx, family, &arch, rules);
     free(rules);
     if (status == TFM_OK)
         (*out)->generation = json_incref(files.generation);
-    const bool reads = status == TFM_OK && !(options && options->no_tokenizer);
+    const bool reads = status == TFM_OK && !options->no_tokenizer;
     if (reads)
         tfm__tokenizer_open_begin(&opening, dir);
     if (status == TFM_OK)

@@ -71,7 +71,8 @@ struct tfm_model {
 
     const char *low_precision; /* dtype of the weights, such as "int8" or "fp16": the model can then neither be
                                   trained nor saved. NULL: F32 */
-    tfm_dtype kv_dtype;        /* dtype of the KV cache and of the cross-attention keys and values: F32, F16 or BF16 */
+    tfm_dtype kv_dtype;        /* dtype of the KV cache and of the cross-attention keys and values: F32, F16 or BF16; or
+                                  I8, with the latter in F32 */
     tfm_param tables[TFM__TABLES]; /* embedding tables; unused ones are empty */
     tfm_param *output;             /* (V, E): the table used by the output projection, or NULL */
     tfm__stack encoder, decoder;
@@ -118,6 +119,9 @@ enum {
     TFM__NEEDS_CLASSIFIER = 16, /* classification head */
 };
 tfm_status tfm__model_needs(const tfm_model *model, const char *what, int parts);
+/* Checks kv_precision and ctx_size against the model (model_info.c); `options` may be NULL. */
+tfm_status tfm__model_check_options(const char *dir, const tfm__family *family, const tfm__arch *arch,
+                                    const tfm_model_options *options);
 /* Fills the description of a model with this many parameters, their size on the device, and the KV cache dtype. */
 void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, const tfm__arch *arch,
                               const tfm__generation_rules *rules, uint64_t parameters, uint64_t bytes,

@@ -3,6 +3,7 @@
 #include "model/arch/config_keys.h"
 #include "model/arch/multimodal.h"
 #include "model/core/model.h"
+#include "ops/attention/kv_quantize.h"
 
 /* Estimated device memory of a default batch (translation, encoding or generation): persistent memory plus the largest
  * temporary. */
@@ -11,13 +12,13 @@ static uint64_t estimate(const tfm_model_info *info, const tfm__arch *arch, tfm_
     const uint64_t tokens = 4096, rows = tokens / 16 * (uint64_t)info->beam_size, width = (uint64_t)info->width;
     const uint64_t kept = both ? rows * 32 : tokens, layers = (uint64_t)info->decoder_layers;
     const uint64_t inner = (uint64_t)(info->encoder_layers ? info->encoder_ffn_dim : info->decoder_ffn_dim);
-    const uint64_t kv_width = (uint64_t)arch->decoder.kv_heads * (uint64_t)arch->decoder.head_width;
     const uint64_t first = tokens * (6 * width + inner), cross = both ? 2 * tokens * width * layers : 0;
-    const uint64_t cache = 2 * kept * kv_width * layers, logits = rows * (uint64_t)info->target_vocab_size;
+    const uint64_t cache = kept * info->kv_token_bytes, logits = rows * (uint64_t)info->target_vocab_size;
     const uint64_t copies =
-        info->parameter_bytes < 2 * info->parameters ? 1 : 2; /* int8 weights are used without a copy */
-    const uint64_t size = tfm_dtype_size(dtype), own_size = arch->decoder.recurrent ? 4 : size;
-    return copies * info->parameter_bytes + 4 * (first + logits) + size * cross + own_size * cache;
+        info->parameter_bytes < 2 * info->parameters ? 1 : 2;                /* int8 weights are used without a copy */
+    const uint64_t size = tfm_dtype_size(dtype == TFM_I8 ? TFM_F32 : dtype); /* I8 is for self-attention only */
+    const uint64_t cells = arch->decoder.recurrent ? 8 * kept * width * layers : 0;
+    return copies * info->parameter_bytes + 4 * (first + logits) + size * cross + cache + cells;
 }
 
 static int window_layers(const tfm__stack_arch *arch) {
@@ -97,10 +98,38 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
     };
     describe_positions(info, writer);
     describe_defaults(info, family, arch, rules);
-    info->kv_token_bytes = decoder->recurrent ? 0
-                                              : 2 * (uint64_t)decoder->layers * (uint64_t)decoder->kv_heads *
-                                                    (uint64_t)decoder->head_width * tfm_dtype_size(kv_dtype);
+    info->kv_token_bytes = decoder->recurrent
+                               ? 0
+                               : 2 * (uint64_t)decoder->layers * (uint64_t)decoder->kv_heads *
+                                     (uint64_t)tfm__kv_span(kv_dtype, decoder->head_width) * tfm_dtype_size(kv_dtype);
     info->estimated_bytes = estimate(info, arch, kv_dtype);
+}
+
+tfm_status tfm__model_check_options(const char *dir, const tfm__family *family, const tfm__arch *arch,
+                                    const tfm_model_options *options) {
+    const tfm__stack_arch *decoder = &arch->decoder;
+    if (!options)
+        return TFM_OK;
+    if (options->kv_precision != TFM_PRECISION_AUTO && !decoder->layers)
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "%s: the model, of the family %s, is an encoder and has no KV cache: leave its precision out",
+                         dir, family->name);
+    if (options->kv_precision == TFM_PRECISION_INT8 && decoder->recurrent)
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "%s: the decoder has SSRU cells and no KV cache that could be int8: leave its precision out",
+                         dir);
+    if (options->ctx_size < 0)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: a context of %d tokens: give 1 or more, or 0 for the model's", dir,
+                         options->ctx_size);
+    if (options->ctx_size && (arch->encoder.layers || !decoder->layers))
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "%s: the model, of the family %s, is not decoder-only and has no context size: leave it out",
+                         dir, family->name);
+    if (options->ctx_size > decoder->max_positions)
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "%s: a context of %d tokens, and the model has %d positions: give at most as many", dir,
+                         options->ctx_size, decoder->max_positions);
+    return TFM_OK;
 }
 
 tfm_status tfm__model_needs(const tfm_model *model, const char *what, int parts) {

@@ -293,6 +293,7 @@ static tfm_status begin_search(run *r) {
             r->min_tokens[i] > sampling.min_new_tokens ? r->min_tokens[i] : sampling.min_new_tokens;
     tfm__model_position_bias(r->model, &r->position_bias, r->prompts.longest + r->longest);
     tfm__prompt_cache_take(r->how->prompt_cache, r->model, &r->cache, &r->prompts, rows * ahead);
+    r->cache.limit = r->prompts.slots + rows * r->longest;
     const tfm_status status =
         tfm__prompts_prefill(r->model, &r->cache, &r->prompts, r->position_bias,
                              (tfm__prefill_check){r->how->should_continue, r->how->should_continue_user});

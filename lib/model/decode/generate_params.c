@@ -120,7 +120,7 @@ bool tfm__generate_unbatched(const tfm_model *model) {
 
 int64_t tfm__generate_limit(const tfm__generate_params *rules, const tfm_model *model, size_t prompt_tokens) {
     const int64_t tokens = (int64_t)prompt_tokens;
-    const int64_t room = model->arch.decoder.max_positions - tokens + 1; /* the last token is not fed back */
+    const int64_t room = model->info.max_positions - tokens + 1; /* the last token is not fed back */
     int64_t limit = rules->max_new_tokens < room ? rules->max_new_tokens : room;
     if (rules->max_length > 0 && rules->max_length - tokens < limit)
         limit = rules->max_length - tokens;
@@ -131,6 +131,10 @@ tfm_status tfm__prompt_check(const tfm_model *model, const char *what, const int
     const tfm__stack_arch *arch = &model->arch.decoder;
     if (count == 0)
         return tfm__fail(TFM_ERROR_INPUT, "%shas no tokens, and the model has no BOS token", what);
+    if (count > (size_t)model->info.max_positions && model->info.max_positions < arch->max_positions)
+        return tfm__fail(TFM_ERROR_INPUT,
+                         "%shas %zu tokens, and the context has %d: shorten it, or give a larger context size", what,
+                         count, model->info.max_positions);
     if (count > (size_t)arch->max_positions)
         return tfm__fail(TFM_ERROR_INPUT, "%shas %zu tokens, and the model has %d positions: shorten it", what, count,
                          arch->max_positions);

@@ -2,6 +2,7 @@
  * waits for each step of ragged rows. */
 #include <string.h>
 #include "model/decode/beam.h"
+#include "nn/kv_cache.h"
 #include "ops/ops.h"
 
 bool tfm__beam_joins(const tfm__beam_setup *setup) {
@@ -236,8 +237,8 @@ tfm_status tfm__beam_tidy(tfm__beam *beam, tfm_kv_cache *cache) {
         tfm_tensor_write(ctx, beam->finished_slot, n.finished);
         const tfm_tensor list = past > 0 ? tfm__beam_ints_of(ctx, n.moved, past) : (tfm_tensor){0};
         for (int i = 0; i < cache->layers && past > 0; i++) {
-            compact_kv(ctx, cache->kv[i].keys, list);
-            compact_kv(ctx, cache->kv[i].values, list);
+            compact_kv(ctx, tfm__kv_words(cache->kv[i].keys), list);
+            compact_kv(ctx, tfm__kv_words(cache->kv[i].values), list);
         }
         beam->slot = past;
         cache->slots = past;

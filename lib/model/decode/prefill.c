@@ -1,5 +1,6 @@
 /* Prefill: prompts into the KV cache, in chunks of several tokens, and of several prompts if they are short. */
 #include "model/decode/prefill.h"
+#include "nn/kv_cache.h"
 #include "ops/ops.h"
 
 /* Tokens of one prompt per chunk, and of all prompts. */
@@ -193,12 +194,15 @@ static void replace_rows(tfm_context *ctx, tfm_kv_cache *cache, const tfm_kv_cac
         const tfm_kv *from = &by->kv[i / 2];
         tfm_tensor wide = {0}, gathered = {0}, head = {0};
         tfm_scope_open(ctx);
-        const tfm_tensor past = i % 2 ? from->values : from->keys;
+        const tfm_tensor past = tfm__kv_words(i % 2 ? from->values : from->keys);
         if (tfm__is_half(past)) /* the gather kernel copies 32-bit rows */
             tfm_cast(ctx, &wide, past, TFM_F32);
         tfm_gather(ctx, &gathered, tfm__is_half(past) ? wide : past, places);
-        tfm_tensor_rows(ctx, &head, i % 2 ? to->values : to->keys, 0, rows);
-        tfm__cast_saturating(ctx, head, gathered);
+        tfm_tensor_rows(ctx, &head, tfm__kv_words(i % 2 ? to->values : to->keys), 0, rows);
+        if (tfm__is_half(head))
+            tfm__cast_saturating(ctx, head, gathered);
+        else
+            tfm__tensor_copy(ctx, head, gathered);
         tfm_scope_close(ctx, 0, NULL);
     }
 }

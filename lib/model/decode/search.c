@@ -48,7 +48,7 @@ static bool ragged(tfm_model *model, int64_t rows, bool joins) {
 static bool may_join(const tfm_model *model, const source *from) {
     const tfm__stack_arch *arch = &model->arch.decoder;
     return !arch->recurrent && !arch->rotary.width && !from->position_bias.buffer && !from->shortlist.ids &&
-           model->kv_dtype == TFM_F32;
+           (model->kv_dtype == TFM_F32 || model->kv_dtype == TFM_I8); /* slots are moved as words */
 }
 
 /* Tokens before any EOS, [b->count], if a forced EOS at the limit comes before the minimum length; NULL: the same for

@@ -36,7 +36,9 @@ static tfm_status open_dir(tfm_embedder **out, tfm_context *ctx, const char *dir
         status = tfm_model_open(&e->model, ctx, encoder,
                                 &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer,
                                                      .precision = e->options.precision,
-                                                     .activation_precision = e->options.activation_precision});
+                                                     .activation_precision = e->options.activation_precision,
+                                                     .kv_precision = e->options.kv_precision,
+                                                     .ctx_size = e->options.ctx_size});
     free(encoder);
     if (status == TFM_OK) {
         e->encoder_width = tfm__stack_output_width(tfm__arch_output_stack(&e->model->arch));
@@ -107,7 +109,9 @@ tfm_status tfm_embedder_read_info(tfm_embedder_info *out, tfm_model_info *encode
         status = tfm_model_read_info(encoder, path,
                                      &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer,
                                                           .precision = e->options.precision,
-                                                          .activation_precision = e->options.activation_precision});
+                                                          .activation_precision = e->options.activation_precision,
+                                                          .kv_precision = e->options.kv_precision,
+                                                          .ctx_size = e->options.ctx_size});
     if (status == TFM_OK)
         status = read_width(&e->encoder_width, encoder, path);
     free(path);

@@ -34,7 +34,7 @@ static tfm_status add_window(job *j, size_t line, size_t at, size_t count, size_
 
 /* Adds all windows of a text. */
 static tfm_status add_windows(job *j, size_t line, size_t tokens) {
-    const size_t most = (size_t)j->model->arch.decoder.max_positions, targets = tokens - 1;
+    const size_t most = (size_t)j->model->info.max_positions, targets = tokens - 1;
     tfm_status status = TFM_OK;
     for (size_t done = 0; done < targets && status == TFM_OK;) {
         const size_t at = done > 0 ? done - most / 2 : 0, end = at + most < targets ? at + most : targets;

@@ -98,8 +98,7 @@ static tfm_status check_recorded(tfm_context *ctx, const tfm__attention *a) {
         return tfm__op_error(ctx, "attention",
                              "with `kv_indices` or `kv_batch` it has no backward pass: stop the tape first");
     if (a->k.dtype != TFM_F32)
-        return tfm__op_error(ctx, "attention",
-                             "keys %s are F16 or BF16, which have no backward pass: stop the tape first",
+        return tfm__op_error(ctx, "attention", "keys %s are not F32, and have no backward pass: stop the tape first",
                              TFM__SHAPE(a->k));
     return tfm_context_status(ctx);
 }
@@ -108,7 +107,7 @@ tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tens
                          const tfm_attention_options *options) {
     const tfm_attention_options none = {0};
     options = options ? options : &none;
-    if (TFM__OP_BEGIN(ctx, "attention", "hhhIIIM", q, k, v, options->lengths, options->kv_batch, options->kv_indices,
+    if (TFM__OP_BEGIN(ctx, "attention", "hkkIIIM", q, k, v, options->lengths, options->kv_batch, options->kv_indices,
                       options->mask) != TFM_OK ||
         TFM__OP_OPTIONS(ctx, "attention", options) != TFM_OK)
         return tfm_context_status(ctx);

@@ -2,6 +2,7 @@
 #ifndef TFM_LIB_ATTENTION_H
 #define TFM_LIB_ATTENTION_H
 
+#include "ops/attention/kv_quantize.h"
 #include "ops/elementwise/dropout.h"
 #include "ops/autograd/tape.h"
 

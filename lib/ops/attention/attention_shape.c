@@ -14,6 +14,9 @@ static tfm_status check_ranks(tfm_context *ctx, tfm__attention *a) {
     if (a->v.dtype != a->k.dtype || (a->k.dtype != a->q.dtype && a->q.dtype != TFM_F32))
         return tfm__op_error(ctx, "attention", "q is %s, k %s and v %s: they must be of one dtype, or q F32",
                              TFM__SHAPE(a->q), TFM__SHAPE(a->k), TFM__SHAPE(a->v));
+    if (a->k.dtype == TFM_I8 && (a->k.offset % 4 != 0 || a->v.offset % 4 != 0))
+        return tfm__op_error(ctx, "attention", "int8 k %s and v %s must begin at multiples of four bytes",
+                             TFM__SHAPE(a->k), TFM__SHAPE(a->v));
     if (a->paged && a->kv_indices.rank != 2)
         return tfm__op_error(ctx, "attention", "kv_indices is %s, not (B, S)", TFM__SHAPE(a->kv_indices));
     return TFM_OK;
@@ -36,10 +39,11 @@ static tfm_status read_shape(tfm_context *ctx, tfm__attention *a, const tfm_atte
     a->targets = q.dims[a->heads_first ? 2 : 1];
     a->length = a->paged ? a->kv_indices.dims[1] : k.dims[a->heads_first ? 2 : 1];
     a->key_width = a->heads_first ? q.dims[3] : q.dims[2] / a->heads;
-    a->value_width = tfm__last_dim(v) / in_key;
+    a->value_width = k.dtype == TFM_I8 ? a->key_width : tfm__last_dim(v) / in_key;
     const bool whole = a->heads_first || q.dims[2] % a->heads == 0;
-    if (!whole || a->key_width <= 0 || a->value_width <= 0 || tfm__last_dim(k) != a->key_width * in_key ||
-        tfm__last_dim(v) % in_key != 0)
+    if (!whole || a->key_width <= 0 || a->value_width <= 0 ||
+        tfm__last_dim(k) != tfm__kv_span(k.dtype, a->key_width) * in_key ||
+        tfm__last_dim(v) != tfm__kv_span(k.dtype, a->value_width) * in_key)
         return tfm__op_error(ctx, "attention",
                              "q %s, k %s and v %s do not divide into %" PRId64 " heads and %" PRId64 " key heads",
                              TFM__SHAPE(q), TFM__SHAPE(k), TFM__SHAPE(v), a->heads, a->kv_heads);

@@ -68,10 +68,11 @@ bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, t
     const int64_t queries = (a->targets + MAX_BLOCK_N) * a->heads;
     const int64_t keys = a->paged ? a->k.dims[0] : a->length + MAX_BLOCK_N;
     const int64_t widest = a->key_width > a->value_width ? a->key_width : a->value_width;
+    const int64_t span = tfm__kv_span(a->k.dtype, widest);
     return tuning->class == TFM__CLASS_GPU && tuning->group >= MIN_GROUP && a->key_width % 4 == 0 &&
            a->value_width % 4 == 0 && a->key_width <= MAX_WIDTH && a->value_width <= MAX_WIDTH &&
            queries <= UINT32_MAX / (widest * (int64_t)sizeof(float)) &&
-           keys <= UINT32_MAX / (widest * a->kv_heads * (int64_t)tfm_dtype_size(a->k.dtype)) &&
+           keys <= UINT32_MAX / (span * a->kv_heads * (int64_t)tfm_dtype_size(a->k.dtype)) &&
            local_bytes(a, t) <= tfm__context_limits(ctx)->local_bytes;
 }
 

@@ -36,6 +36,8 @@ static bool dtype_fits(char letter, tfm_dtype dtype) {
     case 'm':
     case 'M':
         return dtype != TFM_I32 && dtype != TFM_I8;
+    case 'k':
+        return dtype != TFM_I32 && dtype != TFM_U8;
     case 'b':
         return dtype == TFM_I8;
     case '4':

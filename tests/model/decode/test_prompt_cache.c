@@ -45,7 +45,8 @@ static size_t answer(chat *c, tfm_generate_options o) {
     assert_int_equal(h->tokens, want->tokens);
     assert_memory_equal(h->ids, want->ids, (size_t)h->tokens * sizeof(*h->ids));
     for (int i = 0; i < h->tokens; i++)
-        assert_true(fabs((double)h->log_probs[i] - (double)want->log_probs[i]) < 2e-4);
+        assert_true(fabs((double)h->log_probs[i] - (double)want->log_probs[i]) <
+                    (c->model->kv_dtype == TFM_I8 ? 2e-2 : 2e-4)); /* a key may round to the next integer */
     assert_int_equal(stats.prompt_tokens, c->count);
     const size_t cached = tfm_prompt_cache_tokens(c->cache), all = c->count + h->count;
     assert_true(cached == all || cached + 1 == all); /* the last token may not have been computed */
@@ -60,8 +61,9 @@ static const tfm_generate_options FIVE = {.max_new_tokens = 5};
 
 static void test_turns_reuse_all_previous_tokens(void **state) {
     (void)state;
-    for (int kind = 0; kind < TOY_KINDS; kind++) {
-        chat c = chat_begin((toy_kind)kind, 0);
+    for (int kind = 0; kind < 2 * TOY_KINDS; kind++) {
+        chat c = chat_begin((toy_kind)(kind % TOY_KINDS), 0);
+        c.model->kv_dtype = kind < TOY_KINDS ? TFM_F32 : TFM_I8;
         edit(&c, 0, 9);
         assert_int_equal(answer(&c, FIVE), 0);
         for (int turn = 0; turn < 6; turn++) { /* the cache grows beyond its first capacity */

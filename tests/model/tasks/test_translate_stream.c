@@ -215,6 +215,20 @@ static void test_streamed_lines_equal_translated_lines(void **state) {
         assert_true(late > 0);
 }
 
+/* Slots move in the int8 KV cache, as in the others. */
+static void test_streamed_lines_with_int8_kv_cache_equal_translated_lines(void **state) {
+    (void)state;
+    if (harness_slow())
+        skip();
+    const tfm_search_options search = {.beam_size = 4, .n_best = 1};
+    model->kv_dtype = TFM_I8;
+    expect(&(tfm_text_options){0}, &search);
+    const size_t late = check(&(tfm_text_options){.batch_tokens = 120}, &search, 6, 5);
+    model->kv_dtype = TFM_F32;
+    if (tfm__context_tuning(harness_context())->search_ragged_rows > 0)
+        assert_true(late > 0);
+}
+
 /* Greedy without scores, with a model large enough for the int8-screened argmax. */
 static void test_streamed_greedy_without_scores_equals_scored(void **state) {
     (void)state;
@@ -348,6 +362,7 @@ static void test_long_line_in_stream_does_not_enlarge_the_others(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_streamed_lines_equal_translated_lines),
+        cmocka_unit_test(test_streamed_lines_with_int8_kv_cache_equal_translated_lines),
         cmocka_unit_test(test_streamed_greedy_without_scores_equals_scored),
         cmocka_unit_test(test_streamed_split_blank_and_bad_lines_are_handled),
         cmocka_unit_test(test_stream_callbacks_can_cancel),

@@ -67,6 +67,9 @@ static void test_split_k_attention_matches_oracle(void **state) {
         c.numbers = kind % 2 ? TFM_F16 : TFM_BF16;
         c.wide_q = true;
         attention_check(c);
+        c.numbers = TFM_I8;
+        c.value_width = c.key_width;
+        attention_check(c);
     }
 }
 
@@ -84,7 +87,7 @@ static void test_split_k_tiles_match_oracle(void **state) {
                                          .heads = 4,
                                          .kv_heads = kind % 2 ? 2 : 1,
                                          .key_width = 32,
-                                         .value_width = kind == 4 ? 68 : 32,
+                                         .value_width = kind == 8 ? 68 : 32,
                                          .heads_first = kind % 6 == 5,
                                          .paged = true,
                                          .holes = kind % 3 == 1,
@@ -95,8 +98,9 @@ static void test_split_k_tiles_match_oracle(void **state) {
                                          .after = 9,
                                          .padded = kind % 5 == 4,
                                          .soft_cap = kind % 6 == 1 ? 2 : 0,
-                                         .numbers = kind % 3 == 0   ? TFM_F32
-                                                    : kind % 3 == 1 ? TFM_F16
+                                         .numbers = kind % 4 == 0   ? TFM_F32
+                                                    : kind % 4 == 1 ? TFM_F16
+                                                    : kind % 4 == 2 ? TFM_I8
                                                                     : TFM_BF16,
                                          .wide_q = kind % 2});
     }

@@ -68,8 +68,9 @@ def read_info(path: Path) -> ModelInfo:
 class Model:
     """A model on a device. `path` is its directory, or its name on the Hugging Face hub if the cache has it (`tfm.pull`
     downloads it). `device` is a device selector, or a `Context` shared by several models; `precision` is
-    "fp32", "int8", "fp16" or "bf16". `activation_precision` "fp32" rounds no inputs of layers. Any number of threads
-    may use a model; calls are serialized.
+    "fp32", "int8", "fp16" or "bf16", and `kv_precision` the same for the KV cache. `activation_precision` "fp32" rounds no
+    inputs of layers. `ctx_size` is the maximum number of tokens of a prompt and its text, for decoder-only models. Any
+    number of threads may use a model; calls are serialized.
 
     Use it in a `with` block, close it, or leave it to the garbage collector."""
 
@@ -77,10 +78,12 @@ class Model:
 
     @keywords()
     def __init__(self, path: Path, *, device: DeviceLike = None, precision: str | None = None,
-                 activation_precision: str | None = None, tokenizer: bool = True) -> None:
+                 activation_precision: str | None = None, kv_precision: str | None = None, ctx_size: int | None = None,
+                 tokenizer: bool = True) -> None:
         path = find(path)
         self._activation_precision = activation_precision
         self._check_kind(path)
+        self._kv_options = (kv_precision, ctx_size)
         self._own = not isinstance(device, Context)
         self.context: Context = device if isinstance(device, Context) else Context(device)
         try:
@@ -106,6 +109,9 @@ class Model:
         handle, options = ffi.new("tfm_model **"), ffi.new("tfm_model_options *")
         kept = (set_precision(options, precision),
                 set_precision(options, self._activation_precision, "activation_precision"))
+        kv_precision, ctx_size = self._kv_options
+        set_precision(options, kv_precision, "kv_precision")
+        options.ctx_size = ctx_size or 0
         options.no_tokenizer = not tokenizer
         self.context.open(lib.tfm_model_open, lib.tfm_fleet_open_model, handle, c_path(path), options)
         del kept
