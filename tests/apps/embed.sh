@@ -17,7 +17,7 @@ printf 'the river\na dog\nbread and water\n' >others
 # ---- Embeddings
 embed -i lines
 cp out json
-check "embed of an encoder prints no warning about ids without a token" [ ! -s err ]
+check "embed of an encoder prints no warning about ids without a token" eval "! grep -v 'building kernels' err"
 check "embed prints one JSON list for each line, also an empty one" [ "$code" = 0 -a "$(grep -c '^\[.*\]$' out)" = 3 ]
 embed --format text <lines
 tr -d '[]' <json | tr ',' ' ' >want
