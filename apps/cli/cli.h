@@ -207,7 +207,7 @@ void cli_set_sampling(tfm_generate_options *options, const cli_sampling *s);
 
 /* The precision of a choice of CLI_PRECISION or CLI_KV_PRECISION. */
 tfm_precision cli_precision(int chosen);
-/* Choices of these options, 0 without them; and the options with which they open a model. */
+/* Choices of such options, 0 without the option; and the options with which they open a model. */
 typedef struct cli_precisions {
     int weights, activations, kv;
 } cli_precisions;
