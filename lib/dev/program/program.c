@@ -85,7 +85,8 @@ static cl_program build_texts(tfm_context *ctx, cl_uint count, const char **text
 static cl_program build(tfm_context *ctx, const char *source, const char *file, const char *options, cl_int *error) {
     cl_program program = NULL;
     *error = CL_BUILD_PROGRAM_FAILURE;
-    if (strcmp(ctx->info.platform, TFM__POCL) == 0 && strncmp(ctx->info.driver, "3.1", 3) == 0) {
+    if (ctx->info.type == TFM_DEVICE_CPU && strcmp(ctx->info.platform, TFM__POCL) == 0 &&
+        strncmp(ctx->info.driver, "3.1", 3) == 0) {
         const char *texts[] = {tfm__program_builtins(), source};
         char *without = tfm__format("%s -D_OPENCL_H_", options);
         program = without ? build_texts(ctx, 2, texts, without, error) : NULL;
