@@ -52,8 +52,9 @@
 #define CLI_ACTIVATION_PRECISION(value)                                                                                \
     {                                                                                                                  \
         0, "activation-precision", CLI_CHOICE, &(value), "auto|fp32",                                                  \
-            "fp32: round no inputs of layers, which is slower (default auto: rounded to int16, for int8 translation "  \
-            "models to int8, and for fp16 and bf16 where the device has instructions for it)",                         \
+            "fp32: layer inputs are not rounded, which is slower (default auto: int16 with quantized weights on "      \
+            "CPUs, "                                                                                                   \
+            "int8 in int8 translation models, and fp16 or bf16 on matrix cores)",                                      \
             NULL                                                                                                       \
     }
 
