@@ -91,7 +91,7 @@ shapes() {
     TFM_GEMM=clblast suite clblast build/check model
     # shellcheck disable=SC2046 # names
     suite shapes build/check --suite device $(grep -rl --include='test_*.c' harness_brief tests | sed 's,.*/test_,,; s,[.]c$,,')
-    suite shapes-optimized build/check --suite device --suite families --no-suite optimized --no-suite measuring
+    suite shapes-optimized build/check --suite device --no-suite optimized --no-suite measuring
 }
 optimized_rows() {
     TFM_DEVICE=pocl TFM_CACHE_DIR=off suite rows-optimized build/check --suite rows \

@@ -99,8 +99,7 @@ lane() {
 # nightly.sh runs what measures seconds or bytes, with no other load.
 job_pocl() {
     export TFM_CACHE_DIR=off
-    POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable suite pocl-unoptimized "$build/check" --suite device --suite families \
-        --no-suite optimized
+    POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable suite pocl-unoptimized "$build/check" --suite device --no-suite optimized
     suite pocl "$build/check" --suite optimized --suite optimized-rows --no-suite measuring
 }
 # PoCL compiles GPU kernels in a quarter of the time without optimization. nightly.sh runs the optimized rows.
