@@ -100,8 +100,9 @@ def words_of(name, text):
     for match in re.finditer('\n', text):
         starts.append(match.end())
     plain = re.sub(r'\n[ \t]*(?:\*(?!/)|//|#|"|\\")?[ \t]*', lambda m: ' ' * len(m.group()), text.lower()).replace('_', ' ')
-    for phrase, expression, instead in COMPILED:
-        if any(fnmatch.fnmatch(name, files) and part in phrase for files, part in EXCEPTIONS):
+    for phrase, quick, expression, instead in COMPILED:
+        if not quick.search(plain) or any(
+                fnmatch.fnmatch(name, files) and part in phrase for files, part in EXCEPTIONS):
             continue
         for match in expression.finditer(plain):
             number = sum(1 for start in starts if start <= match.start())
@@ -133,14 +134,14 @@ def markdown(name, text):
 
 
 
-
 def compiled(phrase):
     """Blanks match any number of them, except in look-behinds and character classes."""
     parts = re.split(r'(\(\?<![^)]*\)|\[[^\]]*\])', phrase)
     return re.compile(''.join(part if i % 2 else part.replace(' ', ' +') for i, part in enumerate(parts)))
 
 
-COMPILED = [(phrase, compiled(phrase), instead) for phrase, instead in PHRASES]
+# The expression without word boundaries, four times as fast, comes first: few files match it.
+COMPILED = [(phrase, compiled(phrase.replace(r'\b', '')), compiled(phrase), instead) for phrase, instead in PHRASES]
 for name in tracked(sys.argv[1:]):
     with open(name, encoding='utf-8', errors='replace') as file:
         text = file.read()
