@@ -156,7 +156,7 @@ job_llvmpipe() {
     if "$build/check/apps/tfm" devices --json | grep -q '"name": *"llvmpipe'; then
         # Ops and one model; nightly.sh runs more, the self-test, and what takes long to compile.
         suite llvmpipe "$build/check" --suite device --no-suite models --no-suite unoptimized --no-suite long-emulated
-        suite llvmpipe-some "$build/check" attention score_texts
+        suite llvmpipe-some "$build/check" score_texts
     else
         echo "0 0 1" >>"$counts"
         echo "llvmpipe is not installed: skipped"

@@ -142,7 +142,7 @@ static const tfm_model_shape DEEP = {.width = 64,
                                      .activation = TFM_GELU,
                                      .seed = 3};
 
-enum { DEEP_ROWS = 48, DEEP_WIDTH = 30 };
+enum { DEEP_ROWS = 48, DEEP_ROWS_BRIEF = 24, DEEP_WIDTH = 30 };
 
 /* Peak memory of an update in a separate context. */
 static uint64_t update_deep(bool recompute, uint64_t limit, double *loss) {
@@ -152,15 +152,16 @@ static uint64_t update_deep(bool recompute, uint64_t limit, double *loss) {
     tfm_trainer *trainer;
     tfm_update_report report;
     tfm_trainer_options o = plain_options();
+    const int rows = harness_brief() ? DEEP_ROWS_BRIEF : DEEP_ROWS;
     o.gradient_checkpointing = recompute;
     for (int i = 0; i < DEEP_ROWS * DEEP_WIDTH; i++)
         ids[i] = 1 + i * 7 % 57;
     for (int i = 0; i < DEEP_ROWS; i++)
         lengths[i] = DEEP_WIDTH - i % 4;
-    const tfm_batch batch = {DEEP_ROWS, DEEP_WIDTH, DEEP_WIDTH, ids, ids, lengths, lengths};
+    const tfm_batch batch = {rows, DEEP_WIDTH, DEEP_WIDTH, ids, ids, lengths, lengths};
     harness_ok(tfm_context_open(&ctx, &(tfm_context_options){.memory_limit = limit}));
     harness_ok(tfm_model_new(&model, ctx, &DEEP));
-    const uint64_t estimate = tfm_trainer_estimate_memory(model, &o, DEEP_ROWS * DEEP_WIDTH);
+    const uint64_t estimate = tfm_trainer_estimate_memory(model, &o, rows * DEEP_WIDTH);
     harness_ok(tfm_trainer_new(&trainer, model, &o));
     harness_ok(tfm_trainer_update(trainer, &report, &batch, 1));
     *loss = report.loss;
