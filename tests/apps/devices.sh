@@ -1,6 +1,7 @@
 # tfm devices, --device, TFM_DEVICE and tfm selftest. With TFM_BRIEF=1 only device_report.sh runs the self-test.
-#     sh tests/apps/devices.sh PROGRAM SOURCE_ROOT
+#     sh tests/apps/devices.sh PROGRAM SOURCE_ROOT FAULT_LAYER
 # Prints TAP.
+layer=$(realpath "$3")
 . "$(dirname "$0")/common.sh"
 
 run devices
@@ -34,4 +35,30 @@ check "translate without an OpenCL platform names the package to install" one_se
 export TFM_CACHE_DIR=off # PoCL recompiles to return binaries, and no other test needs these kernels
 brief || self_test # device_report.sh runs it too, after its report has compiled the programs
 
+# unanswered NUMBER ARGUMENT...: runs with one query of the device failing, from this one on until it is that of the
+# local memory
+unanswered() {
+    number=$1
+    shift
+    for number in $(seq "$number" $((number + 150))); do
+        (
+            export OPENCL_LAYERS="$layer" TFM_FAULT_NAME=clGetDeviceInfo TFM_FAULT_CALL="$number" TFM_DEVICE=0
+            run "$@"
+            echo "$code" >code
+        )
+        code=$(cat code)
+        ! grep -q CL_DEVICE_LOCAL_MEM_SIZE out err || return
+    done
+}
+export OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
+unanswered 20 devices
+check "a device that does not report its local memory is listed as unusable" \
+    grep -q 'clGetDeviceInfo(CL_DEVICE_LOCAL_MEM_SIZE) failed with' out
+if brief; then
+    skip "a context whose device does not report its local memory fails" "nightly.sh searches for the query"
+else
+    unanswered $((number + 4)) translate -m "$demo" -i two.de
+    check "a context whose device does not report its local memory fails" one_sentence 1 \
+        'clGetDeviceInfo(CL_DEVICE_LOCAL_MEM_SIZE) failed on'
+fi
 echo "1..$count"

@@ -257,33 +257,57 @@ static void query_work_item_sizes(size_t out[3], cl_device_id device) {
         out[d] = answered && items[d] > 0 ? items[d] : SIZE_MAX;
 }
 
-void tfm__capabilities_query(tfm__capabilities *out, cl_device_id device) {
-    cl_uint width = 0;
+/* The limits that every device reports; *asked is the first query that fails. */
+static cl_int query_limits(tfm__limits *out, const char **asked, cl_device_id device) {
     cl_ulong local = 0, most = 0;
+    size_t group = 1;
+    *asked = "CL_DEVICE_LOCAL_MEM_SIZE";
+    cl_int error = clGetDeviceInfo(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof(local), &local, NULL);
+    if (error == CL_SUCCESS) {
+        *asked = "CL_DEVICE_MAX_MEM_ALLOC_SIZE";
+        error = clGetDeviceInfo(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(most), &most, NULL);
+    }
+    if (error == CL_SUCCESS) {
+        *asked = "CL_DEVICE_MAX_WORK_GROUP_SIZE";
+        error = clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(group), &group, NULL);
+    }
+    *out = (tfm__limits){.max_group = group, .local_bytes = local, .max_alloc = most};
+    query_work_item_sizes(out->max_items, device);
+    return error;
+}
+
+cl_int tfm__capabilities_query(tfm__capabilities *out, const char **asked, cl_device_id device) {
+    cl_uint width = 0;
     cl_bool images = CL_FALSE, unified = CL_FALSE;
     cl_device_local_mem_type type = 0;
     cl_device_fp_config config = 0;
-    size_t group = 1, parameters = 0;
+    size_t parameters = 0;
     char profile[32];
     query_info(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, &width, sizeof(width));
-    query_info(device, CL_DEVICE_LOCAL_MEM_SIZE, &local, sizeof(local));
     query_info(device, CL_DEVICE_LOCAL_MEM_TYPE, &type, sizeof(type));
-    query_info(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, &most, sizeof(most));
     query_info(device, CL_DEVICE_IMAGE_SUPPORT, &images, sizeof(images));
     query_info(device, CL_DEVICE_HOST_UNIFIED_MEMORY, &unified, sizeof(unified));
     query_info(device, CL_DEVICE_SINGLE_FP_CONFIG, &config, sizeof(config));
-    query_info(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, &group, sizeof(group));
     query_info(device, CL_DEVICE_MAX_PARAMETER_SIZE, &parameters, sizeof(parameters));
     tfm__cl_device_string(profile, sizeof(profile), device, CL_DEVICE_PROFILE);
     *out = (tfm__capabilities){.opencl_c = newest_opencl_c(device), .width = width, .parameter_bytes = parameters};
-    out->limits = (tfm__limits){.max_group = group, .local_bytes = local, .max_alloc = most};
-    query_work_item_sizes(out->limits.max_items, device);
+    const cl_int error = query_limits(&out->limits, asked, device);
     out->has = query_extensions(device, out->opencl_c) | query_cpu_features(device) |
                (strcmp(profile, "FULL_PROFILE") == 0 ? TFM__HAS_INT64 : 0) | (config & CL_FP_FMA ? TFM__HAS_FMA : 0) |
                (config & CL_FP_INF_NAN ? TFM__HAS_INF_NAN : 0) | (images ? TFM__HAS_IMAGES : 0) |
                (unified ? TFM__HAS_UNIFIED_MEMORY : 0) | (type == CL_LOCAL ? TFM__HAS_LOCAL_MEMORY : 0);
     out->mma = query_mma(device, out->has);
     out->dp4a = query_dp4a(device, out->has);
+    return error;
+}
+
+tfm_status tfm__context_query_capabilities(tfm_context *ctx, cl_device_id device) {
+    const char *asked;
+    const cl_int error = tfm__capabilities_query(&ctx->capabilities, &asked, device);
+    if (error == CL_SUCCESS)
+        return TFM_OK;
+    return tfm__context_fail(ctx, TFM_ERROR_DEVICE, "clGetDeviceInfo(%s) failed on %s with %s (%d): check its driver",
+                             asked, ctx->info.name, tfm__cl_error_name(error), (int)error);
 }
 
 char *tfm__capability_options(const tfm__capabilities *caps, const char *source, const char *options) {

@@ -35,11 +35,13 @@ static tfm_status init_context(tfm_context *ctx, const tfm_context_options *opti
             return tfm__cl_fail(ctx, error, "clCreateCommandQueue");
     }
     tfm__pocl_register(ctx);
-    tfm__capabilities_query(&ctx->capabilities, ctx->device);
+    tfm_status status = tfm__context_query_capabilities(ctx, ctx->device);
+    if (status != TFM_OK)
+        return status;
     ctx->limits = ctx->capabilities.limits;
     const uint64_t limit = options ? options->memory_limit : 0, all = ctx->info.memory_bytes;
     ctx->memory_limit = limit > 0 && (all == 0 || limit < all) ? limit : all;
-    tfm_status status = open_pack(ctx);
+    status = open_pack(ctx);
     if (status == TFM_OK)
         status = tfm__kernel_export_begin(ctx);
     if (status == TFM_OK)

@@ -206,8 +206,11 @@ const char *tfm__context_build_restriction(const tfm_context *ctx);
 /* A hash of cl/<file>.cl with its prelude and includes; false after a failure. */
 bool tfm__program_hash(tfm_context *ctx, uint64_t *out, const char *file);
 
-/* Queries all capabilities; an unanswered query counts as absent. */
-void tfm__capabilities_query(tfm__capabilities *out, cl_device_id device);
+/* Queries all capabilities. An unanswered query counts as absent, except for the limits of memory and work-groups that
+ * kernels are chosen by: then it returns the error, and *asked is the query. */
+cl_int tfm__capabilities_query(tfm__capabilities *out, const char **asked, cl_device_id device);
+/* The same into the context, which fails with a sentence. */
+tfm_status tfm__context_query_capabilities(tfm_context *ctx, cl_device_id device);
 /* Build options: -cl-std as the text requires, then a define TFM_HAS_... for each capability that the text names and
  * the device has, then `options`. A text that names none is built as OpenCL C 1.2 without such defines, so that its
  * binaries stay valid when capabilities are added. Freed with free(); NULL without memory. */

@@ -61,6 +61,21 @@ static cl_int query_numbers(struct device_numbers *out, const char **asked, cl_d
     return error;
 }
 
+/* Name, OpenCL version and profile; *asked is the first that fails. */
+static cl_int query_texts(tfm_device_info *info, char *profile, size_t size, const char **asked, cl_device_id device) {
+    *asked = "CL_DEVICE_NAME";
+    cl_int error = tfm__cl_query_string(info->name, sizeof(info->name), NULL, device, CL_DEVICE_NAME);
+    if (error == CL_SUCCESS) {
+        *asked = "CL_DEVICE_VERSION";
+        error = tfm__cl_query_string(info->opencl, sizeof(info->opencl), NULL, device, CL_DEVICE_VERSION);
+    }
+    if (error == CL_SUCCESS) {
+        *asked = "CL_DEVICE_PROFILE";
+        error = tfm__cl_query_string(profile, size, NULL, device, CL_DEVICE_PROFILE);
+    }
+    return error;
+}
+
 /* A feature that tfm needs and the embedded profile makes optional, if missing; else NULL. */
 static const char *missing_feature(const tfm__capabilities *capabilities, const char *profile) {
     if (strcmp(profile, "FULL_PROFILE") == 0)
@@ -78,24 +93,17 @@ static void describe(tfm_device_info *info, cl_device_id device) {
     struct device_numbers answers = {0};
     tfm__capabilities capabilities;
     int major = 0, minor = 0;
-    const char *asked = "CL_DEVICE_NAME", *lack = NULL;
+    const char *asked, *lack = NULL;
     char profile[32];
-    cl_int error = tfm__cl_query_string(info->name, sizeof(info->name), NULL, device, CL_DEVICE_NAME);
-    if (error == CL_SUCCESS) {
-        asked = "CL_DEVICE_VERSION";
-        error = tfm__cl_query_string(info->opencl, sizeof(info->opencl), NULL, device, CL_DEVICE_VERSION);
-    }
-    if (error == CL_SUCCESS) {
-        asked = "CL_DEVICE_PROFILE";
-        error = tfm__cl_query_string(profile, sizeof(profile), NULL, device, CL_DEVICE_PROFILE);
-    }
+    cl_int error = query_texts(info, profile, sizeof(profile), &asked, device);
     if (error == CL_SUCCESS)
         error = query_numbers(&answers, &asked, device);
+    const cl_int unlimited = tfm__capabilities_query(&capabilities, error == CL_SUCCESS ? &asked : &lack, device);
+    error = error == CL_SUCCESS ? unlimited : error;
     if (!info->name[0]) /* for messages */
         snprintf(info->name, sizeof(info->name), "a device without a name");
     tfm__cl_device_string(info->vendor, sizeof(info->vendor), device, CL_DEVICE_VENDOR);
     tfm__cl_device_string(info->driver, sizeof(info->driver), device, CL_DRIVER_VERSION);
-    tfm__capabilities_query(&capabilities, device);
     info->type = type_of(answers.type);
     info->compiler = answers.compiler == CL_TRUE;
     info->integrated = info->type == TFM_DEVICE_GPU && capabilities.has & TFM__HAS_UNIFIED_MEMORY;

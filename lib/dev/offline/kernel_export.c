@@ -73,7 +73,7 @@ tfm_status tfm_kernels_begin(const char *dir, const char *device) {
 static tfm_status use_target_device(tfm_context *ctx, const char *wanted, cl_device_id *device) {
     cl_platform_id platform;
     tfm_device_info info;
-    const tfm_status status = tfm__device_choose(&info, &platform, device, wanted);
+    tfm_status status = tfm__device_choose(&info, &platform, device, wanted);
     if (status != TFM_OK)
         return status;
     const uint64_t memory = ctx->info.memory_bytes, most = ctx->info.max_alloc_bytes;
@@ -82,7 +82,9 @@ static tfm_status use_target_device(tfm_context *ctx, const char *wanted, cl_dev
     ctx->info.max_alloc_bytes = most < info.max_alloc_bytes ? most : info.max_alloc_bytes;
     ctx->info.compiler = true; /* this device, which runs the programs, has one */
     ctx->is_export_proxy = true;
-    tfm__capabilities_query(&ctx->capabilities, *device);
+    status = tfm__context_query_capabilities(ctx, *device);
+    if (status != TFM_OK)
+        return status;
     if (ctx->capabilities.limits.max_alloc > most)
         ctx->capabilities.limits.max_alloc = most;
     ctx->limits = ctx->capabilities.limits;
