@@ -93,13 +93,16 @@ static void describe(tfm_device_info *info, cl_device_id device) {
     struct device_numbers answers = {0};
     tfm__capabilities capabilities;
     int major = 0, minor = 0;
-    const char *asked, *lack = NULL;
+    const char *asked, *limit, *lack = NULL;
     char profile[32];
     cl_int error = query_texts(info, profile, sizeof(profile), &asked, device);
     if (error == CL_SUCCESS)
         error = query_numbers(&answers, &asked, device);
-    const cl_int unlimited = tfm__capabilities_query(&capabilities, error == CL_SUCCESS ? &asked : &lack, device);
-    error = error == CL_SUCCESS ? unlimited : error;
+    const cl_int limit_error = tfm__capabilities_query(&capabilities, &limit, device);
+    if (error == CL_SUCCESS) {
+        error = limit_error;
+        asked = limit;
+    }
     if (!info->name[0]) /* for messages */
         snprintf(info->name, sizeof(info->name), "a device without a name");
     tfm__cl_device_string(info->vendor, sizeof(info->vendor), device, CL_DEVICE_VENDOR);
