@@ -78,6 +78,8 @@ chat_line chat_editor_read(chat_editor *editor, const char *prompt, const char *
     HistEvent event;
     snprintf(editor->prompt, sizeof(editor->prompt), "%s", prompt);
     editor->cancelled = false;
+    /* el_gets prints the prompt first: a Ctrl-D typed before it changes the mode would be lost. */
+    el_set(editor->el, EL_PREP_TERM, 1);
     const char *text = el_gets(editor->el, &count);
     if (editor->cancelled || !text || count <= 0) {
         fputs(editor->cancelled ? "^C\n" : "\n", editor->screen);
