@@ -13,9 +13,8 @@ static void on_interrupt(int number) {
     interrupted = 1;
 }
 
-/* Without SA_RESTART, so that a read of a line ends too. */
-void chat_catch_interrupt(void) {
-    struct sigaction action = {.sa_handler = on_interrupt};
+void chat_catch_interrupt(bool reading) {
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = reading ? 0 : SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
 }

@@ -128,16 +128,18 @@ int chat_session_run(chat_session *s) {
     FILE *screen = isatty(STDOUT_FILENO) ? stdout : stderr;
     chat_input in;
     int code = chat_input_open(&in, terminal ? screen : NULL);
-    if (code == CLI_OK && terminal) {
+    if (code == CLI_OK && terminal)
         fprintf(stderr, "A context of %zu tokens. /help lists the commands, Ctrl-D ends.\n", s->conversation.context);
-        chat_catch_interrupt();
-    }
     for (bool ends = false; code == CLI_OK && !ends;) {
         const char *text;
         size_t bytes;
+        if (terminal)
+            chat_catch_interrupt(true);
         const chat_line got = chat_input_read(&in, &text, &bytes);
         if (got == CHAT_LINE_END)
             break;
+        if (terminal)
+            chat_catch_interrupt(false);
         if (got == CHAT_LINE)
             code = run_message(s, text, bytes, &ends);
         if (terminal && code == CLI_FAILED)

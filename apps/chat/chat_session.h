@@ -18,8 +18,9 @@ typedef struct chat_session {
     uint64_t answers; /* answers so far: each has its own random numbers */
 } chat_session;
 
-/* From here on Ctrl-C sets a flag that ends an answer, and interrupts a read. */
-void chat_catch_interrupt(void);
+/* From here on Ctrl-C sets a flag that ends an answer. `reading`: it also ends a system call that waits, which reads a
+ * line; a write of an answer would fail. */
+void chat_catch_interrupt(bool reading);
 
 /* Generates, prints and appends the answer to the conversation's last message. CLI_OK, also if Ctrl-C or a limit ended
  * it; CLI_FAILED after a message, with the conversation unchanged. */

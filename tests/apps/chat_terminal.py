@@ -223,6 +223,15 @@ def test_interrupt():
     chat.wait("> ")
     chat.say("/save stopped.json")
     check("chat answers after a stopped answer", len(load("stopped.json")) == 4)
+    chat.type("once more\r")
+    chat.wait("Hi")
+    chat.type("\x13")  # Ctrl-S: the terminal takes no more
+    time.sleep(0.5)
+    os.kill(chat.process, signal.SIGINT)
+    time.sleep(0.1)
+    chat.type("\x11")
+    shown = chat.wait("\n> ")
+    check("chat is interrupted while it writes to the terminal", "[stopped]" in shown, shown)
     check("chat ends with exit code 0 after a stopped answer", chat.end() == 0)
 
 
