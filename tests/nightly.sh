@@ -18,8 +18,8 @@
 #              for 200 updates on Multi30k compared with one device; a pass over 10^8 lines in no more memory than one
 #              over a million (TMPDIR with 3 GB)
 #   gradients  sanitized: gradients compared at 400 elements of an input, not at 40 (TFM_GRADIENT_ALL=1)
-#   cache      the suite `device` on PoCL twice with one empty binary cache, which is stored, then loaded; gradients at
-#              400 elements
+#   cache      the suite `device` on PoCL three times with one empty binary cache: kernels are built, stored, then
+#              loaded; gradients at 400 elements
 #   emulator   on llvmpipe: the self-test, whole models and trainers and all cases of ops (run.sh: some ops, one
 #              model); layers with the device profile `gpu`
 #   platforms  the suite `device` on PoCL's `basic` device and on Intel's CPU runtime, where layers, models and a
@@ -149,6 +149,7 @@ python() {
 cache() {
     export TFM_DEVICE=pocl TFM_CACHE_DIR="$root/build/cache/twice"
     rm -rf "$TFM_CACHE_DIR"
+    suite cache-built build/check --suite device
     suite cache-stored build/check --suite device
     suite cache-loaded build/check --suite device
 }

@@ -141,8 +141,7 @@ void cli_on_build(void *user, int count, double seconds) {
             fprintf(stderr, "tfm: still building kernels for this device: %d so far, %.0f s\n", count, seconds);
         next = 2 * seconds;
     }
-    cli_progress(seconds < 1 ? "building kernels for this device, once: %d"
-                             : "building kernels for this device, once: %d, %.0f s",
+    cli_progress(seconds < 1 ? "building kernels for this device: %d" : "building kernels for this device: %d, %.0f s",
                  count, seconds);
 }
 

@@ -307,17 +307,19 @@ static void count_builds(void *user, int count, double seconds) {
     assert_true(seconds >= 0);
 }
 
-/* The build callback reports programs that no cache has, and their build time; others are not reported. */
-static void test_kernel_builds_are_reported_once(void **state) {
+/* The build callback reports programs that no cache has, and their build time; others are not reported. PoCL's binaries
+ * are stored at the second use. */
+static void test_kernel_builds_are_reported_until_stored(void **state) {
     (void)state;
     const char *cache = getenv("TFM_CACHE_DIR");
     char *kept = cache ? strdup(cache) : NULL;
-    int builds = 0;
+    int builds;
     const tfm_context_options options = {.on_build = count_builds, .on_build_user = &builds};
-    for (int run = 0; run < 2; run++) {
+    for (int run = 0; run < 3; run++) {
         tfm_context *ctx = NULL;
         tfm_tensor x = {0}, y = {0};
         char folder[4200];
+        builds = 0;
         snprintf(folder, sizeof(folder), "%s/builds", scratch_root);
         setenv("TFM_CACHE_DIR", folder, 1);
         harness_ok(tfm_context_open(&ctx, &options));
@@ -325,8 +327,9 @@ static void test_kernel_builds_are_reported_once(void **state) {
         harness_ok(tfm_tensor_new(ctx, &x, TFM_F32, 1, (int64_t[]){3}));
         harness_ok(tfm_tensor_write(ctx, x, (float[3]){1, 2, 3}));
         harness_ok(tfm_add(ctx, &y, x, x));
-        assert_int_equal(builds, 1);
-        assert_true((tfm_context_build_seconds(ctx) > 0) == (run == 0));
+        const int uses = strcmp(tfm_context_device(ctx)->platform, "Portable Computing Language") == 0 ? 2 : 1;
+        assert_int_equal(builds, run < uses);
+        assert_true((tfm_context_build_seconds(ctx) > 0) == (run < uses));
         tfm_context_free(&ctx);
     }
     if (kept)
@@ -406,7 +409,7 @@ int main(void) {
         cmocka_unit_test(test_invalid_tensor_shapes_are_rejected),
         cmocka_unit_test(test_unclosed_scopes_are_reported),
         cmocka_unit_test(test_unknown_kernel_and_wrong_arguments_are_rejected),
-        cmocka_unit_test_setup_teardown(test_kernel_builds_are_reported_once, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_kernel_builds_are_reported_until_stored, scratch_setup, scratch_teardown),
         cmocka_unit_test(test_context_opens_a_named_variant),
         cmocka_unit_test(test_kernel_source_selects_c_version_and_defines),
         cmocka_unit_test_setup_teardown(test_tfm_cl_dir_overrides_kernel_source, scratch_setup, scratch_teardown),

@@ -15,7 +15,8 @@ struct tfm__program {
     char *options;
     char *disk_key; /* the same for all contexts and runs; NULL if the binary is already on disk */
     cl_program cl;
-    bool built_here; /* built from source, in this process */
+    bool built_here;  /* built from source, in this process */
+    bool used_before; /* an earlier context left an empty entry of the disk cache */
     tfm__program *next;
 };
 
@@ -103,7 +104,7 @@ static cl_program build(tfm_context *ctx, const char *source, const char *file, 
 static cl_program from_source(tfm_context *ctx, const char *source, const char *file, const char *options) {
     if (ctx->on_build)
         ctx->on_build(ctx->on_build_user, ctx->builds + 1, ctx->build_seconds);
-    tfm__log(TFM_LOG_INFO, "building kernels for this device, once: %d, %s.cl", ctx->builds + 1, file);
+    tfm__log(TFM_LOG_INFO, "building kernels for this device: %d, %s.cl", ctx->builds + 1, file);
     const double begun = tfm__seconds();
     cl_int error;
     cl_program program = build(ctx, source, file, options, &error);
@@ -153,11 +154,12 @@ static cl_program from_cache(tfm_context *ctx, tfm__program *entry, const char *
     cl_program program = NULL;
     entry->disk_key = disk_key(ctx, source, file, entry->options); /* NULL: built in each run */
     void *binary = entry->disk_key ? tfm__cache_get(entry->disk_key, &bytes) : NULL;
-    if (binary && (program = from_binary(ctx, binary, bytes, entry->options))) {
+    entry->used_before = binary && bytes == 0;
+    if (bytes > 0 && (program = from_binary(ctx, binary, bytes, entry->options))) {
         free(entry->disk_key); /* no need to export it */
         entry->disk_key = NULL;
     } else {
-        if (binary)
+        if (bytes > 0)
             tfm__cache_drop(entry->disk_key);
         program = from_source(ctx, source, file, entry->options);
         entry->built_here = true;
@@ -297,7 +299,14 @@ tfm__kernel *tfm__kernel_get(tfm_context *ctx, const char *file, const char *nam
     return NULL;
 }
 
-static void export_program(tfm__program *program) {
+/* PoCL compiles all kernels again to return a binary, for local sizes of any kind, which takes as long as the first
+ * run; its own cache has what was launched. So it exports when a program is used for the second time, of which an empty
+ * entry tells. */
+static void export_program(tfm_context *ctx, tfm__program *program) {
+    if (strcmp(ctx->info.platform, TFM__POCL) == 0 && !program->used_before) {
+        tfm__cache_put(program->disk_key, "", 0);
+        return;
+    }
     size_t bytes = 0;
     unsigned char *binary = tfm__program_binary(&bytes, program->cl);
     if (binary)
@@ -310,10 +319,10 @@ void tfm__programs_export(tfm_context *ctx) {
     for (tfm__program *program = ctx->programs; program; program = program->next)
         any = any || program->disk_key;
     if (!any || !tfm__cache_usable())
-        return; /* PoCL compiles again to return a binary */
+        return;
     for (tfm__program *program = ctx->programs; program; program = program->next)
         if (program->disk_key)
-            export_program(program);
+            export_program(ctx, program);
 }
 
 bool tfm__programs_visit(tfm_context *ctx, bool (*see)(void *user, const tfm__program_info *parts), void *user) {
