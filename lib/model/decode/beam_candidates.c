@@ -123,18 +123,19 @@ static bool suppress(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logi
     if (words > 0) {
         tfm_tensor starts = {0};
         tfm_tensor_rows(ctx, &starts, beam->word_starts, first, words + 1);
-        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "suppress_bad_words", ""), tfm__beam_items(ctx, rows),
-                    TFM__ARGS(TFM__T(logits), TFM__T_AS("removed", *removed),
-                              TFM__T_AS("block_table", beam->block_table), TFM__T_AS("lengths", beam->lengths),
-                              TFM__T_AS("slot_token", beam->slot_token), TFM__T_AS("words", starts),
-                              TFM__T_AS("ids", beam->word_ids), TFM__I(rows), TFM__I_AS("vocabulary", beam->vocabulary),
-                              TFM__I(columns), TFM__I_AS("count", words)));
+        tfm__launch(
+            ctx, tfm__kernel_get(ctx, "logits_processors", "suppress_bad_words", ""), tfm__beam_items(ctx, rows),
+            TFM__ARGS(TFM__T(logits), TFM__T_AS("removed", *removed), TFM__T_AS("block_table", beam->block_table),
+                      TFM__T_AS("lengths", beam->lengths), TFM__T_AS("slot_token", beam->slot_token),
+                      TFM__T_AS("words", starts), TFM__T_AS("ids", beam->word_ids), TFM__I(rows),
+                      TFM__I_AS("vocabulary", beam->vocabulary), TFM__I(columns), TFM__I_AS("count", words)));
     } else {
         const float none = -INFINITY;
         tfm__tensor_fill(ctx, *removed, &none);
     }
     if (repeats)
-        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "suppress_repeated_ngrams", ""), tfm__beam_items(ctx, rows),
+        tfm__launch(ctx, tfm__kernel_get(ctx, "logits_processors", "suppress_repeated_ngrams", ""),
+                    tfm__beam_items(ctx, rows),
                     TFM__ARGS(TFM__T(logits), TFM__T_AS("removed", *removed), TFM__T(unforced),
                               TFM__T_AS("block_table", beam->block_table), TFM__T_AS("lengths", beam->lengths),
                               TFM__T_AS("slot_token", beam->slot_token), TFM__I(rows),
@@ -184,13 +185,13 @@ static void apply_repetition_penalty(const tfm__beam *beam, tfm_tensor *out, tfm
     const int64_t rows = beam->rows;
     tfm_tensor_new(ctx, out, TFM_F32, 2, logits.dims);
     tfm__tensor_copy(ctx, *out, logits);
-    tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "apply_repetition_penalty", ""), tfm__row_grid(ctx, rows),
-                TFM__ARGS(TFM__T_AS("out", *out), TFM__T(logits), TFM__T(lse),
-                          TFM__T_AS("block_table", beam->block_table), TFM__T_AS("lengths", beam->lengths),
-                          TFM__T_AS("slot_token", beam->slot_token), TFM__I(rows),
-                          TFM__I_AS("vocabulary", beam->vocabulary), TFM__I_AS("columns", beam->block_table.dims[1]),
-                          TFM__I_AS("use_log_probs", beam->width > 1),
-                          TFM__F_AS("penalty", beam->sampling.repetition_penalty)));
+    tfm__launch(
+        ctx, tfm__kernel_get(ctx, "logits_processors", "apply_repetition_penalty", ""), tfm__row_grid(ctx, rows),
+        TFM__ARGS(TFM__T_AS("out", *out), TFM__T(logits), TFM__T(lse), TFM__T_AS("block_table", beam->block_table),
+                  TFM__T_AS("lengths", beam->lengths), TFM__T_AS("slot_token", beam->slot_token), TFM__I(rows),
+                  TFM__I_AS("vocabulary", beam->vocabulary), TFM__I_AS("columns", beam->block_table.dims[1]),
+                  TFM__I_AS("use_log_probs", beam->width > 1),
+                  TFM__F_AS("penalty", beam->sampling.repetition_penalty)));
 }
 
 /* *out = logits plus sequence_bias. */
@@ -199,7 +200,7 @@ static void apply_sequence_bias(const tfm__beam *beam, tfm_tensor *out, tfm_tens
     const int64_t rows = beam->rows;
     tfm_tensor_new(ctx, out, TFM_F32, 2, logits.dims);
     tfm__tensor_copy(ctx, *out, logits);
-    tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "apply_sequence_bias", ""), tfm__beam_items(ctx, rows),
+    tfm__launch(ctx, tfm__kernel_get(ctx, "logits_processors", "apply_sequence_bias", ""), tfm__beam_items(ctx, rows),
                 TFM__ARGS(TFM__T_AS("out", *out), TFM__T_AS("block_table", beam->block_table),
                           TFM__T_AS("lengths", beam->lengths), TFM__T_AS("slot_token", beam->slot_token),
                           TFM__T_AS("words", beam->sequence_bias_starts), TFM__T_AS("ids", beam->sequence_bias_ids),
@@ -342,7 +343,7 @@ static int64_t topk_fp32(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *
         return 1;
     }
     if (beam->shortlist)
-        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "mask_shortlist", ""), tfm__row_grid(ctx, rows),
+        tfm__launch(ctx, tfm__kernel_get(ctx, "logits_processors", "mask_shortlist", ""), tfm__row_grid(ctx, rows),
                     TFM__ARGS(TFM__T(logits), TFM__T_AS("allowed", beam->shortlist->allowed),
                               TFM__T_AS("sources", beam->sources), TFM__I(rows), TFM__I_AS("words", beam->vocabulary)));
     const bool suppressed = suppress(beam, &removed, logits), restores = suppressed && beam->restore_mass;
@@ -356,8 +357,8 @@ static int64_t topk_fp32(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *
     if (suppressed)
         finish_exhausted(beam, *values, removed);
     if (restores)
-        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "restore_suppressed_mass", ""), tfm__beam_items(ctx, rows),
-                    TFM__ARGS(TFM__T_AS("lse", *lse), TFM__T(removed), TFM__I(rows)));
+        tfm__launch(ctx, tfm__kernel_get(ctx, "logits_processors", "restore_suppressed_mass", ""),
+                    tfm__beam_items(ctx, rows), TFM__ARGS(TFM__T_AS("lse", *lse), TFM__T(removed), TFM__I(rows)));
     if (beam->shortlist)
         map_shortlist_ids(beam, tokens);
     return 1;
