@@ -69,22 +69,22 @@ static bool print_json(const tfm_model_info *m, const char *without, json_t *emb
         "{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:b, s:b, s:s, s:s, s:i, s:I, s:I, s:I, "
         "s:i, s:i, s:i, s:i}",
         "family", m->family, "width", m->width, "encoder_layers", m->encoder_layers, "decoder_layers",
-        m->decoder_layers, "encoder_heads", m->encoder_heads, "decoder_heads", m->decoder_heads, "encoder_feed_forward",
-        m->encoder_ffn_dim, "decoder_feed_forward", m->decoder_ffn_dim, "source_vocabulary", m->source_vocab_size,
-        "target_vocabulary", m->target_vocab_size, "max_positions", m->max_positions, "activation",
-        ACTIVATIONS[m->activation], "pre_norm", m->pre_norm, "tied_output", m->tied_embeddings, "dtype",
+        m->decoder_layers, "encoder_heads", m->encoder_heads, "decoder_heads", m->decoder_heads, "encoder_ffn_dim",
+        m->encoder_ffn_dim, "decoder_ffn_dim", m->decoder_ffn_dim, "source_vocab_size", m->source_vocab_size,
+        "target_vocab_size", m->target_vocab_size, "max_positions", m->max_positions, "activation",
+        ACTIVATIONS[m->activation], "pre_norm", m->pre_norm, "tied_embeddings", m->tied_embeddings, "dtype",
         m->stored_dtype, "weights", m->weight_format, "weight_files", m->weight_files, "parameters",
         (json_int_t)m->parameters, "parameter_bytes", (json_int_t)m->parameter_bytes, "estimated_bytes",
-        (json_int_t)m->estimated_bytes, "pad_id", m->pad_id, "eos_id", m->eos_id, "start_id", m->start_id, "beam",
+        (json_int_t)m->estimated_bytes, "pad_id", m->pad_id, "eos_id", m->eos_id, "start_id", m->start_id, "beam_size",
         m->beam_size);
     json_t *more =
         json_pack("{s:b, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:b, s:b, s:b, s:b, s:b, s:b, s:s*, s:s*}",
                   "runs", count > 0, "kind", m->kind, "encoder_kv_heads", m->encoder_kv_heads, "decoder_kv_heads",
                   m->decoder_kv_heads, "encoder_head_width", m->encoder_head_width, "decoder_head_width",
                   m->decoder_head_width, "positions", m->position_encoding, "rope_type", m->rope_type, "window",
-                  m->sliding_window, "window_layers", m->sliding_window_layers, "rms_norm", m->rms_norm, "norms_around",
-                  m->sandwich_norm, "gated", m->gated, "has_output", m->has_lm_head, "recurrent", m->has_ssru,
-                  "shortlist", m->has_shortlist, "no_tokenizer", without, "part_of", m->multimodal_class);
+                  m->sliding_window, "window_layers", m->sliding_window_layers, "rms_norm", m->rms_norm,
+                  "sandwich_norm", m->sandwich_norm, "gated", m->gated, "has_output", m->has_lm_head, "recurrent",
+                  m->has_ssru, "shortlist", m->has_shortlist, "no_tokenizer", without, "part_of", m->multimodal_class);
     if (all && more)
         json_object_update(all, more);
     json_t *commands = json_array(), *types = json_array();

@@ -89,9 +89,9 @@ static void test_train_log_is_read(void **state) {
     curves c;
     const char *log = write_log(
         "read.jsonl", "{\"type\":\"start\",\"update\":900}\n"
-                      "{\"type\":\"train\",\"update\":100,\"epoch\":0.5,\"loss\":5.5,\"nll\":5,\"rate\":1e-4,"
+                      "{\"type\":\"train\",\"update\":100,\"epoch\":0.5,\"loss\":5.5,\"nll\":5,\"learning_rate\":1e-4,"
                       "\"gradient_norm\":2}\n"
-                      "{\"type\":\"train\",\"update\":200,\"epoch\":1,\"loss\":4.5,\"nll\":null,\"rate\":2e-4,"
+                      "{\"type\":\"train\",\"update\":200,\"epoch\":1,\"loss\":4.5,\"nll\":null,\"learning_rate\":2e-4,"
                       "\"gradient_norm\":\"x\"}\n"
                       "\n"
                       "{\"type\":\"train\",\"update\":300,\"nll\":NaN}\n"
@@ -99,7 +99,7 @@ static void test_train_log_is_read(void **state) {
                       "{\"type\":\"train\",\"update\":-5,\"nll\":1}\n"
                       "{\"type\":\"valid\",\"update\":200,\"nll\":4.25,\"bleu\":12.5,\"chrf2\":30,\"best\":true}\n"
                       "[1, 2]\n7\n\"train\"\n{\"type\":3}\n{\"type\":\"train\"}\n"
-                      "{\"type\":\"train\",\"update\":400,\"nll\":3,\"rate\":4e-4}\n"
+                      "{\"type\":\"train\",\"update\":400,\"nll\":3,\"learning_rate\":4e-4}\n"
                       "{\"type\":\"valid\",\"update\":400,\"nll\":3.5,\"best\":false}\n"
                       "{\"type\":\"train\",\"update\":500,\"nl");
     assert_int_equal(curves_read(&c, log), CLI_OK);
@@ -249,8 +249,9 @@ static const char *long_log(const char *name, int reports, const char *between) 
     assert_non_null(file);
     for (int i = 1; i <= reports; i++) {
         const double nll = 1 + 8 * exp(-6.0 * i / reports);
-        fprintf(file, "{\"type\":\"train\",\"update\":%d,\"loss\":%f,\"nll\":%f,\"gradient_norm\":%f,\"rate\":%g}\n", i,
-                nll + 0.5, nll + 0.1 * sin(i), 1 + 0.5 * sin(3 * i), 1e-3 * i / reports);
+        fprintf(file,
+                "{\"type\":\"train\",\"update\":%d,\"loss\":%f,\"nll\":%f,\"gradient_norm\":%f,\"learning_rate\":%g}\n",
+                i, nll + 0.5, nll + 0.1 * sin(i), 1 + 0.5 * sin(3 * i), 1e-3 * i / reports);
         if (i % (reports / 10 + 1) == 0)
             fprintf(file, "{\"type\":\"valid\",\"update\":%d,\"nll\":%f,\"bleu\":%f,\"chrf2\":50,\"best\":true}\n", i,
                     nll + 0.3, 40 - 5 * nll + 5);
@@ -386,7 +387,7 @@ static void test_long_log_gives_a_small_picture(void **state) {
 static void test_odd_logs_are_rendered(void **state) {
     (void)state;
     static const char *const logs[] = {
-        "{\"type\":\"train\",\"update\":100,\"loss\":5,\"nll\":5,\"gradient_norm\":1,\"rate\":1e-4,\"epoch\":"
+        "{\"type\":\"train\",\"update\":100,\"loss\":5,\"nll\":5,\"gradient_norm\":1,\"learning_rate\":1e-4,\"epoch\":"
         "1}",
         "{\"type\":\"train\",\"update\":0,\"nll\":0}\n",
         "{\"type\":\"train\",\"update\":7,\"nll\":-3}\n{\"type\":\"train\",\"update\":8,\"nll\":-3}\n",

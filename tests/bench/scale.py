@@ -36,7 +36,7 @@ LINKS = ('1gbit:50us', '1gbit:1ms', '10gbit:50us', '10gbit:1ms')
 UNITS = {'gbit': 1e9, 'mbit': 1e6, 'us': 1e-6, 'ms': 1e-3}
 WORLDS = tuple(int(n) for n in os.environ.get('SCALE_WORLDS', '1,2,4').split(','))
 WIDTHS = (256, 384, 512)
-WIRES = ('f32', 'bf16')
+COMM_DTYPES = ('f32', 'bf16')
 BUCKET = 1 << 20  # gradient elements of a bucket
 BURST = 1 << 18  # bytes, as in scale_net.sh
 NET = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'scale_net.sh')
@@ -46,19 +46,19 @@ def net(*arguments, **options):
     return subprocess.run(('sh', NET) + arguments, check=True, **options)
 
 
-def measure_run(program, folder, world, width, wire):
+def measure_run(program, folder, world, width, dtype):
     out = os.path.join(folder, 'run')
     subprocess.run(('rm', '-rf', out), check=True)
     net('mpirun', str(world), program, 'train', '-o', out, '--src', 'a', '--tgt', 'b', '--hold-out', '0', '--width',
         str(width), '--ffn-dim', str(4 * width), '--heads', '4', '--encoder-layers', '1', '--decoder-layers', '1',
-        '--batch-tokens', '16', '--max-steps', '22', '--logging-steps', '1', '--comm-dtype', wire, cwd=folder,
+        '--batch-tokens', '16', '--max-steps', '22', '--logging-steps', '1', '--comm-dtype', dtype, cwd=folder,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=180)
     with open(os.path.join(out, 'train.jsonl'), encoding='utf-8') as log:
         lines = [json.loads(line) for line in log]
     updates = [line for line in lines if line['type'] == 'train'][1:]
     whole = [after['seconds'] - before['seconds'] for before, after in zip(updates, updates[1:])]
-    seconds = [line.get('wire_seconds', 0) for line in updates[1:]]
-    return {'parameters': lines[0]['parameters'], 'bytes': updates[-1].get('wire_bytes', 0), 'seconds': median(seconds),
+    seconds = [line.get('comm_seconds', 0) for line in updates[1:]]
+    return {'parameters': lines[0]['parameters'], 'bytes': updates[-1].get('comm_bytes', 0), 'seconds': median(seconds),
             'update': median(whole)}
 
 
@@ -81,11 +81,11 @@ def measure(program, out, links):
             for link in links:
                 rate, delay = link.split(':')
                 net('up', str(max(WORLDS)), rate, delay)
-                for world, width, wire in [(n, w, k) for n in WORLDS for w in WIDTHS for k in WIRES[:1 if n == 1 else 2]]:
-                    point = {'rate': rate, 'delay': delay, 'world': world, 'width': width, 'wire': wire,
+                for world, width, dtype in [(n, w, k) for n in WORLDS for w in WIDTHS for k in COMM_DTYPES[:1 if n == 1 else 2]]:
+                    point = {'rate': rate, 'delay': delay, 'world': world, 'width': width, 'dtype': dtype,
                              'cores': os.cpu_count()}
                     try:
-                        point.update(measure_run(program, folder, world, width, wire))
+                        point.update(measure_run(program, folder, world, width, dtype))
                     except subprocess.TimeoutExpired:
                         print('timeout:', point, file=sys.stderr)
                         continue
@@ -102,7 +102,7 @@ def terms(p):
     burst = 0 if number(p.get('delay', '0')) else BURST  # links with a delay use scale_link, which has no token bucket
     link = max(0, p['bytes'] - calls * burst) * 8 / (number(p['rate']) or math.inf)
     host = p['bytes'] * max(1, p['world'] / p['cores'])
-    wide = p['wire'] == 'f32'
+    wide = p['dtype'] == 'f32'
     return (steps, steps * number(p.get('delay', '0')), link, link * (1 - 2 / p['world']), host if wide else 0,
             0 if wide else host)
 
@@ -151,12 +151,12 @@ def predicted(constant, p):
 def fit(points):
     constant = constants(points)
     print('ALPHA %.3g s, TRIPS %.2f, OVERHEAD %.3f, JAM %.3f, HOST %.3g and %.3g s/byte' % tuple(constant))
-    print('| rate | delay | ranks | width | wire | MB sent | measured, s | model, s | error |  |\n'
+    print('| rate | delay | ranks | width | dtype | MB sent | measured, s | model, s | error |  |\n'
           '|---|---|---|---|---|---|---|---|---|---|')
     for p in wired(points):
         says = predicted(constant, p)
         print('| %s | %s | %d | %d | %s | %.1f | %.3f | %.3f | %+.0f %% | %s |' %
-              (p['rate'], p.get('delay', '0'), p['world'], p['width'], p['wire'], 1e-6 * p['bytes'], p['seconds'], says,
+              (p['rate'], p.get('delay', '0'), p['world'], p['width'], p['dtype'], 1e-6 * p['bytes'], p['seconds'], says,
                100 * (says / p['seconds'] - 1), 'fitted' if p in fits(points) else 'held back'))
     held = [p for p in wired(points) if p not in fits(points)]
     say_errors('held back', [predicted(constant, p) / p['seconds'] - 1 for p in held])
@@ -213,16 +213,16 @@ def model_parameters(m):
 IDLE = 1e-9
 
 
-def wire_seconds(constant, parameters, ranks, rate, delay):
+def comm_seconds(constant, parameters, ranks, rate, delay):
     calls = 2 * math.ceil(parameters / BUCKET)
     count = 2 * (ranks - 1) / ranks * parameters * 4
     jam = constant[2] + constant[3] * (1 - 2 / ranks)
     return (constant[0] + constant[1] * delay) * calls * (ranks - 1) + count * (8 * jam / rate + constant[4])
 
 
-def update_seconds(compute, wire, buckets):
+def update_seconds(compute, communication, buckets):
     """The backward pass is two thirds of the work; all buckets except the last can be sent during it."""
-    return compute + max(wire - 2 / 3 * compute, wire / buckets)
+    return compute + max(communication - 2 / 3 * compute, communication / buckets)
 
 
 def devices_of(m):
@@ -239,7 +239,7 @@ def devices_of(m):
 def plan(points):
     measured = constants(points)
     assumed = [0, measured[1], measured[2] or 1.05, measured[3], IDLE]
-    print('| model | devices | work, s | link | wire, s | update, s | all updates, days | wire, s, as measured |\n'
+    print('| model | devices | work, s | link | communication, s | update, s | all updates, days | communication, s, as measured |\n'
           '|---|---|---|---|---|---|---|---|')
     for name, m in MODELS.items():
         parameters = model_parameters(m)
@@ -247,11 +247,11 @@ def plan(points):
             for link, rate, delay in (('1 Gbit/s', 1e9, 50e-6), ('10 Gbit/s', 10e9, 50e-6), ('one host', math.inf, 0)):
                 if rate == math.inf and ranks > 8:
                     continue
-                wire = wire_seconds(assumed, parameters, ranks, rate, delay)
-                update = update_seconds(work, wire, math.ceil(parameters / BUCKET))
+                communication = comm_seconds(assumed, parameters, ranks, rate, delay)
+                update = update_seconds(work, communication, math.ceil(parameters / BUCKET))
                 print('| %s | %s | %.2f | %s | %.2f | %.2f | %.1f | %.2f |' %
-                      (name, device, work, link, wire, update, m['updates'] * update / 86400,
-                       wire_seconds(measured, parameters, ranks, rate, delay)))
+                      (name, device, work, link, communication, update, m['updates'] * update / 86400,
+                       comm_seconds(measured, parameters, ranks, rate, delay)))
 
 
 def main(arguments):

@@ -72,11 +72,11 @@ check "train --resume of unsharded ranks with sharding gives the same parameters
 resume two --max-steps 10
 check "train --resume of sharded ranks with one rank gives the same parameters" both 0 says err 'update 10'
 check "train on two ranks sends the same number of bytes in every update" [ "$(sent again | sort -u | wc -l) $(sent again | wc -l)" = "1 6" ]
-for wire in f16 bf16; do
+for dtype in f16 bf16; do
     # shellcheck disable=SC2086
-    fresh 2 $wire $plan --comm-dtype $wire
-    check "train --comm-dtype $wire sends half as many bytes" [ $(($(sent $wire | head -n 1) * 100 / $(sent again | head -n 1))) -le 51 ]
-    check "train --comm-dtype $wire has losses near those of fp32" [ "$code" = 0 -a "$(paste "$wire/train.jsonl" again/train.jsonl |
+    fresh 2 $dtype $plan --comm-dtype $dtype
+    check "train --comm-dtype $dtype sends half as many bytes" [ $(($(sent $dtype | head -n 1) * 100 / $(sent again | head -n 1))) -le 51 ]
+    check "train --comm-dtype $dtype has losses near those of fp32" [ "$code" = 0 -a "$(paste "$dtype/train.jsonl" again/train.jsonl |
         sed -n 's/.*"type":"train".*"loss":\([0-9.]*\),.*"loss":\([0-9.]*\),.*/\1 \2/p' |
         awk '{ seen++; far += ($1 / $2 - 1) ^ 2 > 1e-4 } END { print seen, far + 0 }')" = "6 0" ]
 done

@@ -61,7 +61,7 @@ shards() {
 }
 # sent DIR: the bytes sent per report of one update
 sent() {
-    sed -n 's/.*"wire_bytes":\([0-9]*\),.*/\1/p' "$1/train.jsonl"
+    sed -n 's/.*"comm_bytes":\([0-9]*\),.*/\1/p' "$1/train.jsonl"
 }
 # started N: the processes of the ranks that launcher $child has started, once there are N, or the run is over
 started() {

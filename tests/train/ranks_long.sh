@@ -95,11 +95,11 @@ many="$plan --max-steps 200 --eval-steps 200 --dropout 0.1"
 # shellcheck disable=SC2086
 fresh 2 f32 $many
 check "train on ranks for 200 updates" [ "$code" = 0 ]
-for wire in f16 bf16; do
+for dtype in f16 bf16; do
     # shellcheck disable=SC2086
-    fresh 2 $wire $many --comm-dtype $wire
-    check "train --comm-dtype $wire has a validation loss within 2 % of fp32" [ "$code" = 0 -a \
-        "$(echo "$(last f32) $(last $wire)" | awk '{ print ($2 / $1 - 1) ^ 2 < 4e-4 }')" = 1 ]
-    echo "# $(last f32) $(last $wire)"
+    fresh 2 $dtype $many --comm-dtype $dtype
+    check "train --comm-dtype $dtype has a validation loss within 2 % of fp32" [ "$code" = 0 -a \
+        "$(echo "$(last f32) $(last $dtype)" | awk '{ print ($2 / $1 - 1) ^ 2 < 4e-4 }')" = 1 ]
+    echo "# $(last f32) $(last $dtype)"
 done
 echo "1..$count"
