@@ -261,7 +261,7 @@ bool cli_segments_split(cli_segments *p, const char *text, size_t of, bool sente
 /* Sets the translation of segment `i`. */
 typedef const char *(*cli_result_fn)(const void *user, size_t i);
 /* Text `of`, joined from the translations of its segments. The caller frees it; NULL without memory. */
-char *cli_segments_join(const cli_segment *pieces, size_t count, size_t of, cli_result_fn result, const void *user);
+char *cli_segments_join(const cli_segment *segments, size_t count, size_t of, cli_result_fn result, const void *user);
 
 /* ---- Reading lines (lines.c) --------------------------------------------------------------------------- */
 

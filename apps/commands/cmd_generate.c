@@ -77,17 +77,17 @@ static bool on_generation(void *user, const tfm_generation *g) {
 }
 
 /* Streamed text is flushed at once. */
-static bool flush_piece(job *j) {
+static bool flush_text(job *j) {
     fflush(j->out.file);
     return cli_output_ok(&j->out);
 }
 
-static bool on_piece(void *user, size_t prompt, int best, const char *piece) {
+static bool on_text(void *user, size_t prompt, int best, const char *text) {
     job *j = user;
     (void)prompt, (void)best;
     cli_progress(NULL);
-    fputs(piece, j->out.file);
-    return flush_piece(j);
+    fputs(text, j->out.file);
+    return flush_text(j);
 }
 
 static bool on_token(void *user, size_t prompt, int best, int32_t id) {
@@ -96,7 +96,7 @@ static bool on_token(void *user, size_t prompt, int best, int32_t id) {
     cli_progress(NULL);
     fprintf(j->out.file, j->begun ? " %d" : "%d", (int)id);
     j->begun = true;
-    return flush_piece(j);
+    return flush_text(j);
 }
 
 static bool on_reject(void *user, size_t prompt, const char *message) {
@@ -250,7 +250,7 @@ static void set_options(job *j, size_t prompts) {
     o->stats = &j->done;
     o->skip_scores = !j->json && o->n_best < 2;
     j->streams = !j->input && prompts < 2 && !j->json && o->n_best < 2 && o->beam_size < 2;
-    o->on_text = j->streams && !j->ids ? on_piece : NULL;
+    o->on_text = j->streams && !j->ids ? on_text : NULL;
     o->on_token = j->streams && j->ids ? on_token : NULL;
 }
 

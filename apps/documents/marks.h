@@ -54,7 +54,7 @@ bool marks_is_punctuation(const char *text, size_t bytes);
 bool marks_is_closing(const char *text, size_t bytes);
 bool marks_is_opening(const char *text, size_t bytes);
 bool marks_is_letter(const char *text, size_t bytes);
-bool marks_is_sign(const char *text, size_t bytes); /* brackets, dashes, arrows and the like, but no currency */
+bool marks_is_sign(const char *text, size_t bytes); /* such as brackets, dashes and arrows, but no currency */
 bool marks_is_upper(const char *text, size_t bytes);
 bool marks_is_digit(const char *text, size_t bytes);
 

@@ -331,7 +331,7 @@ static bool bounds(const open_element *e, const html_element *ended) {
     return e->element->flags & (ended->flags & (HTML_BLOCK | HTML_FORMAT) ? HTML_SCOPE : HTML_SPECIAL);
 }
 
-/* An end tag of <b> and the like between blocks: the blocks stay open. */
+/* An end tag such as </b> between blocks: the blocks stay open. */
 static void take_out(walker *w, size_t at, const html_token *t) {
     add(w, EVENT_CLOSE, t->begin, t->end, false);
     memmove(&w->stack[at], &w->stack[at + 1], (w->count - at - 1) * sizeof(*w->stack));

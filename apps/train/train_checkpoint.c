@@ -197,7 +197,7 @@ static int begin_without_checkpoint(train_run *r) {
     const int64_t last = train_log_last(&r->log, &ended, &resumed);
     if (ended || resumed || last > first_checkpoint(r) || train_snapshot_count(r->dir) > 1)
         return cli_fail("%s holds a run that came to %s%" PRId64
-                        ", but no checkpoint.safetensors to go on from: begin a new run, which --vocab %s gives the "
+                        ", but no checkpoint.safetensors to resume: begin a new run, which --vocab %s gives the "
                         "same vocabulary",
                         r->dir, ended ? "its end at update " : "update ", last, r->dir);
     if (r->recipe.resume)

@@ -178,7 +178,7 @@ INLINED void tile_qk(__local const int *fixed, float *sum, __local float4 *stage
 #define OWN_COLUMNS(owned, width4) (((width4) + OWN_ITEMS(owned) - 1) / OWN_ITEMS(owned))
 
 /* Rows that fit the stage at a time. */
-#define PIECE_OF(count, width4)                                                                                        \
+#define CHUNK_OF(count, width4)                                                                                        \
     ((count) * (width4) <= STAGE       ? (count)                                                                       \
      : (count) / 2 * (width4) <= STAGE ? (count) / 2                                                                   \
      : (count) / 4 * (width4) <= STAGE ? (count) / 4                                                                   \
@@ -218,17 +218,17 @@ INLINED void row_accumulate(const int lane, float4 *sum, __local const float4 *o
 INLINED void tile_accumulate(__local int *fixed, float4 *sum, __local float4 *stage, __local const float4 *weights,
                              const int weights_step, const int owned, const tile_rows rows, const int first,
                              const int count, const int width4, const int marked) {
-    const int piece = PIECE_OF(count, width4);
+    const int chunk = CHUNK_OF(count, width4);
     LOOP
-    for (int begin = 0; begin < count; begin += piece) {
+    for (int begin = 0; begin < count; begin += chunk) {
         barrier(CLK_LOCAL_MEM_FENCE);
-        const float strange = stage_rows(LANE(fixed), stage, width4, rows, first + begin, piece, 0, width4, width4);
+        const float strange = stage_rows(LANE(fixed), stage, width4, rows, first + begin, chunk, 0, width4, width4);
         if (marked && strange != 0.0f)
-            atomic_or(fixed + 2, piece);
+            atomic_or(fixed + 2, chunk);
         barrier(CLK_LOCAL_MEM_FENCE);
         const int lane = LANE(fixed);
         __local const float4 *own = weights + begin * weights_step + OWN_ROW(lane, owned);
-        const int plain = piece - (marked ? fixed[2] : 0); /* rows whose weights need no check */
+        const int plain = chunk - (marked ? fixed[2] : 0); /* rows whose weights need no check */
         LOOP
         for (int i = 0; i < plain; i += SETS) { /* a chunk has an even number of rows */
 #pragma unroll
@@ -236,7 +236,7 @@ INLINED void tile_accumulate(__local int *fixed, float4 *sum, __local float4 *st
                 row_accumulate(lane, sum, own + (i + n) * weights_step, stage + (i + n) * width4, owned, width4, 0);
         }
         LOOP
-        for (int i = plain; marked && i < piece; i++)
+        for (int i = plain; marked && i < chunk; i++)
             row_accumulate(lane, sum, own + i * weights_step, stage + i * width4, owned, width4, 1);
     }
 }

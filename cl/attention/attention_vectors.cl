@@ -13,7 +13,7 @@
 
 /* ---- Vector loads ---- */
 
-/* A vector at any alignment. The equivalent vload goes through memory in pieces of two or four. */
+/* A vector at any alignment. The equivalent vload goes through memory two or four elements at a time. */
 #if KV_DTYPE == 0
 typedef struct __attribute__((packed)) unaligned_numbers {
     tfm_vec all;

@@ -26,10 +26,10 @@
  * rounded rows of a chunk stay in L1 while panels pass, and 512 KiB of panels in L2 while rows pass. The next chunk
  * adds to the partial sums in c. */
 #define BLOCK 32
-#define PIECE 16
+#define K_CHUNK 16
 #define PANELS 16
 /* Row stride of pairs in words: an odd number of cache lines. */
-#define LINE_WORDS ((PIECE + 1) * 16)
+#define LINE_WORDS ((K_CHUNK + 1) * 16)
 
 #ifdef EMULATED
 #define AMX_CONFIGURE()
@@ -84,13 +84,13 @@ typedef struct gemm_args {
     float alpha, min_value;
 } gemm_args;
 
-/* `there` rows from `row` on, of panels first .. last - 1: c = or += the K steps s .. s + PIECE - 1. */
+/* `there` rows from `row` on, of panels first .. last - 1: c = or += the K steps s .. s + K_CHUNK - 1. */
 static void add_piece(const gemm_args *p, const long row, const int there, const long first, const long last,
                       const long s) {
     uint a[BLOCK * LINE_WORDS];
     tfm_vec sums[BLOCK * TFM_VECTORS];
     const long all = PANEL_STEPS(p->k), begin = s * PAIRED_DEPTH;
-    const int steps = (int)min((long)PIECE, all - s), count = (int)min((long)PIECE * PAIRED_DEPTH, p->k - begin);
+    const int steps = (int)min((long)K_CHUNK, all - s), count = (int)min((long)K_CHUNK * PAIRED_DEPTH, p->k - begin);
     for (int i = 0; i < there; i++)
         take_row(a + i * LINE_WORDS, p->a, row + i, p->k, begin, count);
     for (long panel = first; panel < last; panel++) {
@@ -131,7 +131,7 @@ TFM_KERNEL void gemm_cpu_amx(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INP
                          alpha,     min_value};
     AMX_CONFIGURE();
     for (long panel = first; panel < last; panel += PANELS)
-        for (long s = 0; s < PANEL_STEPS(k); s += PIECE)
+        for (long s = 0; s < PANEL_STEPS(k); s += K_CHUNK)
             for (long i = row; i < end; i += BLOCK)
                 add_piece(&p, i, (int)min((long)BLOCK, end - i), panel, min(panel + PANELS, last), s);
     AMX_RELEASE();

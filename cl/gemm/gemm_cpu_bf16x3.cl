@@ -28,19 +28,19 @@
 /* Rows of a block of sums; K steps of 32 numbers in a chunk; and panels processed together, equal to the host's
  * (gemm_cpu_bf16x3.c). */
 #define BLOCK 32
-#define PIECE 16
+#define K_CHUNK 16
 #define PANELS 8
 /* Row stride of pairs in words, an odd number of cache lines against cache conflicts; strides between two parts of a
  * block's rows; sizes of a panel, and of the scratch. */
-#define LINE_WORDS ((PIECE + 1) * 16)
+#define LINE_WORDS ((K_CHUNK + 1) * 16)
 #define A_APART (BLOCK * LINE_WORDS)
-#define B_APART (PIECE * 16 * TFM_PANEL)
+#define B_APART (K_CHUNK * 16 * TFM_PANEL)
 #define PANEL_WORDS (SPLIT * B_APART)
 #define SCRATCH (PANELS * PANEL_WORDS)
 
 /* For K shorter than a chunk: the number of panels that fit in the space of one, and the offset of panel i of a group.
  */
-#define FIT(steps) ((steps) > 0 && (steps) < PIECE ? PIECE / (int)(steps) : 1)
+#define FIT(steps) ((steps) > 0 && (steps) < K_CHUNK ? K_CHUNK / (int)(steps) : 1)
 #define PANEL_AT(i, fit) ((i) / (fit)*PANEL_WORDS + (i) % (fit) * (B_APART / (fit)))
 
 /* sums (BLOCK, TFM_PANEL), `rows` of them valid, = a b in fp32, from the sums of the parts. */
@@ -251,13 +251,13 @@ TFM_KERNEL void gemm_cpu_bf16x3(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_I
                          addend_row,
                          alpha,
                          min_value,
-                         TFM_ACTIVATION <= 1 && steps <= PIECE && streams_c(TFM_AT(c), m, n)};
-    uint a_shares[SPLIT * A_APART], nonfinite[PANELS * PIECE];
+                         TFM_ACTIVATION <= 1 && steps <= K_CHUNK && streams_c(TFM_AT(c), m, n)};
+    uint a_shares[SPLIT * A_APART], nonfinite[PANELS * K_CHUNK];
     const int fit = FIT(steps);
     AMX_CONFIGURE();
     for (long panel = first; panel < last; panel += PANELS * fit)
-        for (long s = 0; s < steps; s += PIECE) {
-            const int some = (int)min((long)PIECE, steps - s), count = (int)min((long)PANELS * fit, last - panel);
+        for (long s = 0; s < steps; s += K_CHUNK) {
+            const int some = (int)min((long)K_CHUNK, steps - s), count = (int)min((long)PANELS * fit, last - panel);
             split_panels(nonfinite, &p, panel, panel + count, s, some, fit);
             for (long i = row; i < end; i += BLOCK) {
                 const int there = (int)min((long)BLOCK, end - i);

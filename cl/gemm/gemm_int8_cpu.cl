@@ -111,16 +111,16 @@ static inline void finish_strip(const gemm_args *p, long row, long column, lanes
 }
 
 /* Position of a chunk along K. */
-typedef struct piece {
+typedef struct k_chunk {
     int first, depth;
     int begins, ends;
-} piece;
+} k_chunk;
 
 #if TILES
 DEFINE_AMX_MATMUL(add_tiles, "tdpbusd", lanes, __global, number, __private, lanes)
 
 /* A K chunk of all rows of an item, 32 at a time, with the epilogue after the last chunk. */
-static void tile_strip(const gemm_args *p, const piece *at, const lanes *panel, lanes *kept, __global const number *a,
+static void tile_strip(const gemm_args *p, const k_chunk *at, const lanes *panel, lanes *kept, __global const number *a,
                        __global const float *row_scales, long row, int rows, long column) {
     for (int first = 0; first < rows; first += STRIP) {
         const int there = min(rows - first, STRIP);
@@ -184,7 +184,7 @@ static __attribute__((noinline)) void finish_edge(const gemm_args *p, long row, 
 
 /* kept: two vectors of sums for each row, from the previous chunk. */
 #define DEFINE_STRIP(NAME, R)                                                                                          \
-    static void NAME(const gemm_args *p, const piece *at, const lanes *panel, lanes *kept, __global const number *a,   \
+    static void NAME(const gemm_args *p, const k_chunk *at, const lanes *panel, lanes *kept, __global const number *a, \
                      __global const float *row_scales, long row, int rows, long column) {                              \
         __global const int *from[R];                                                                                   \
         lanes sum[R][2];                                                                                               \
@@ -234,7 +234,7 @@ TFM_KERNEL void gemm_int8_cpu_packed(TFM_TENSOR(float, c), TFM_INPUT(number, a),
     AMX_CONFIGURE();
     for (long column = begin; column < edge; column += STRIP)
         for (int s = 0; s < p.k; s += STRIP_DEPTH) {
-            const piece at = {s, min(p.k - s, STRIP_DEPTH), s == 0, s + STRIP_DEPTH >= p.k};
+            const k_chunk at = {s, min(p.k - s, STRIP_DEPTH), s == 0, s + STRIP_DEPTH >= p.k};
             pack_strip(panel, &p, column, s, at.depth);
 #if TILES
             tile_strip(&p, &at, panel, kept, TFM_AT(a) + row * PADDED_K(k), TFM_AT(row_scales) + row, row,

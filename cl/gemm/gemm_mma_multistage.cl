@@ -59,9 +59,9 @@
 #define HIGH(lane) ((lane) % 8 + (lane) / 16 * 8)
 #define HIGH_CHUNK(lane) ((lane) / 8 % 2)
 #define KINDS(across, wave) ((across) ? (wave) / 16 : STEPS)
-#define KIND(across, piece, step) ((across) ? (piece) : (step))
-#define AWAY(across, tile, piece, step)                                                                                \
-    ((across) ? (step)*16 * CHUNKS(1, tile) * 16 : (piece)*16 * CHUNKS(0, tile) * 16)
+#define KIND(across, chunk, step) ((across) ? (chunk) : (step))
+#define AWAY(across, tile, chunk, step)                                                                                \
+    ((across) ? (step)*16 * CHUNKS(1, tile) * 16 : (chunk)*16 * CHUNKS(0, tile) * 16)
 
 /* fp32 to 16 bits: `lines` of `line` numbers each. One item converts a chunk. */
 __kernel void gemm_mma_round(TFM_TENSOR(ushort, rounded), TFM_INPUT(float, from), const long lines, const long line) {

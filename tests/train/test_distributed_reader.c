@@ -16,16 +16,16 @@ static tfm_tokenizer *tokenizer;
 
 /* ---- Communication between threads ---- */
 
-typedef struct room {
+typedef struct group {
     pthread_barrier_t barrier;
     const void *out[MOST_WORLD];
     int world, mute; /* number of calls until communication fails; 0: never */
-} room;
+} group;
 
 /* The task of one reader, and its result. */
-typedef struct seat {
-    room *room; /* NULL: a single reader */
-    int rank, told;
+typedef struct reader {
+    group *group; /* NULL: a single reader */
+    int rank, calls_made;
     const char *files[3]; /* a source and a target, or a source alone; up to three files */
     bool texts;
     const char *targets[3]; /* the sources, in `files` */
@@ -40,29 +40,29 @@ typedef struct seat {
     const char *spoiled; /* a file to delete before the second call */
     uint64_t encoded;
     char sentence[512]; /* of the first failure */
-} seat;
+} reader;
 
 static bool gather(void *user, void *all, const void *own, size_t bytes) {
-    seat *s = user;
-    if (s->room->mute && ++s->told > s->room->mute)
+    reader *s = user;
+    if (s->group->mute && ++s->calls_made > s->group->mute)
         return false;
-    s->room->out[s->rank] = own;
-    pthread_barrier_wait(&s->room->barrier);
-    for (int i = 0; i < s->room->world; i++)
-        memcpy((char *)all + (size_t)i * bytes, s->room->out[i], bytes);
-    pthread_barrier_wait(&s->room->barrier);
+    s->group->out[s->rank] = own;
+    pthread_barrier_wait(&s->group->barrier);
+    for (int i = 0; i < s->group->world; i++)
+        memcpy((char *)all + (size_t)i * bytes, s->group->out[i], bytes);
+    pthread_barrier_wait(&s->group->barrier);
     return true;
 }
 
 static bool exchange(void *user, void *in, const void *out, size_t bytes) {
-    seat *s = user;
-    if (s->room->mute && ++s->told > s->room->mute)
+    reader *s = user;
+    if (s->group->mute && ++s->calls_made > s->group->mute)
         return false;
-    s->room->out[s->rank] = out;
-    pthread_barrier_wait(&s->room->barrier);
-    for (int i = 0; i < s->room->world; i++)
-        memcpy((char *)in + (size_t)i * bytes, (const char *)s->room->out[i] + (size_t)s->rank * bytes, bytes);
-    pthread_barrier_wait(&s->room->barrier);
+    s->group->out[s->rank] = out;
+    pthread_barrier_wait(&s->group->barrier);
+    for (int i = 0; i < s->group->world; i++)
+        memcpy((char *)in + (size_t)i * bytes, (const char *)s->group->out[i] + (size_t)s->rank * bytes, bytes);
+    pthread_barrier_wait(&s->group->barrier);
     return true;
 }
 
@@ -93,7 +93,7 @@ static uint64_t hash_rest(tfm_data_position at, tfm_data_counts c) {
     return add(add(begin, &at, sizeof(at)), counts, sizeof(counts));
 }
 
-static tfm_status open_files(tfm_data **data, const seat *s) {
+static tfm_status open_files(tfm_data **data, const reader *s) {
     size_t count = 0;
     while (count < 3 && s->files[count])
         count++;
@@ -105,8 +105,8 @@ static tfm_status open_files(tfm_data **data, const seat *s) {
 }
 
 static void *read_text(void *user) {
-    seat *s = user;
-    const tfm_process_group ranks = {s->rank, s->room ? s->room->world : 1, exchange, gather, s};
+    reader *s = user;
+    const tfm_process_group ranks = {s->rank, s->group ? s->group->world : 1, exchange, gather, s};
     tfm_data *data = NULL;
     s->options.process_group = &ranks;
     if (open_files(&data, s) != TFM_OK) {
@@ -131,25 +131,25 @@ static void *read_text(void *user) {
 }
 
 /* Runs `world` identical ranks. */
-static void read_together(seat *seats, int world, const seat *like, int mute) {
-    room shared = {.world = world, .mute = mute};
+static void read_together(reader *readers, int world, const reader *like, int mute) {
+    group shared = {.world = world, .mute = mute};
     pthread_t threads[MOST_WORLD];
     pthread_barrier_init(&shared.barrier, NULL, (unsigned)world);
     for (int i = 0; i < world; i++) {
-        const char *const own = seats[i].files[0]; /* a separate file, or NULL */
-        const char *const spoiled = seats[i].spoiled;
-        const tfm_data_position from = seats[i].from;
-        const int64_t buffer = seats[i].options.buffer_size; /* another one, or 0 */
-        seats[i] = *like;
-        seats[i].options.buffer_size = buffer ? buffer : like->options.buffer_size;
-        seats[i].room = &shared;
-        seats[i].rank = i;
-        seats[i].files[0] = own ? own : like->files[0];
-        seats[i].spoiled = spoiled;
-        seats[i].from = from.epoch || from.line ? from : like->from;
+        const char *const own = readers[i].files[0]; /* a separate file, or NULL */
+        const char *const spoiled = readers[i].spoiled;
+        const tfm_data_position from = readers[i].from;
+        const int64_t buffer = readers[i].options.buffer_size; /* another one, or 0 */
+        readers[i] = *like;
+        readers[i].options.buffer_size = buffer ? buffer : like->options.buffer_size;
+        readers[i].group = &shared;
+        readers[i].rank = i;
+        readers[i].files[0] = own ? own : like->files[0];
+        readers[i].spoiled = spoiled;
+        readers[i].from = from.epoch || from.line ? from : like->from;
     }
     for (int i = 0; i < world; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, read_text, &seats[i]), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, read_text, &readers[i]), 0);
     for (int i = 0; i < world; i++)
         pthread_join(threads[i], NULL);
     pthread_barrier_destroy(&shared.barrier);
@@ -157,28 +157,28 @@ static void read_together(seat *seats, int world, const seat *like, int mute) {
 
 /* Two, three and four ranks equal one, call by call, and tokenize the same lines in total, except read-ahead lines of
  * each buffer: at most `ahead` more. */
-static void check_same(const seat *job, uint64_t ahead) {
+static void check_same(const reader *job, uint64_t ahead) {
     static int turn; /* brief runs alternate the worlds over the jobs */
-    seat *alone = malloc(sizeof(*alone)), *seats = malloc(MOST_WORLD * sizeof(*seats));
-    assert_true(alone && seats);
+    reader *alone = malloc(sizeof(*alone)), *readers = malloc(MOST_WORLD * sizeof(*readers));
+    assert_true(alone && readers);
     *alone = *job;
     read_text(alone);
     turn++;
     for (int world = 2; world <= MOST_WORLD; world++) {
         if (harness_brief() && world != 2 + turn % (MOST_WORLD - 1))
             continue;
-        memset(seats, 0, MOST_WORLD * sizeof(*seats));
-        read_together(seats, world, job, 0);
+        memset(readers, 0, MOST_WORLD * sizeof(*readers));
+        read_together(readers, world, job, 0);
         uint64_t sum = 0, most = 0;
         for (int i = 0; i < world; i++) {
             for (int k = 0; k < job->calls; k++) {
-                assert_int_equal(seats[i].made[k].status, alone->made[k].status);
-                assert_true(seats[i].made[k].batch == alone->made[k].batch);
-                assert_true(seats[i].made[k].rest == alone->made[k].rest);
+                assert_int_equal(readers[i].made[k].status, alone->made[k].status);
+                assert_true(readers[i].made[k].batch == alone->made[k].batch);
+                assert_true(readers[i].made[k].rest == alone->made[k].rest);
             }
-            assert_string_equal(seats[i].sentence, alone->sentence);
-            sum += seats[i].encoded;
-            most = seats[i].encoded > most ? seats[i].encoded : most;
+            assert_string_equal(readers[i].sentence, alone->sentence);
+            sum += readers[i].encoded;
+            most = readers[i].encoded > most ? readers[i].encoded : most;
         }
         if (alone->sentence[0])
             continue;
@@ -190,7 +190,7 @@ static void check_same(const seat *job, uint64_t ahead) {
         assert_in_range(most, 1, (alone->encoded + ahead) / (uint64_t)world + 1 + ahead);
     }
     free(alone);
-    free(seats);
+    free(readers);
 }
 
 /* ---- Texts ---- */
@@ -225,10 +225,10 @@ static const char *put_lines(const char *name, int count, int seed, int often, i
     return scratch_path(name);
 }
 
-static seat pair_of(const char *source, const char *target, int64_t buffer) {
-    return (seat){.files = {source, target},
-                  .options = {.batch_tokens = 128, .max_length = 24, .seed = 7, .buffer_size = buffer},
-                  .calls = 100};
+static reader pair_of(const char *source, const char *target, int64_t buffer) {
+    return (reader){.files = {source, target},
+                    .options = {.batch_tokens = 128, .max_length = 24, .seed = 7, .buffer_size = buffer},
+                    .calls = 100};
 }
 
 /* Good lines, in one buffer and in many; the last one is full, or not. */
@@ -239,12 +239,12 @@ static void test_ranks_give_the_batches_of_one_reader(void **state) {
     snprintf(source, sizeof(source), "%s", put_lines("source", LINES, 1, 0, 0, 0));
     snprintf(target, sizeof(target), "%s", put_lines("target", LINES, 4, 0, 0, 0));
     for (size_t i = 0; i < sizeof(buffers) / sizeof(*buffers); i++) {
-        seat job = pair_of(source, target, buffers[i]);
+        reader job = pair_of(source, target, buffers[i]);
         job.calls = buffers[i] > 0 && buffers[i] < 4 ? MOST_CALLS : 100;
         const uint64_t ahead = buffers[i] == 0 || buffers[i] == LINES ? 0 : 70 * (uint64_t)job.calls;
         check_same(&job, ahead);
     }
-    seat job = pair_of(source, target, 100); /* every seventh is held out; sampled segmentations; unsorted */
+    reader job = pair_of(source, target, 100); /* every seventh is held out; sampled segmentations; unsorted */
     job.options.holdout_every = 7;
     check_same(&job, 70 * 100);
     job.options.in_order = true;
@@ -260,7 +260,7 @@ static void test_lines_beyond_one_message_are_exchanged(void **state) {
     char source[4096], target[4096];
     snprintf(source, sizeof(source), "%s", put_lines("source", MANY, 1, 50, 0, 0));
     snprintf(target, sizeof(target), "%s", put_lines("target", MANY, 4, 50, 0, 0));
-    seat job = pair_of(source, target, 0);
+    reader job = pair_of(source, target, 0);
     job.calls = 50;
     check_same(&job, 0);
     job.options.subword_alpha = 0.2f;
@@ -273,23 +273,23 @@ static void test_ranks_share_the_tokenization(void **state) {
     char source[4096], target[4096];
     snprintf(source, sizeof(source), "%s", put_lines("source", LINES, 1, 0, 0, 0));
     snprintf(target, sizeof(target), "%s", put_lines("target", LINES, 4, 9, 0, 0));
-    seat job = pair_of(source, target, 0);
-    seat *seats = calloc(MOST_WORLD, sizeof(*seats));
-    assert_non_null(seats);
-    read_together(seats, MOST_WORLD, &job, 0);
+    reader job = pair_of(source, target, 0);
+    reader *readers = calloc(MOST_WORLD, sizeof(*readers));
+    assert_non_null(readers);
+    read_together(readers, MOST_WORLD, &job, 0);
     for (int i = 0; i < MOST_WORLD; i++)
-        assert_int_equal(seats[i].encoded, LINES / MOST_WORLD); /* tokenized once for many passes */
+        assert_int_equal(readers[i].encoded, LINES / MOST_WORLD); /* tokenized once for many passes */
     job.options.subword_alpha = 0.2f;
     job.options.buffer_size = 60;
-    memset(seats, 0, MOST_WORLD * sizeof(*seats));
-    read_together(seats, MOST_WORLD, &job, 0);
+    memset(readers, 0, MOST_WORLD * sizeof(*readers));
+    read_together(readers, MOST_WORLD, &job, 0);
     uint64_t most = 0, sum = 0;
     for (int i = 0; i < MOST_WORLD; i++) {
-        most = seats[i].encoded > most ? seats[i].encoded : most;
-        sum += seats[i].encoded;
+        most = readers[i].encoded > most ? readers[i].encoded : most;
+        sum += readers[i].encoded;
     }
     assert_in_range(most, sum / MOST_WORLD, sum / 2);
-    free(seats);
+    free(readers);
 }
 
 /* Occasional damaged lines, more in sequence than are read ahead, and a majority; also at the end of files, and with
@@ -310,7 +310,7 @@ static void test_damaged_lines_are_skipped_alike_on_all_ranks(void **state) {
                  put_lines("source", cases[i].lines + cases[i].more, 1, cases[i].often, cases[i].from, cases[i].many));
         snprintf(target, sizeof(target), "%s",
                  put_lines("target", cases[i].lines, 4, cases[i].often, cases[i].from, cases[i].many));
-        seat job = pair_of(source, target, cases[i].buffer);
+        reader job = pair_of(source, target, cases[i].buffer);
         check_same(&job, (uint64_t)job.calls * LINES);
         job.options.subword_alpha = 0.2f;
         check_same(&job, 0);
@@ -335,10 +335,10 @@ static void test_ranks_read_plain_texts_as_one_reader(void **state) {
     snprintf(paths[2], sizeof(paths[2]), "%s", put_lines("three", LINES / 2, 3, 0, 100, 200));
     for (int count = 1; count <= 3; count += 2)
         for (int64_t buffer = 0; buffer <= 150; buffer += 50) {
-            seat job = {.files = {paths[0], count > 1 ? paths[1] : NULL, count > 1 ? paths[2] : NULL},
-                        .texts = true,
-                        .options = {.batch_tokens = 80, .seq_len = 16, .seed = 7, .buffer_size = buffer},
-                        .calls = 200};
+            reader job = {.files = {paths[0], count > 1 ? paths[1] : NULL, count > 1 ? paths[2] : NULL},
+                          .texts = true,
+                          .options = {.batch_tokens = 80, .seq_len = 16, .seed = 7, .buffer_size = buffer},
+                          .calls = 200};
             check_same(&job, (uint64_t)job.calls * LINES);
             job.options.subword_alpha = 0.2f;
             check_same(&job, 0);
@@ -349,7 +349,7 @@ static void test_ranks_read_plain_texts_as_one_reader(void **state) {
 }
 
 /* Three pairs of files with unequal numbers of lines, and damaged lines. */
-static seat several_of(int64_t buffer) {
+static reader several_of(int64_t buffer) {
     static char paths[6][4096];
     static const int lines[6] = {200, 212, 100, 0, 298, 290};
     for (int i = 0; i < 6; i++) {
@@ -357,7 +357,7 @@ static seat several_of(int64_t buffer) {
         snprintf(name, sizeof(name), "several%d", i);
         snprintf(paths[i], sizeof(paths[i]), "%s", put_lines(name, lines[i], i + 1, 12, 0, 0));
     }
-    seat job = pair_of(NULL, NULL, buffer);
+    reader job = pair_of(NULL, NULL, buffer);
     for (int i = 0; i < 3; i++) {
         job.files[i] = paths[2 * i];
         job.targets[i] = paths[2 * i + 1];
@@ -370,7 +370,7 @@ static void test_ranks_read_several_files_as_one_reader(void **state) {
     (void)state;
     static const int64_t buffers[] = {0, 1, 77};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(*buffers); i++) {
-        seat job = several_of(buffers[i]);
+        reader job = several_of(buffers[i]);
         job.calls = buffers[i] == 1 ? MOST_CALLS : 200;
         check_same(&job, (uint64_t)job.calls * LINES);
         job.options.holdout_every = 7;
@@ -382,7 +382,7 @@ static void test_ranks_read_several_files_as_one_reader(void **state) {
         job.options.strict = false;
         check_same(&job, 0);
     }
-    seat job = several_of(20); /* the rejected line is unpaired, not damaged */
+    reader job = several_of(20); /* the rejected line is unpaired, not damaged */
     job.files[0] = put_lines("whole0", 50, 1, 0, 0, 0);
     job.targets[0] = put_lines("whole1", 50, 2, 0, 0, 0);
     job.options.strict = true;
@@ -397,9 +397,9 @@ static void test_ranks_seek_as_one_reader(void **state) {
     snprintf(target, sizeof(target), "%s", put_lines("target", LINES, 4, 8, 0, 0));
     for (int kind = 0; kind < 8; kind++) {
         const int64_t buffer = kind & 1 ? 70 : 0;
-        seat job = kind & 4 ? several_of(buffer) : pair_of(source, target, buffer), *alone = malloc(sizeof(*alone)),
-             *seats = malloc(MOST_WORLD * sizeof(*seats));
-        assert_true(alone && seats);
+        reader job = kind & 4 ? several_of(buffer) : pair_of(source, target, buffer), *alone = malloc(sizeof(*alone)),
+               *readers = malloc(MOST_WORLD * sizeof(*readers));
+        assert_true(alone && readers);
         job.options.subword_alpha = kind & 2 ? 0.2f : 0;
         *alone = job;
         read_text(alone);
@@ -409,27 +409,27 @@ static void test_ranks_seek_as_one_reader(void **state) {
                     continue;
                 job.from = alone->places[from];
                 job.calls = 10;
-                memset(seats, 0, MOST_WORLD * sizeof(*seats));
-                read_together(seats, world, &job, 0);
+                memset(readers, 0, MOST_WORLD * sizeof(*readers));
+                read_together(readers, world, &job, 0);
                 for (int i = 0; i < world; i++)
                     for (int k = 0; k < job.calls; k++) {
-                        assert_int_equal(seats[i].made[k].status, TFM_OK);
-                        assert_true(seats[i].made[k].batch == alone->made[from + k].batch);
-                        assert_memory_equal(&seats[i].places[k], &alone->places[from + k], sizeof(*alone->places));
+                        assert_int_equal(readers[i].made[k].status, TFM_OK);
+                        assert_true(readers[i].made[k].batch == alone->made[from + k].batch);
+                        assert_memory_equal(&readers[i].places[k], &alone->places[from + k], sizeof(*alone->places));
                     }
                 for (int i = 1; i < world; i++)
-                    assert_memory_equal(seats[i].made, seats[0].made, sizeof(seats->made));
+                    assert_memory_equal(readers[i].made, readers[0].made, sizeof(readers->made));
             }
         job.from.batch = 100000; /* no such batch: all ranks report it when they reach it, and keep reporting it */
-        memset(seats, 0, MOST_WORLD * sizeof(*seats));
-        read_together(seats, 3, &job, 0);
+        memset(readers, 0, MOST_WORLD * sizeof(*readers));
+        read_together(readers, 3, &job, 0);
         for (int i = 0; i < 3; i++) {
-            assert_int_equal(seats[i].made[0].status, TFM_ERROR_INPUT);
-            assert_int_equal(seats[i].made[9].status, TFM_ERROR_INPUT);
-            assert_non_null(strstr(seats[i].sentence, "batch 100000 does not exist"));
+            assert_int_equal(readers[i].made[0].status, TFM_ERROR_INPUT);
+            assert_int_equal(readers[i].made[9].status, TFM_ERROR_INPUT);
+            assert_non_null(strstr(readers[i].sentence, "batch 100000 does not exist"));
         }
         free(alone);
-        free(seats);
+        free(readers);
     }
 }
 
@@ -442,72 +442,72 @@ static void test_failure_of_one_rank_ends_all(void **state) {
     snprintf(target, sizeof(target), "%s", put_lines("target", LINES, 4, 0, 0, 0));
     snprintf(other, sizeof(other), "%s", put_lines("other", LINES - 70, 1, 0, 0, 0));
     snprintf(link, sizeof(link), "%s", scratch_path("link"));
-    seat job = pair_of(source, target, 77);
-    seat *seats = calloc(WORLD, sizeof(*seats));
-    assert_non_null(seats);
+    reader job = pair_of(source, target, 77);
+    reader *readers = calloc(WORLD, sizeof(*readers));
+    assert_non_null(readers);
 
-    seats[1].files[0] = other; /* it is shorter, so its pairs end before the others' */
-    read_together(seats, WORLD, &job, 0);
+    readers[1].files[0] = other; /* it is shorter, so its pairs end before the others' */
+    read_together(readers, WORLD, &job, 0);
     for (int i = 0; i < WORLD; i++) {
-        assert_int_equal(seats[i].made[0].status, TFM_OK);
-        assert_int_equal(seats[i].made[job.calls - 1].status, TFM_ERROR_ARGUMENT);
+        assert_int_equal(readers[i].made[0].status, TFM_OK);
+        assert_int_equal(readers[i].made[job.calls - 1].status, TFM_ERROR_ARGUMENT);
         for (int k = 0; k < job.calls; k++)
-            assert_int_equal(seats[i].made[k].status, seats[0].made[k].status);
+            assert_int_equal(readers[i].made[k].status, readers[0].made[k].status);
     }
 
     /* The fifth line, tokenized by the second rank, is bad only in its text. */
     snprintf(other, sizeof(other), "%s", put_lines("other", LINES, 1, 0, 4, 1));
-    memset(seats, 0, WORLD * sizeof(*seats));
-    seats[1].files[0] = other;
+    memset(readers, 0, WORLD * sizeof(*readers));
+    readers[1].files[0] = other;
     job.options.strict = true;
-    read_together(seats, WORLD, &job, 0);
+    read_together(readers, WORLD, &job, 0);
     job.options.strict = false;
     for (int i = 0; i < WORLD; i++) {
-        assert_int_equal(seats[i].made[0].status, i == 1 ? TFM_ERROR_INPUT : TFM_ERROR_ARGUMENT);
-        assert_non_null(strstr(seats[i].sentence, "line 5: "));
-        assert_int_equal(strstr(seats[i].sentence, "this is rank 1's text, and rank ") != NULL, i != 1);
+        assert_int_equal(readers[i].made[0].status, i == 1 ? TFM_ERROR_INPUT : TFM_ERROR_ARGUMENT);
+        assert_non_null(strstr(readers[i].sentence, "line 5: "));
+        assert_int_equal(strstr(readers[i].sentence, "this is rank 1's text, and rank ") != NULL, i != 1);
     }
 
-    memset(seats, 0, WORLD * sizeof(*seats));
-    seats[2].from = (tfm_data_position){.epoch = 1};
-    read_together(seats, WORLD, &job, 0);
+    memset(readers, 0, WORLD * sizeof(*readers));
+    readers[2].from = (tfm_data_position){.epoch = 1};
+    read_together(readers, WORLD, &job, 0);
     for (int i = 0; i < WORLD; i++) {
-        assert_int_equal(seats[i].made[0].status, TFM_ERROR_ARGUMENT);
-        assert_non_null(strstr(seats[i].sentence, "rank 2 is at another position of the text than rank 0"));
+        assert_int_equal(readers[i].made[0].status, TFM_ERROR_ARGUMENT);
+        assert_non_null(strstr(readers[i].sentence, "rank 2 is at another position of the text than rank 0"));
     }
 
     for (int sampled = 0; sampled < 2; sampled++) { /* with other buffers other ranks would tokenize for all */
         job.options.subword_alpha = sampled ? 0.2f : 0;
-        memset(seats, 0, WORLD * sizeof(*seats));
-        seats[1].options.buffer_size = job.options.buffer_size / 2;
-        read_together(seats, WORLD, &job, 0);
+        memset(readers, 0, WORLD * sizeof(*readers));
+        readers[1].options.buffer_size = job.options.buffer_size / 2;
+        read_together(readers, WORLD, &job, 0);
         for (int i = 0; i < WORLD; i++)
-            assert_int_equal(seats[i].made[0].status, TFM_ERROR_ARGUMENT);
+            assert_int_equal(readers[i].made[0].status, TFM_ERROR_ARGUMENT);
     }
 
     for (int mute = 1; mute <= 12; mute++) {
         job.options.subword_alpha = mute > 6 ? 0.2f : 0;
-        memset(seats, 0, WORLD * sizeof(*seats));
-        read_together(seats, WORLD, &job, mute);
+        memset(readers, 0, WORLD * sizeof(*readers));
+        read_together(readers, WORLD, &job, mute);
         for (int i = 0; i < WORLD; i++) {
-            assert_int_equal(seats[i].made[job.calls - 1].status, TFM_ERROR_IO);
-            assert_non_null(strstr(seats[i].sentence, "can no longer communicate"));
+            assert_int_equal(readers[i].made[job.calls - 1].status, TFM_ERROR_IO);
+            assert_non_null(strstr(readers[i].sentence, "can no longer communicate"));
         }
     }
 
     job.options.subword_alpha = 0;
-    memset(seats, 0, WORLD * sizeof(*seats));
-    seats[1].files[0] = seats[1].spoiled = link; /* deleted when a later buffer is read */
+    memset(readers, 0, WORLD * sizeof(*readers));
+    readers[1].files[0] = readers[1].spoiled = link; /* deleted when a later buffer is read */
     put_lines("link", LINES, 1, 0, 0, 0);
-    read_together(seats, WORLD, &job, 0);
+    read_together(readers, WORLD, &job, 0);
     for (int i = 0; i < WORLD; i++) {
-        assert_int_equal(seats[i].made[0].status, TFM_OK);
-        assert_int_equal(seats[i].made[job.calls - 1].status, i == 1 ? TFM_ERROR_IO : TFM_ERROR_CANCELLED);
-        assert_non_null(strstr(seats[i].sentence, i == 1 ? link : "data_next: rank 1 has failed, with "));
+        assert_int_equal(readers[i].made[0].status, TFM_OK);
+        assert_int_equal(readers[i].made[job.calls - 1].status, i == 1 ? TFM_ERROR_IO : TFM_ERROR_CANCELLED);
+        assert_non_null(strstr(readers[i].sentence, i == 1 ? link : "data_next: rank 1 has failed, with "));
         for (int k = 0; k < job.calls; k++)
-            assert_int_equal(seats[i].made[k].status == TFM_OK, seats[0].made[k].status == TFM_OK);
+            assert_int_equal(readers[i].made[k].status == TFM_OK, readers[0].made[k].status == TFM_OK);
     }
-    free(seats);
+    free(readers);
 }
 
 static int setup(void **state) {

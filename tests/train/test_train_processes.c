@@ -16,37 +16,37 @@ enum { BUCKET = 8 * TFM__PARAM_ALIGN };
 
 /* ---- Communication between threads ---- */
 
-typedef struct room {
+typedef struct group {
     pthread_barrier_t barrier;
     const char *out[MOST_RANKS];
     int world;
     bool cut; /* communication fails */
-} room;
+} group;
 
-typedef struct seat {
-    room *room;
+typedef struct communicator {
+    group *group;
     int rank;
-} seat;
+} communicator;
 
 static bool exchange(void *user, void *in, const void *out, size_t bytes) {
-    const seat *s = user;
-    s->room->out[s->rank] = out;
-    pthread_barrier_wait(&s->room->barrier);
-    for (int i = 0; i < s->room->world; i++)
-        memcpy((char *)in + (size_t)i * bytes, s->room->out[i] + (size_t)s->rank * bytes, bytes);
-    pthread_barrier_wait(&s->room->barrier);
+    const communicator *s = user;
+    s->group->out[s->rank] = out;
+    pthread_barrier_wait(&s->group->barrier);
+    for (int i = 0; i < s->group->world; i++)
+        memcpy((char *)in + (size_t)i * bytes, s->group->out[i] + (size_t)s->rank * bytes, bytes);
+    pthread_barrier_wait(&s->group->barrier);
     return true;
 }
 
 static bool gather(void *user, void *all, const void *own, size_t bytes) {
-    const seat *s = user;
-    if (s->room->cut)
+    const communicator *s = user;
+    if (s->group->cut)
         return false;
-    s->room->out[s->rank] = own;
-    pthread_barrier_wait(&s->room->barrier);
-    for (int i = 0; i < s->room->world; i++)
-        memcpy((char *)all + (size_t)i * bytes, s->room->out[i], bytes);
-    pthread_barrier_wait(&s->room->barrier);
+    s->group->out[s->rank] = own;
+    pthread_barrier_wait(&s->group->barrier);
+    for (int i = 0; i < s->group->world; i++)
+        memcpy((char *)all + (size_t)i * bytes, s->group->out[i], bytes);
+    pthread_barrier_wait(&s->group->barrier);
     return true;
 }
 
@@ -55,17 +55,17 @@ static bool gather(void *user, void *all, const void *own, size_t bytes) {
 /* The task of one trainer, alone or in a group. */
 typedef struct job {
     tfm_trainer_options options;
-    int batches;    /* in an update, of all ranks */
-    int64_t pieces; /* the most tokens in a piece, or 0 */
-    int failing;    /* the update in which this rank has no batches; 0 for none */
-    uint64_t seed;  /* of the model */
-    seat seat;      /* the communicator, or none */
+    int batches;                /* in an update, of all ranks */
+    int64_t micro_batch_tokens; /* maximum, or 0 */
+    int failing;                /* the update in which this rank has no batches; 0 for none */
+    uint64_t seed;              /* of the model */
+    communicator communicator;  /* the communicator, or none */
     bool world_of_one;
     int64_t bucket;         /* or 0 for the default */
     const char *from, *to;  /* checkpoints, or NULL */
     int64_t moments, early; /* number of checkpoints; buckets of the last update sent before its end */
     int64_t decayed;
-    tfm_comm_stats wire;
+    tfm_comm_stats comm;
     float *values; /* the result */
     int64_t count;
     tfm_status statuses[UPDATES];
@@ -91,22 +91,23 @@ static void update(job *j, tfm_trainer *t, int number, harness_random *random) {
     size_t count = 0;
     draw(all, ids, lengths, j->batches, random);
     for (int i = 0; i < j->batches; i++)
-        if (!j->seat.room || i % j->seat.room->world == j->seat.rank)
+        if (!j->communicator.group || i % j->communicator.group->world == j->communicator.rank)
             own[count++] = all[i];
     note(j, number, tfm_trainer_update(t, &j->report, j->failing == number + 1 ? NULL : own, count));
 }
 
 static void open_trainer(job *j, tfm_trainer **trainer, tfm_model *model) {
-    const tfm_process_group ranks = {j->world_of_one ? 0 : j->seat.rank, j->seat.room ? j->seat.room->world : 1,
-                                     exchange, gather, &j->seat};
+    const tfm_process_group ranks = {j->world_of_one ? 0 : j->communicator.rank,
+                                     j->communicator.group ? j->communicator.group->world : 1, exchange, gather,
+                                     &j->communicator};
     j->options.process_group = j->options.shard_optimizer ? &ranks : NULL;
     if (tfm_trainer_new(trainer, model, &j->options) != TFM_OK ||
         (j->bucket && tfm__trainer_set_bucket_size(*trainer, j->bucket) != TFM_OK)) {
         fprintf(stderr, "%s\n", tfm_error_message()); /* the others wait forever: nothing can be tested */
         exit(1);
     }
-    (*trainer)->micro_batch_tokens = j->pieces;
-    if (j->seat.room || j->world_of_one)
+    (*trainer)->micro_batch_tokens = j->micro_batch_tokens;
+    if (j->communicator.group || j->world_of_one)
         note(j, 0, tfm_trainer_set_process_group(*trainer, &ranks));
     if (j->from)
         note(j, 0, tfm_trainer_load(*trainer, NULL, j->from));
@@ -129,14 +130,14 @@ static void *run(void *user) {
     open_trainer(j, &trainer, model);
     for (int i = 0; i < UPDATES && j->statuses[0] == TFM_OK; i++)
         update(j, trainer, i, &random);
-    if (j->to && (j->seat.rank == 0 || trainer->sharded))
+    if (j->to && (j->communicator.rank == 0 || trainer->sharded))
         note(j, UPDATES - 1, tfm_trainer_save(trainer, NULL, j->to));
     j->values = calloc((size_t)trainer->count, sizeof(*j->values));
     j->count = trainer->count;
     j->moments = trainer->moment_count;
     j->early = trainer->early_reads;
     j->decayed = trainer->decayed;
-    j->wire = tfm_trainer_comm_stats(trainer);
+    j->comm = tfm_trainer_comm_stats(trainer);
     if (j->values && tfm_tensor_read(ctx, j->values, trainer->value) != TFM_OK)
         j->values[0] = NAN;
     if ((int64_t)tfm_tensor_count(trainer->m) != j->moments || (int64_t)tfm_tensor_count(trainer->v) != j->moments)
@@ -149,11 +150,11 @@ static void *run(void *user) {
 
 /* Runs the jobs as ranks, one thread each. */
 static void run_world(job *jobs, int world, bool cut) {
-    room shared = {.cut = cut, .world = world};
+    group shared = {.cut = cut, .world = world};
     pthread_t threads[MOST_RANKS];
     assert_int_equal(pthread_barrier_init(&shared.barrier, NULL, (unsigned)world), 0);
     for (int i = 0; i < world; i++) {
-        jobs[i].seat = (seat){&shared, i};
+        jobs[i].communicator = (communicator){&shared, i};
         assert_int_equal(pthread_create(&threads[i], NULL, run, &jobs[i]), 0);
     }
     for (int i = 0; i < world; i++)
@@ -251,7 +252,7 @@ static void test_rank_with_split_batch_matches_whole(void **state) {
     job alone = dropping(2);
     alone.options.dropout = alone.options.attention_dropout = alone.options.activation_dropout = 0;
     job ranks[RANKS] = {alone, alone};
-    ranks[1].pieces = 60;
+    ranks[1].micro_batch_tokens = 60;
     run(&alone);
     run_ranks(ranks, false);
     check_close(&ranks[0], &alone);
@@ -567,8 +568,8 @@ static void test_half_precision_allreduce_is_near_fp32(void **state) {
         check_ranks(jobs, RANKS);
         check_ranks(shards, RANKS);
         check_same(&shards[0], &jobs[0]);
-        assert_int_equal(jobs[0].wire.bytes, bytes_of_updates(&jobs[0], narrow ? 2 : 4, narrow ? 8 : 0));
-        assert_true(jobs[0].wire.seconds >= jobs[0].wire.overlapped_seconds);
+        assert_int_equal(jobs[0].comm.bytes, bytes_of_updates(&jobs[0], narrow ? 2 : 4, narrow ? 8 : 0));
+        assert_true(jobs[0].comm.seconds >= jobs[0].comm.overlapped_seconds);
         if (i == 0)
             memcpy(full, jobs, sizeof(full));
         for (int64_t k = 0; k < jobs[0].count; k++)

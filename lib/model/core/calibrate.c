@@ -152,7 +152,7 @@ static tfm_status special_tokens(int32_t **ids, size_t *before, size_t *after, c
     return status;
 }
 
-/* rows (sequences, length): pieces of the text at equal distances, with special tokens. */
+/* rows (sequences, length): parts of the text at equal distances, with special tokens. */
 static void fill_sequences(int32_t *rows, size_t sequences, size_t length, const int32_t *text, size_t count,
                            const int32_t *special, size_t before, size_t after) {
     const size_t own = length - before - after, last = count - own;

@@ -150,12 +150,12 @@ uint16_t tfm__float_to_half(float value, tfm_dtype dtype) {
 
 /* Writes fp16 or bf16, converted from another dtype. */
 static tfm_status write_half(job *j, const item *x) {
-    enum { PIECE = 1 << 16 };
-    float *floats = tfm__alloc(PIECE, sizeof(*floats));
-    uint16_t *half = tfm__alloc(PIECE, sizeof(*half));
+    enum { CHUNK = 1 << 16 };
+    float *floats = tfm__alloc(CHUNK, sizeof(*floats));
+    uint16_t *half = tfm__alloc(CHUNK, sizeof(*half));
     tfm_status status = floats && half ? TFM_OK : TFM_ERROR_MEMORY;
-    for (size_t at = 0; at < x->stored->count && status == TFM_OK; at += PIECE) {
-        const size_t n = x->stored->count - at < PIECE ? x->stored->count - at : PIECE;
+    for (size_t at = 0; at < x->stored->count && status == TFM_OK; at += CHUNK) {
+        const size_t n = x->stored->count - at < CHUNK ? x->stored->count - at : CHUNK;
         tfm__stored_to_floats(floats, x->stored, at, n, 1);
         for (size_t i = 0; i < n; i++)
             half[i] = tfm__float_to_half(floats[i], j->dtype);

@@ -48,9 +48,9 @@ static unsigned char *transposed_copy(const tfm__stored_tensor *stored, const tf
 /* Rows of a parameter that are interleaved by head. */
 static unsigned char *gathered_copy(const tfm__stored_tensor *stored, const tfm__parameter *p) {
     const size_t row = tfm_dtype_size(stored->dtype) * (p->rank == 2 ? (size_t)p->dims[1] : 1);
-    const size_t run = (size_t)p->run, pieces = (size_t)p->dims[0] / run;
+    const size_t run = (size_t)p->run, runs = (size_t)p->dims[0] / run;
     unsigned char *out = tfm__alloc((size_t)p->dims[0], row);
-    for (size_t i = 0; out && i < pieces; i++)
+    for (size_t i = 0; out && i < runs; i++)
         memcpy(out + i * run * row, stored->data + (i * (size_t)p->step + (size_t)p->first) * row, run * row);
     return out;
 }

@@ -86,7 +86,7 @@ static tfm_status launch_skinny(tfm_context *ctx, const task *t) {
 
 /* From so many rows, packing a weight once for AMX pays, up to so many bytes; the readers of a larger weight (a
  * vocabulary) repack it themselves. */
-enum { MIN_ROWS_AMX = 384, MAX_PANEL_BYTES = 8 << 20, PIECE = 512 }; /* elements of a K chunk, and of columns */
+enum { MIN_ROWS_AMX = 384, MAX_PANEL_BYTES = 8 << 20, K_CHUNK = 512 }; /* elements of a K chunk, and of columns */
 
 static tfm_status launch_packed(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor row_scales) {
     /* Strips and tiles are as in the kernel: tiles of 6 or 8 rows, or of 32 with AMX. Many rows amortize packing the
@@ -99,8 +99,8 @@ static tfm_status launch_packed(tfm_context *ctx, const task *t, tfm_tensor a, t
     const int64_t strip = 32, kept = own ? 256 : 96, tiles = own ? TILE : 24,
                   units = tfm_context_device(ctx)->compute_units;
     const int64_t columns = tfm__ceil_div(t->n, strip), fit = block / tfm__int8_padded(t->k) / tiles * tiles,
-                  of_piece = fit < MAX_ROWS_OF_PIECE ? fit : MAX_ROWS_OF_PIECE;
-    int64_t most = t->k <= PIECE && of_piece > kept && !own ? of_piece : kept;
+                  of_chunk = fit < MAX_ROWS_OF_PIECE ? fit : MAX_ROWS_OF_PIECE;
+    int64_t most = t->k <= K_CHUNK && of_chunk > kept && !own ? of_chunk : kept;
     while (most > kept && columns * tfm__ceil_div(t->m, most) < ITEMS * units)
         most = most / 2 > kept ? most / 2 / tiles * tiles : kept;
     const int64_t each = tfm__ceil_div(t->m, tfm__ceil_div(t->m, most)), rows = tfm__ceil_div(each, tiles) * tiles;
@@ -113,12 +113,12 @@ static int64_t panel_ints(const task *t) {
     return tfm__ceil_div(t->n, TILE) * (tfm__int8_padded(t->k) / 4) * TILE;
 }
 static bool uses_amx_panels(tfm_context *ctx, const task *t) {
-    return has_amx(ctx) && t->m >= (t->k > PIECE ? 4 * MIN_ROWS_AMX : MIN_ROWS_AMX) &&
+    return has_amx(ctx) && t->m >= (t->k > K_CHUNK ? 4 * MIN_ROWS_AMX : MIN_ROWS_AMX) &&
            4 * panel_ints(t) <= MAX_PANEL_BYTES;
 }
 /* Whether each row of x is read once, so that the kernel can quantize it in place. */
 static bool reads_once(tfm_context *ctx, const task *t) {
-    return uses_amx_panels(ctx, t) && t->k <= PIECE && t->n <= PIECE;
+    return uses_amx_panels(ctx, t) && t->k <= K_CHUNK && t->n <= K_CHUNK;
 }
 
 /* A multiple of the number of cores as groups of rows, each of which fits L2. */

@@ -52,7 +52,7 @@ typedef struct tfm__quant_rows {
  * `buffer`: for rows->row, or NULL. */
 void tfm__quant_repack(const tfm__quant_format *format, int tile_rows, uint32_t *out, const tfm__quant_rows *rows,
                        int64_t first, int64_t count, int64_t k, void *buffer);
-/* A persistent matrix, written piece by piece. Fails with a sentence about `name` if it does not fit the format. */
+/* A persistent matrix, written in chunks. Fails with a sentence about `name` if it does not fit the format. */
 tfm_status tfm__quant_upload(tfm_context *ctx, tfm_param *out, const char *name, const tfm__quant_format *format,
                              const tfm__quant_rows *rows, int64_t n, int64_t k);
 /* Marks `param`, whose value has the words of such a matrix already, as from a shared buffer. */

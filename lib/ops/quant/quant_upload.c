@@ -163,7 +163,7 @@ void tfm__quant_repack(const tfm__quant_format *format, int tile_rows, uint32_t 
 
 enum { THREADS = 8 };
 
-/* Part of a piece. */
+/* Part of a chunk. */
 typedef struct share {
     const tfm__quant_format *format;
     int tile_rows;
@@ -212,34 +212,34 @@ static void repack(const share *whole) {
             pthread_join(threads[t], NULL);
 }
 
-/* Writes the tiles piece by piece, so that the host never holds a copy of the whole, and where it can, in the memory of
+/* Writes the tiles chunk by chunk, so that the host never holds a copy of the whole, and where it can, in the memory of
  * the device. */
 static tfm_status write_tiles(tfm_context *ctx, const tfm_param *m, const tfm__quant_format *format,
                               const tfm__quant_rows *rows) {
-    enum { PIECE = 4 << 20 };
+    enum { CHUNK = 4 << 20 };
     const int tile_rows = tfm__quant_tile_rows(ctx);
     const int64_t n = m->block_dims[0], k = m->block_dims[1], words = tfm__quant_words(ctx, format, tile_rows, k);
-    const int64_t fit = PIECE / (4 * words), step = fit > 1 ? fit : 1; /* row blocks */
+    const int64_t fit = CHUNK / (4 * words), step = fit > 1 ? fit : 1; /* row blocks */
     const int64_t most = tfm__ceil_div(n, tile_rows) < step ? tfm__ceil_div(n, tile_rows) : step;
     uint32_t *whole = tfm__tensor_map(ctx, m->value);
-    uint32_t *piece = whole ? NULL : tfm__realloc(NULL, (size_t)(most * words), sizeof(*piece)); /* all are written */
-    unsigned char *buffers = whole || piece ? tfm__alloc(THREADS, rows->buffer + 1) : NULL;
+    uint32_t *chunk = whole ? NULL : tfm__realloc(NULL, (size_t)(most * words), sizeof(*chunk)); /* all are written */
+    unsigned char *buffers = whole || chunk ? tfm__alloc(THREADS, rows->buffer + 1) : NULL;
     tfm_status status = buffers ? TFM_OK : tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message());
     if (whole && buffers)
         tfm__memory_prepare(whole, 4 * (size_t)m->value.dims[0], false);
     for (int64_t i = 0; i < n && status == TFM_OK; i += step * tile_rows) {
         const int64_t count = n - i < step * tile_rows ? n - i : step * tile_rows;
         tfm_tensor part = {0};
-        repack(&(share){format, tile_rows, whole ? whole + i / tile_rows * words : piece, rows, i, count, k, buffers});
+        repack(&(share){format, tile_rows, whole ? whole + i / tile_rows * words : chunk, rows, i, count, k, buffers});
         if (!whole)
             status =
                 tfm_tensor_rows(ctx, &part, m->value, i / tile_rows * words, tfm__ceil_div(count, tile_rows) * words);
         if (!whole && status == TFM_OK)
-            status = tfm_tensor_write(ctx, part, piece);
+            status = tfm_tensor_write(ctx, part, chunk);
         if (rows->written)
             rows->written(rows->of);
     }
-    free(piece);
+    free(chunk);
     free(buffers);
     if (!whole)
         return status;
