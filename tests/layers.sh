@@ -36,8 +36,9 @@ code() { # removes comment lines from the output of grep -n
 rules=
 may() {
     rules="$rules $1=|$2|"
-    nothing "lib/$1 includes from $2" "$(grep -rnE '^#include "[a-z_]+/' "lib/$1" | grep -vE "#include \"($2|tfm)/"
-        grep -rnE '^#include ["<]tfm/' "lib/$1" | grep -vE "[\"<]tfm/($3)\.h")"
+    nothing "lib/$1 includes from $2" "$(
+        grep -rnE '^ *# *include *("[a-z_]+/|<(base|text|dev|ops|nn|model|train)/)' "lib/$1" | grep -vE "[\"<]($2|tfm)/"
+        grep -rnE '^ *# *include *["<]tfm/' "lib/$1" | grep -vE "[\"<]tfm/($3)\.h")"
 }
 may base 'base' 'base|hub'
 may text 'base|text' 'base|text|metrics|chat'
@@ -85,8 +86,10 @@ built "no files of a library folder call each other in a cycle" \
     python3 tests/call_cycles.py "$build/lib/libtfm-core.a"
 built "no files of the program call each other in a cycle" \
     python3 tests/call_cycles.py "$build"/apps/tfm.p/*.o
+nothing "no include path has .." "$(grep -rnE '^ *# *include *["<][^">]*\.\./' lib cl apps include)"
 nothing "apps use include/ only" "$(
-    grep -rnE '^#include "' apps --include='*.[ch]' --include='*.cc' | while IFS=: read -r file line text; do
+    grep -rnE '^ *# *include *<(base|text|dev|ops|nn|model|train)/' apps
+    grep -rnE '^ *# *include *"' apps --include='*.[ch]' --include='*.cc' | while IFS=: read -r file line text; do
         header=${text#*\"} && header=${header%%\"*}
         case $header in tfm/*) continue ;; esac
         [ -e "apps/$header" ] || echo "$file:$line: $text"

@@ -37,6 +37,15 @@ PHRASES = [
     (r'\bthe way back\b', 'backward pass'),
     (r'\bdealt\b|\bdeals? out\b|\bdealing\b', 'distributed, scheduled, balanced'),
     (r'batches of an update', 'gradient accumulation, micro-batches'),
+    (r'\bwires?\b(?! type)', 'communication, all-reduce, comm_dtype'),
+    (r'\bsends as (16|half|halves)', 'all-reduce in fp16 or bf16'),
+    (r'ranks that are threads', 'process group of threads'),
+    (r'moments for its', 'sharded optimizer state'),
+    (r'keeps of each', 'activation checkpointing'),
+    (r'(goes|go|going|went) on from|\bbegins? from the (weights|model)', 'resumes, initializes from'),
+    (r'linears of one input', 'fused QKV projection, fused linear layers'),
+    (r'\bbackward of it\b', 'its backward pass'),
+    (r'\band the like\b', 'such as'),
     (r'\bcrews?\b', 'worker pool'),
     (r'\bmates?\b', 'replicas'),
     (r'\bwish(es)?\b', 'device selector'),
@@ -73,7 +82,10 @@ PHRASES = [
 # File pattern, the part of PHRASES' expression whose findings are right there.
 EXCEPTIONS = [
     ('apps/commands/cmd_bench_translate.c', 'the house'),  # a sentence to translate
+    ('apps/cli/renamed_options.c', 'wire'),  # former names of options
+    ('apps/python/src/tfm/_options.py', 'wire'),
     ('lib/train/checkpoint.c', 'dealt'),  # a key of the checkpoint format
+    ('tests/apps/usage.sh', 'wire'),  # a former name of an option
     ('tests/golden/make_embedder.py', 'the house'),  # a sentence to embed
     ('tests/golden/tokenizer_texts.py', 'of these'),  # a text to tokenize
 ]
