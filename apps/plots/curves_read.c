@@ -33,7 +33,7 @@ typedef struct kind {
 } kind;
 
 static const kind KINDS[] = {
-    {"train", CURVE_LOSS, CURVE_EPOCH, {"loss", "nll", "learning_rate", "gradient_norm", "epoch"}},
+    {"train", CURVE_LOSS, CURVE_EPOCH, {"loss", "nll", "learning_rate", "grad_norm", "epoch"}},
     {"valid", CURVE_VALID_NLL, CURVE_CHRF, {"nll", "bleu", "chrf2"}},
     {"average", CURVE_AVERAGE_NLL, CURVE_AVERAGE_BLEU, {"nll", "bleu"}},
     {"start", CURVE_RESUMED, CURVE_RESUMED, {"update"}},

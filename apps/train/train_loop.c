@@ -25,7 +25,7 @@ static int report(train_run *r, const tfm_update_report *u) {
     json_t *object =
         json_pack("{s:s, s:I, s:I, s:f, s:f, s:o, s:f, s:f, s:f, s:f}", "type", "train", "update",
                   (json_int_t)u->update, "epoch", (json_int_t)r->epoch, "loss", r->at.loss / n, "nll", r->at.nll / n,
-                  "ppl", cli_number_json(exp(r->at.nll / n)), "gradient_norm", u->grad_norm, "learning_rate",
+                  "ppl", cli_number_json(exp(r->at.nll / n)), "grad_norm", u->grad_norm, "learning_rate",
                   u->learning_rate, "tokens_per_s", (double)r->tokens / (now - r->since), "seconds", now - r->begun);
     if (train_replicas(r) > 1) {
         const tfm_comm_stats sent = tfm_trainer_comm_stats(r->trainer);

@@ -90,9 +90,9 @@ static void test_train_log_is_read(void **state) {
     const char *log = write_log(
         "read.jsonl", "{\"type\":\"start\",\"update\":900}\n"
                       "{\"type\":\"train\",\"update\":100,\"epoch\":0.5,\"loss\":5.5,\"nll\":5,\"learning_rate\":1e-4,"
-                      "\"gradient_norm\":2}\n"
+                      "\"grad_norm\":2}\n"
                       "{\"type\":\"train\",\"update\":200,\"epoch\":1,\"loss\":4.5,\"nll\":null,\"learning_rate\":2e-4,"
-                      "\"gradient_norm\":\"x\"}\n"
+                      "\"grad_norm\":\"x\"}\n"
                       "\n"
                       "{\"type\":\"train\",\"update\":300,\"nll\":NaN}\n"
                       "{\"type\":\"train\",\"update\":300,\"nll\":1e99}\n"
@@ -250,8 +250,8 @@ static const char *long_log(const char *name, int reports, const char *between) 
     for (int i = 1; i <= reports; i++) {
         const double nll = 1 + 8 * exp(-6.0 * i / reports);
         fprintf(file,
-                "{\"type\":\"train\",\"update\":%d,\"loss\":%f,\"nll\":%f,\"gradient_norm\":%f,\"learning_rate\":%g}\n",
-                i, nll + 0.5, nll + 0.1 * sin(i), 1 + 0.5 * sin(3 * i), 1e-3 * i / reports);
+                "{\"type\":\"train\",\"update\":%d,\"loss\":%f,\"nll\":%f,\"grad_norm\":%f,\"learning_rate\":%g}\n", i,
+                nll + 0.5, nll + 0.1 * sin(i), 1 + 0.5 * sin(3 * i), 1e-3 * i / reports);
         if (i % (reports / 10 + 1) == 0)
             fprintf(file, "{\"type\":\"valid\",\"update\":%d,\"nll\":%f,\"bleu\":%f,\"chrf2\":50,\"best\":true}\n", i,
                     nll + 0.3, 40 - 5 * nll + 5);
@@ -387,7 +387,7 @@ static void test_long_log_gives_a_small_picture(void **state) {
 static void test_odd_logs_are_rendered(void **state) {
     (void)state;
     static const char *const logs[] = {
-        "{\"type\":\"train\",\"update\":100,\"loss\":5,\"nll\":5,\"gradient_norm\":1,\"learning_rate\":1e-4,\"epoch\":"
+        "{\"type\":\"train\",\"update\":100,\"loss\":5,\"nll\":5,\"grad_norm\":1,\"learning_rate\":1e-4,\"epoch\":"
         "1}",
         "{\"type\":\"train\",\"update\":0,\"nll\":0}\n",
         "{\"type\":\"train\",\"update\":7,\"nll\":-3}\n{\"type\":\"train\",\"update\":8,\"nll\":-3}\n",

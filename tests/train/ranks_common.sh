@@ -44,7 +44,7 @@ other() {
 # near DIR DIR: the same updates and losses, up to rounding
 near() {
     for folder in "$1" "$2"; do
-        sed -n 's/^{"type":"train","update":\([0-9]*\),.*"loss":\([0-9.]*\),.*"gradient_norm":\([0-9.]*\),.*/\1 \2 \3/p' \
+        sed -n 's/^{"type":"train","update":\([0-9]*\),.*"loss":\([0-9.]*\),.*"grad_norm":\([0-9.]*\),.*/\1 \2 \3/p' \
             "$folder/train.jsonl" >"losses-$folder"
     done
     [ -s "losses-$1" ] && [ "$(wc -l <"losses-$1")" = "$(wc -l <"losses-$2")" ] &&

@@ -25,7 +25,7 @@ check "train writes its reports into train.jsonl" [ "$(reports start run) $(repo
     "1 4 2 1 1" ]
 check "train writes the number of pairs into train.jsonl" \
     grep -qx '{"type":"data","update":1,"pairs":228,"empty":0,"long":0,"invalid":0,"unpaired":0}' run/train.jsonl
-check "train writes reports with all keys" [ "$(grep -c '^{"type":"train","update":4,"epoch":1,"loss":.*,"nll":.*,"ppl":.*,"gradient_norm":.*,"learning_rate":.*,"tokens_per_s":.*,"seconds":[0-9.]*}$' run/train.jsonl)" = 1 ]
+check "train writes reports with all keys" [ "$(grep -c '^{"type":"train","update":4,"epoch":1,"loss":.*,"nll":.*,"ppl":.*,"grad_norm":.*,"learning_rate":.*,"tokens_per_s":.*,"seconds":[0-9.]*}$' run/train.jsonl)" = 1 ]
 rendered=
 renders && rendered=yes
 if [ "$rendered" ]; then
