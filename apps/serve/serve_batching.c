@@ -212,7 +212,7 @@ bool serve_queue_take_more(serve_worker *w) {
         if (w->left == 0 && s->waiting > 1)
             pthread_cond_broadcast(&s->work); /* later workers may be needed now */
         add_segment(w, job, cost);
-        atomic_fetch_add(&s->counters.joined, 1);
+        atomic_fetch_add(&s->counters.admitted, 1);
         came = true;
     }
     pthread_mutex_unlock(&s->lock);

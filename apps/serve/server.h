@@ -46,7 +46,7 @@ typedef struct serve_histogram {
 
 typedef struct serve_counters {
     atomic_ullong classes[6]; /* answers by the first digit of their status */
-    atomic_ullong lines, joined, source_tokens, target_tokens, batches, dropped, refused, expired, loads, drops;
+    atomic_ullong lines, admitted, source_tokens, target_tokens, batches, dropped, refused, expired, loads, drops;
     atomic_ullong work_micros;
     serve_histogram seconds, waits;
 } serve_counters;

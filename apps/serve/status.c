@@ -64,7 +64,7 @@ static void write_all(FILE *out, server *s) {
     for (int i = 1; i < 6; i++)
         fprintf(out, "tfm_answers_total{class=\"%dxx\"} %llu\n", i, atomic_load(&c->classes[i]));
     counter(out, "lines_total", "Lines or sentences processed by a model.", &c->lines);
-    counter(out, "joined_total", "Lines or sentences admitted to a running batch.", &c->joined);
+    counter(out, "admitted_total", "Lines or sentences admitted to a running batch.", &c->admitted);
     counter(out, "source_tokens_total", "Source tokens.", &c->source_tokens);
     counter(out, "target_tokens_total", "Generated tokens.", &c->target_tokens);
     counter(out, "batches_total", "Batches started; lines may be admitted later.", &c->batches);

@@ -419,8 +419,9 @@ static bool stored(const char *key) {
 /* Entries of one kind and device are deleted, others and foreign files are not. */
 static void test_entries_of_one_kind_and_device_are_dropped(void **state) {
     (void)state;
-    static const char *const KEYS[] = {"proof of a\ndevice 1", "proof of b, and more\ndevice 1", "proof of a\ndevice 2",
-                                       "program a\ndevice 1",  "lasting proof of a\ndevice 1",   "proof of "};
+    static const char *const KEYS[] = {"validation of a\ndevice 1",         "validation of b, and more\ndevice 1",
+                                       "validation of a\ndevice 2",         "program a\ndevice 1",
+                                       "lasting validation of a\ndevice 1", "validation of "};
     char stray[sizeof(folder) + 64];
     for (size_t i = 0; i < sizeof(KEYS) / sizeof(*KEYS); i++)
         tfm__cache_put(KEYS[i], PAYLOAD, sizeof(PAYLOAD));
@@ -429,7 +430,7 @@ static void test_entries_of_one_kind_and_device_are_dropped(void **state) {
     assert_non_null(file);
     fputs("TFMCACHE", file);
     fclose(file);
-    assert_true(tfm__cache_drop_all("proof of ", "\ndevice 1"));
+    assert_true(tfm__cache_drop_all("validation of ", "\ndevice 1"));
     for (size_t i = 0; i < sizeof(KEYS) / sizeof(*KEYS); i++) {
         assert_int_equal(stored(KEYS[i]), i >= 2);
         tfm__cache_drop(KEYS[i]);

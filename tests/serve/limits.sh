@@ -92,7 +92,7 @@ head -200 lines >many.de
 ask "$at/translate" --data-urlencode "q@many.de" -d source=de -d target=en
 ask "$at/metrics"
 check "continuous batching admits lines into a running batch" awk \
-    '/^tfm_lines_total/ { l = $2 } /^tfm_joined_total/ { j = $2 } END { exit !(l > 200 && l - j < 100) }' out
+    '/^tfm_lines_total/ { l = $2 } /^tfm_admitted_total/ { j = $2 } END { exit !(l > 200 && l - j < 100) }' out
 curl -s -w '%{http_code}' "$at/translate" --data-urlencode "q@lines" -d source=de -d target=en >drained &
 drained=$!
 sleep 0.5

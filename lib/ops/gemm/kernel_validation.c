@@ -11,7 +11,7 @@ enum { PATIENCE = 20 };
 
 /* ---- Stored verdicts ---- */
 
-#define KEY_PREFIX "proof of "
+#define KEY_PREFIX "validation of "
 
 static char *key_of(tfm_context *ctx, const char *program, const char *what) {
     uint64_t text = 0;
