@@ -67,22 +67,29 @@ def _fill(struct: Any, prompt: Prompt) -> Any:
 class GenerationStream(Iterator[str]):
     """The parts of a text as they are generated. Closing or dropping it stops the call."""
 
-    #: The whole text with its scores and ids after the last part; None before.
-    result: Generation | None
-
     def __init__(self, model: Generator, prompt: Prompt, options: GenerateOptions) -> None:
-        self.result = None
+        self._result: Generation | None = None
+        self._ended = False  # generation runs ahead of the parts that were taken
         self._pieces: Iterator[str] = stream_of(lambda emit: model._generate([prompt], self._keep, emit, **options))
 
     def _keep(self, generation: Generation) -> None:
-        self.result = generation
+        self._result = generation
 
     def __next__(self) -> str:
-        return next(self._pieces)
+        try:
+            return next(self._pieces)
+        except StopIteration:
+            self._ended = True
+            raise
+
+    @property
+    def result(self) -> Generation | None:
+        """The whole text with its scores and ids once iteration has ended; None before."""
+        return self._result if self._ended else None
 
     @property
     def finish_reason(self) -> str | None:
-        """Why the text ended: "eos", "stop" or "length"; None before that."""
+        """Why the text ended: "eos", "stop" or "length", once iteration has ended; None before."""
         return None if self.result is None else self.result.finish_reason
 
     def close(self) -> None:
