@@ -33,5 +33,9 @@ cp "$root/cl/norm/layernorm.cl" kernels
 TFM_CL_DIR=$here/kernels "$tfm" translate -m "$demo" -i line >out 2>err
 code=$?
 check "translate uses a kernel in TFM_CL_DIR that compiles" same out want
+TFM_CL_DIR=nowhere "$tfm" translate -m "$demo" -i line >out 2>err
+code=$?
+check "translate warns once about a TFM_CL_DIR that is not a folder" [ "$(grep -c 'warning: TFM_CL_DIR is "nowhere", which is not a folder' err)" = 1 ]
+check "translate uses the built-in kernels if TFM_CL_DIR is not a folder" same out want
 
 echo "1..$count"

@@ -1,6 +1,8 @@
 /* The text of a program: the prelude, and the op's file with its includes. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "base/file.h"
 #include "dev/program/program.h"
 #include "dev/program/kernel_text.h"
@@ -12,12 +14,29 @@ static const tfm__kernel_source *embedded_source(const char *file) {
     return entry;
 }
 
+/* The folder in TFM_CL_DIR, or NULL; another value gives one warning per process. */
+static const char *override_folder(void) {
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    const char *directory = getenv("TFM_CL_DIR");
+    struct stat about;
+    if (!directory || !*directory)
+        return NULL;
+    if (stat(directory, &about) == 0 && S_ISDIR(about.st_mode))
+        return directory;
+    if (!atomic_flag_test_and_set(&warned))
+        tfm__log(TFM_LOG_WARNING,
+                 "TFM_CL_DIR is \"%.200s\", which is not a folder: the built-in kernels are used; give a folder with "
+                 ".cl files",
+                 directory);
+    return NULL;
+}
+
 /* The text of a kernel file: from TFM_CL_DIR, there or in its subfolder of cl/, else the embedded one. Owned by the
  * caller. */
 static char *load_kernel_source(tfm_context *ctx, const char *file) {
     const tfm__kernel_source *entry = embedded_source(file);
-    const char *directory = getenv("TFM_CL_DIR");
-    if (directory && *directory) {
+    const char *directory = override_folder();
+    if (directory) {
         char *path = tfm__format("%s/%s.cl", directory, file), *text = NULL;
         if (path && !tfm__file_exists(path) && entry->name) {
             free(path);
