@@ -137,5 +137,5 @@ check "embed with two tasks is a usage error" one_sentence 2 'do not go together
 embed -i lines --pairs
 check "embed --pairs without --classify is a usage error" one_sentence 2 '--classify'
 run embed -m "$root/apps/demo" -i lines
-check "embed refuses a translation model" one_sentence 1 'is not encoder-only: translate with it'
+check "embed refuses a translation model" one_sentence 1 'is an encoder-decoder: translate with it, or use an encoder-only or decoder-only model'
 echo "1..$count"

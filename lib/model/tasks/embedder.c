@@ -18,7 +18,8 @@ static tfm_status read_modules(tfm_embedder *e, const tfm_model_info *encoder, c
     if (encoder->encoder_layers > 0 && encoder->decoder_layers > 0)
         return tfm__fail(
             TFM_ERROR_UNSUPPORTED,
-            "%s: the model, of the family %s, is not encoder-only: translate with it, or use an encoder-only model",
+            "%s: the model, of the family %s, is an encoder-decoder: translate with it, or use an encoder-only or "
+            "decoder-only model",
             dir, encoder->family);
     e->encoder_positions = encoder->max_positions;
     return tfm__modules_read(e, dir);
