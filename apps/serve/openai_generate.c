@@ -121,12 +121,12 @@ static bool read_lengths(serve_request *r, tfm_generate_options *g, serve_reply 
         if (json_is_number(asked) && json_number_value(asked) == -1)
             json_object_del(r->fields, NAMES[i]);
     }
-    int max_new = usual;
-    if (!serve_request_integer(r, "max_tokens", 1, most, max_new, &max_new, reply) ||
-        !serve_request_integer(r, "max_completion_tokens", 1, most, max_new, &max_new, reply) ||
-        !serve_request_integer(r, "min_tokens", 0, max_new, 0, &g->min_new_tokens, reply))
+    int max_new_tokens = usual;
+    if (!serve_request_integer(r, "max_tokens", 1, most, max_new_tokens, &max_new_tokens, reply) ||
+        !serve_request_integer(r, "max_completion_tokens", 1, most, max_new_tokens, &max_new_tokens, reply) ||
+        !serve_request_integer(r, "min_tokens", 0, max_new_tokens, 0, &g->min_new_tokens, reply))
         return false;
-    g->max_new_tokens = max_new;
+    g->max_new_tokens = max_new_tokens;
     return true;
 }
 
