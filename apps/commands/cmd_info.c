@@ -265,7 +265,8 @@ int cmd_info(int argc, char **argv) {
         {0, "json", CLI_FLAG, &json, NULL, "write a JSON object instead of a table", NULL},
         {0, "ctx-size", CLI_POSITIVE, &ctx_size, "N",
          "tokens of a sequence, for the size of its KV cache (default: the model's maximum)", NULL},
-        CLI_KV_PRECISION(kv_precision),
+        {0, "kv-precision", CLI_CHOICE, &kv_precision, "auto|fp32|fp16|bf16|int8",
+         "dtype of the KV cache (default auto: fp32)", NULL},
     };
     const cli_syntax syntax = {
         .name = "info",

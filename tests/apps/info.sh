@@ -25,6 +25,8 @@ run info --kv-precision int8 "$root/tests/golden/embedder"
 check "info refuses a precision of the KV cache for an encoder" one_sentence 1 'is an encoder and has no KV cache'
 run info --ctx-size 100000 "$demo"
 check "info refuses a context longer than the model's positions" one_sentence 1 'a context of 100000 tokens, and the model has'
+run info --help
+check "info --help says that the default precision of the KV cache is fp32" says out '(default auto: fp32)'
 run info nowhere
 check "info names a model directory that does not exist" one_sentence 1 'nowhere'
 # unprivileged ARGUMENT...: a run without root's permissions
