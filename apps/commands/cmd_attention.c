@@ -212,7 +212,7 @@ int cmd_attention(int argc, char **argv) {
     };
     const cli_syntax syntax = {
         .name = "attention",
-        .usage = "attention -m DIR TEXT [--target TEXT] -o FILE [option...]",
+        .usage = "attention -m MODEL TEXT [--target TEXT] -o FILE [option...]",
         .about = "Computes the attention weights of a translation: encoder self-attention,\n"
                  "decoder self-attention and cross-attention, of every layer and head. Renders\n"
                  "them as one picture, or writes them as JSON:\n"
@@ -232,7 +232,7 @@ int cmd_attention(int argc, char **argv) {
         return code;
     form as = j.output ? form_of(j.output) : FORM_NONE;
     if (!j.model_dir)
-        return cli_usage_error(&syntax, "no model is given: give -m DIR");
+        return cli_usage_error(&syntax, "no model is given: give -m MODEL");
     if (!j.output && !j.json)
         return cli_usage_error(&syntax, "no output is given: give -o FILE.svg, -o FILE.png or --json");
     if (j.output && as == FORM_NONE)

@@ -83,7 +83,7 @@ int bench_translate(const cli_syntax *syntax, const bench_options *o, int count,
     if (count > 0)
         return cli_usage_error(syntax, "'%s' is too much: translate takes no shapes", operands[0]);
     if (!o->model)
-        return cli_usage_error(syntax, "translate needs a model: -m DIR");
+        return cli_usage_error(syntax, "bench translate needs a model: give -m MODEL");
     if (!o->input) {
         const char *lines[CLI_COUNT(LINES) * COPIES];
         for (size_t i = 0; i < CLI_COUNT(lines); i++)

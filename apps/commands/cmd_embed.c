@@ -188,7 +188,7 @@ static int run(embed_job *j) {
 /* Rejects conflicting options. */
 static int check(embed_job *j, const cli_syntax *syntax) {
     if (!j->model_dir)
-        return cli_usage_error(syntax, "no model is given: give -m DIR");
+        return cli_usage_error(syntax, "no model is given: give -m MODEL");
     if (j->classify + j->fill_mask + (j->similar_file != NULL) > 1)
         return cli_usage_error(syntax, "--similar, --classify and --fill-mask do not go together: give one");
     j->task = j->classify       ? EMBED_CLASSIFY
@@ -253,7 +253,7 @@ int cmd_embed(int argc, char **argv) {
     };
     const cli_syntax syntax = {
         .name = "embed",
-        .usage = "embed -m DIR [option...] < lines",
+        .usage = "embed -m MODEL [option...] < lines",
         .about = "Computes an embedding for each line of UTF-8 text: the encoder's output, pooled\n"
                  "over the line's tokens. The model is a Hugging Face encoder (BERT, RoBERTa,\n"
                  "XLM-R, CamemBERT, DistilBERT, MPNet, ModernBERT, ELECTRA, ALBERT, the encoder\n"

@@ -249,7 +249,7 @@ int cmd_eval(int argc, char **argv) {
     const cli_syntax syntax = {
         .name = "eval",
         .usage = "eval --hyp FILE --ref FILE [option...]\n"
-                 "       tfm eval -m DIR --src FILE --ref FILE [option...]",
+                 "       tfm eval -m MODEL --src FILE --ref FILE [option...]",
         .about = "Evaluates translations: BLEU and chrF2 as in sacreBLEU, with the signature of\n"
                  "the score. With a model it translates the source lines as tfm translate does,\n"
                  "and adds the perplexity of the references.\n"

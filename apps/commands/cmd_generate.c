@@ -287,7 +287,7 @@ static int check(const job *j, const cli_syntax *syntax, size_t prompts) {
     const tfm_generate_options *o = &j->options;
     const bool samples = cli_samples(&j->sampling);
     if (!j->model_dir)
-        return cli_usage_error(syntax, "no model is given: give -m DIR");
+        return cli_usage_error(syntax, "no model is given: give -m MODEL");
     if (j->input && prompts > 0)
         return cli_usage_error(syntax, "prompts are arguments or lines of a file: give one or the other");
     int code = cli_check_sampling(syntax, &j->sampling);
@@ -347,7 +347,7 @@ int cmd_generate(int argc, char **argv) {
     };
     const cli_syntax syntax = {
         .name = "generate",
-        .usage = "generate -m DIR [option...] [PROMPT...]",
+        .usage = "generate -m MODEL [option...] [PROMPT...]",
         .about = "Generates text with a decoder-only model such as GPT-2 or Llama. Each argument\n"
                  "is a prompt, or each line of a file (-i); otherwise all of standard input is\n"
                  "one prompt. The text of a single prompt is streamed; each of several gets one\n"

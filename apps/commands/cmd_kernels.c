@@ -111,7 +111,7 @@ static int check(const cli_syntax *syntax, const kernels_options *o, bool comman
     if (o->output)
         return cli_usage_error(syntax, "-o is for --pack: give --export its folder");
     if (sample == command || (o->model && o->preset_given))
-        return cli_usage_error(syntax, "give one thing to run: -m DIR, --preset NAME, or a command after --");
+        return cli_usage_error(syntax, "give one thing to run: -m MODEL, --preset NAME, or a command after --");
     const bool precisions = o->precision_given || o->precision.activations;
     if (command && (o->input || o->train || precisions || o->vocabulary_given))
         return cli_usage_error(syntax,
@@ -119,7 +119,7 @@ static int check(const cli_syntax *syntax, const kernels_options *o, bool comman
     if (o->model && o->vocabulary_given)
         return cli_usage_error(syntax, "--vocab-size is for --preset: leave it out with -m");
     if (o->preset_given && (o->input || precisions))
-        return cli_usage_error(syntax, "--input and --precision need a model: give -m DIR");
+        return cli_usage_error(syntax, "--input and --precision need a model: give -m MODEL");
     return CLI_CONTINUE;
 }
 

@@ -179,8 +179,8 @@ int cmd_score(int argc, char **argv) {
     };
     const cli_syntax syntax = {
         .name = "score",
-        .usage = "score -m DIR --src FILE --tgt FILE [option...]\n"
-                 "       tfm score -m DIR --text FILE [option...]",
+        .usage = "score -m MODEL --src FILE --tgt FILE [option...]\n"
+                 "       tfm score -m MODEL --text FILE [option...]",
         .about = "Writes for each pair of lines the log probability of the target given the\n"
                  "source, the number of target tokens (EOS included), and the average, separated\n"
                  "by tabs. With --text it scores each line of a text, each token given the tokens\n"

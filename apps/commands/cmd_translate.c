@@ -99,7 +99,7 @@ static int run(translate_job *j) {
 /* Rejects conflicting options. */
 static int check(const translate_job *j, const cli_syntax *syntax) {
     if (!j->model_dir)
-        return cli_usage_error(syntax, "no model is given: give -m DIR");
+        return cli_usage_error(syntax, "no model is given: give -m MODEL");
     if (j->prefix_file && strcmp(j->prefix_file, "-") == 0 && (!j->input || strcmp(j->input, "-") == 0))
         return cli_usage_error(syntax, "only one of the files can be standard input");
     int code = cli_check_beam(syntax, j->search.beam_size);
@@ -167,7 +167,7 @@ static int parse_and_run(int argc, char **argv, cli_strings *keep) {
     };
     const cli_syntax syntax = {
         .name = "translate",
-        .usage = "translate -m DIR [option...] < lines",
+        .usage = "translate -m MODEL [option...] < lines",
         .about = "Translates lines of UTF-8 text: one line out for each line in, in order. It\n"
                  "reads until its input pauses or 16 batches are full, and writes each\n"
                  "translation as soon as all before it are done.\n"

@@ -244,7 +244,7 @@ int cmd_serve(int argc, char **argv) {
     const cli_option options[] = {
         {'m', "model", CLI_LIST, &o.models, "[NAME=]MODEL",
          "a model's directory or name on the Hugging Face hub, repeatable; NAME of a translation model is its "
-         "languages, as in de-en=DIR, needed if its directory does not state them",
+         "languages, as in de-en=MODEL, needed if its directory does not state them",
          NULL},
         {0, "pull", CLI_FLAG, &o.pull, NULL,
          "download models that are neither local nor in the cache from the Hugging Face hub", NULL},

@@ -62,7 +62,7 @@ check "attention without --json or -o is a usage error" one_sentence 2 '--json'
 attention --json
 check "attention without a text is a usage error" one_sentence 2 'no TEXT is given'
 run attention "Danke." --json
-check "attention without -m is a usage error" one_sentence 2 '-m DIR'
+check "attention without -m is a usage error" one_sentence 2 'give -m MODEL'
 attention "" --json
 check "attention rejects an empty text" one_sentence 1 'no words'
 attention "$(printf 'Dan\377ke.')" --json

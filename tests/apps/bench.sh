@@ -56,7 +56,7 @@ else
     skip "bench keeps all threads on the cores that taskset allows" "there is no taskset, or one core only"
 fi
 run bench translate
-check "bench translate without -m is a usage error" one_sentence 2 '-m DIR'
+check "bench translate without -m is a usage error" one_sentence 2 'give -m MODEL'
 run bench
 check "bench without an operation is a usage error" one_sentence 2 'give one of gemm|attention|norm|translate;'
 for wrong in 'frob' 'gemm 1x2' 'gemm 1x2x3q' 'gemm 0x2x3' 'norm 3x4x5' 'attention 1x2x3' 'gemm --variant frob' \

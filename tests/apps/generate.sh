@@ -135,7 +135,7 @@ check "generate --top-p 0 is a usage error" one_sentence 2 '--top-p is 0'
 generate --repetition-penalty 0 1
 check "generate --repetition-penalty 0 is a usage error" one_sentence 2 '--repetition-penalty must be above 0'
 run generate --token-ids 1
-check "generate without -m is a usage error" one_sentence 2 'give -m DIR'
+check "generate without -m is a usage error" one_sentence 2 'give -m MODEL'
 run generate -m "$root/apps/demo" --token-ids 1
 check "generate refuses a translation model" one_sentence 1 'is an encoder-decoder model (marian): use tfm translate'
 run generate -m "$root/apps/demo" -i /dev/null

@@ -31,7 +31,7 @@ check "a value for an option that takes none is a usage error" one_sentence 2 't
 run translate -m
 check "an option without its value is a usage error" one_sentence 2 '-m needs a value'
 run translate
-check "translate without -m is a usage error" one_sentence 2 '-m DIR'
+check "translate without -m is a usage error" one_sentence 2 'give -m MODEL'
 for value in 0 -1 4x '' 99999999999; do
     translate --beam-size "$value"
     check "translate --beam-size '$value' is a usage error" one_sentence 2 "'$value'"
