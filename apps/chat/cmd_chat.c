@@ -20,23 +20,36 @@ typedef struct job {
 
 /* ---- Opening ------------------------------------------------------------------------------------------- */
 
+static int check_variables(const cli_syntax *syntax, const char *text) {
+    char why[CLI_REASON];
+    json_t *variables = text ? cli_json_parse(text, strlen(text), why) : NULL;
+    int code = CLI_CONTINUE;
+    if (text && !variables)
+        code = cli_usage_error(syntax, "--chat-template-kwargs is not JSON: %s", why);
+    else if (text && !json_is_object(variables))
+        code = cli_usage_error(syntax, "--chat-template-kwargs is '%s': give a JSON object", text);
+    json_decref(variables);
+    return code;
+}
+
+/* A model without a template: tfm generate takes it if it is decoder-only. */
+static int refuse_model(const char *dir) {
+    tfm_model_info info;
+    if (tfm_model_read_info(&info, dir, &(tfm_model_options){.no_tokenizer = true}) != TFM_OK)
+        return cli_fail_library();
+    const int code = cli_check_model(&info, dir, false, "tfm translate");
+    return code == CLI_OK ? cli_fail("%s has no chat template: use tfm generate", dir) : code;
+}
+
 /* Reads the template first: without one nothing is loaded. */
 static int open_templates(job *j) {
     chat_session *s = &j->session;
-    char why[CLI_REASON];
-    json_t *variables = j->variables ? cli_json_parse(j->variables, strlen(j->variables), why) : NULL;
-    const bool valid = !j->variables || json_is_object(variables);
-    if (!valid)
-        cli_fail("--chat-template-kwargs is no JSON object%s%s", variables ? "" : ": ", variables ? "" : why);
-    json_decref(variables);
-    if (!valid)
-        return CLI_FAILED;
     int code = cli_find_model(&j->model_dir);
     if (code != CLI_CONTINUE)
         return code;
     code = cli_chat_model_open(&s->templates, j->model_dir);
     if (code == CLI_OK && !cli_chat_model_has_template(&s->templates))
-        return cli_fail("%s has no chat template: use tfm generate", j->model_dir);
+        return refuse_model(j->model_dir);
     return code;
 }
 
@@ -49,7 +62,7 @@ static int open_model(job *j) {
         tfm_model_open(&s->model, s->ctx, j->model_dir, &how) != TFM_OK)
         return cli_fail_library();
     cli_progress(NULL);
-    int code = cli_check_model(s->model, j->model_dir, false, "tfm translate");
+    int code = cli_check_model(tfm_model_get_info(s->model), j->model_dir, false, "tfm translate");
     if (code == CLI_OK)
         code = cli_chat_model_find_ends(&s->templates, tfm_model_tokenizer(s->model),
                                         tfm_model_get_info(s->model)->eos_id);
@@ -188,8 +201,8 @@ int cmd_chat(int argc, char **argv) {
                  "streamed. A line that ends in a backslash continues on the next one, and\n"
                  "lines between \"\"\" and \"\"\" are one message. /help lists the commands: /system,\n"
                  "/undo, /retry, /clear, /save, /load and /exit. Ctrl-C stops an answer and keeps\n"
-                 "its text. With a question, its words are the only message, after the text of\n"
-                 "standard input unless that is a terminal.\n"
+                 "its text. With a question, the only message is the text of standard input\n"
+                 "(unless it is a terminal) followed by the question.\n"
                  "The KV cache is kept between turns. When the context is full, the oldest turns\n"
                  "after the system message are dropped, with a line that says so.\n"
                  "Decoding is greedy unless an option of sampling is given.\n",
@@ -205,6 +218,8 @@ int cmd_chat(int argc, char **argv) {
         code = cli_usage_error(&syntax, "no model is given: give -m MODEL");
     if (code == CLI_CONTINUE)
         code = cli_check_sampling(&syntax, &j.sampling);
+    if (code == CLI_CONTINUE)
+        code = check_variables(&syntax, j.variables);
     if (code == CLI_CONTINUE)
         code = run(&j, argv + optind, argc - optind);
     free(j.stops.items);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "cli/cli.h"
 
-enum { MAX_OPTIONS = 96, LONG_OPTION = 256, HELP = 512, MAX_WORKERS = 16 };
+enum { MAX_OPTIONS = 96, LONG_OPTION = 256, HELP = 512, MAX_WORKERS = 16, MAX_LENGTH_PENALTY = 10 };
 
 tfm_precision cli_precision(int chosen) {
     static const tfm_precision known[] = {TFM_PRECISION_AUTO, TFM_PRECISION_FP32, TFM_PRECISION_FP16,
@@ -24,10 +24,22 @@ void cli_set_precision(tfm_model_options *options, cli_precisions chosen) {
     options->kv_precision = cli_precision(chosen.kv);
 }
 
-int cli_check_beam(const cli_syntax *syntax, int beam) {
-    return beam <= TFM_MAX_BEAM_SIZE
-               ? CLI_CONTINUE
-               : cli_usage_error(syntax, "--beam-size is %d: give 1 to %d", beam, TFM_MAX_BEAM_SIZE);
+int cli_check_search(const cli_syntax *syntax, int beam, double length_penalty) {
+    if (beam > TFM_MAX_BEAM_SIZE)
+        return cli_usage_error(syntax, "--beam-size is %d: give 1 to %d", beam, TFM_MAX_BEAM_SIZE);
+    if (fabs(length_penalty) > MAX_LENGTH_PENALTY)
+        return cli_usage_error(syntax, "--length-penalty is %g: give %d to %d", length_penalty, -MAX_LENGTH_PENALTY,
+                               MAX_LENGTH_PENALTY);
+    return CLI_CONTINUE;
+}
+
+int cli_keep(tfm_placeholders **out, const cli_strings *patterns, bool none, const cli_syntax *syntax) {
+    const tfm_status status = none ? TFM_OK : tfm_placeholders_new(out, patterns->items, patterns->count);
+    static const char CALL[] = "placeholders: ";
+    const char *why = tfm_error_message();
+    if (status == TFM_ERROR_ARGUMENT)
+        return cli_usage_error(syntax, "--keep: %s", why + (strncmp(why, CALL, strlen(CALL)) == 0 ? strlen(CALL) : 0));
+    return status == TFM_OK ? CLI_OK : cli_fail_library();
 }
 
 int cli_check_workers(const cli_syntax *syntax, int workers) {
@@ -308,8 +320,7 @@ tfm_status cli_open_fleet(tfm_fleet **out, const char *devices, int workers) {
     return tfm_fleet_open(out, &(tfm_fleet_options){.devices = devices, .workers = workers, .on_build = cli_on_build});
 }
 
-int cli_check_model(const tfm_model *model, const char *dir, bool translates, const char *otherwise) {
-    const tfm_model_info *info = tfm_model_get_info(model);
+int cli_check_model(const tfm_model_info *info, const char *dir, bool translates, const char *otherwise) {
     const bool encodes = info->encoder_layers > 0;
     if (info->decoder_layers == 0)
         return cli_fail("%s is an encoder-only model (%s): use tfm embed", dir, info->family);

@@ -182,14 +182,16 @@ void cli_on_build(void *user, int count, double seconds);
 tfm_status cli_open_fleet(tfm_fleet **out, const char *devices, int workers);
 /* Refuses the model of `dir` if it is not an encoder-decoder (`translates`) or not decoder-only (else); `otherwise` is
  * what takes the other kind. The library would refuse it too, but not before the first line of input. */
-int cli_check_model(const tfm_model *model, const char *dir, bool translates, const char *otherwise);
+int cli_check_model(const tfm_model_info *info, const char *dir, bool translates, const char *otherwise);
 /* Seconds spent on building kernels: the maximum over devices, since they build in parallel. */
 double cli_build_seconds(const tfm_fleet *fleet);
 
-/* Returns CLI_CONTINUE; or CLI_USAGE after a message, if tfm_translate would refuse this beam. Called before input is
- * read. */
-int cli_check_beam(const cli_syntax *syntax, int beam);
-/* The same for --workers. */
+/* Returns CLI_CONTINUE; or CLI_USAGE after a message, if the library would refuse this beam or length penalty. Called
+ * before input is read. */
+int cli_check_search(const cli_syntax *syntax, int beam, double length_penalty);
+/* Compiles the patterns of CLI_KEEP; NULL with `none`. Returns CLI_OK, or the return code after a message. */
+int cli_keep(tfm_placeholders **out, const cli_strings *patterns, bool none, const cli_syntax *syntax);
+/* cli_check_search for --workers. */
 int cli_check_workers(const cli_syntax *syntax, int workers);
 
 /* Values of CLI_SAMPLING; 0: the model's own. */
@@ -271,8 +273,8 @@ typedef struct cli_lines {
     const char **text; /* [count], NUL-terminated, valid until the next read */
     size_t *bytes;     /* [count]; a line may hold NUL */
     size_t count;
-    size_t first;     /* index of the first line */
-    const char *name; /* for messages */
+    size_t first;              /* index of the first line */
+    const char *name, *option; /* for messages */
     int fd;
     char *buffer;
     size_t used;  /* bytes in the buffer */
@@ -281,8 +283,9 @@ typedef struct cli_lines {
     bool ended;
 } cli_lines;
 
-/* Opens a file; NULL and "-" are standard input. Returns CLI_OK, or CLI_FAILED after a message. Close in both cases. */
-int cli_lines_open(cli_lines *lines, const char *path);
+/* Opens a file; NULL and "-" are standard input. `option` names the file in messages, as in "--src"; NULL: the path
+ * alone does. Returns CLI_OK, or CLI_FAILED after a message. Close in both cases. */
+int cli_lines_open(cli_lines *lines, const char *option, const char *path);
 /* Reads the next lines: at least one, then more up to `bytes` bytes or until reading would block. count is 0 at the
  * end.
  */
@@ -290,9 +293,9 @@ int cli_lines_next(cli_lines *lines, size_t bytes);
 void cli_lines_close(cli_lines *lines);
 
 /* Reads a file into the buffer without splitting lines. */
-int cli_lines_read_file(cli_lines *lines, const char *path);
+int cli_lines_read_file(cli_lines *lines, const char *option, const char *path);
 /* Reads all lines of a file at once. */
-int cli_lines_read_all(cli_lines *lines, const char *path);
+int cli_lines_read_all(cli_lines *lines, const char *option, const char *path);
 
 /* ---- Whether a text is written with spaces (word_spacing.c) -------------------------------------------- */
 

@@ -9,14 +9,20 @@
 
 enum { READ_BYTES = 1 << 16 };
 
-int cli_lines_open(cli_lines *lines, const char *path) {
+static int fail_read(const cli_lines *lines) {
+    const char *why = strerror(errno);
+    return cli_fail("cannot read %s%s%s: %s; give a readable file", lines->option ? lines->option : "",
+                    lines->option ? " " : "", lines->name, why);
+}
+
+int cli_lines_open(cli_lines *lines, const char *option, const char *path) {
     bool standard = !path || strcmp(path, "-") == 0;
-    *lines = (cli_lines){.name = standard ? "standard input" : path, .fd = STDIN_FILENO};
+    *lines = (cli_lines){.name = standard ? "standard input" : path, .option = standard ? NULL : option};
     if (!standard)
         lines->fd = open(path, O_RDONLY | O_CLOEXEC);
     else if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) /* else it seems to hang */
         fputs("tfm: reading lines from this terminal; end with Ctrl-D\n", stderr);
-    return lines->fd < 0 ? cli_fail("cannot read %s: %s", path, strerror(errno)) : CLI_OK;
+    return lines->fd < 0 ? fail_read(lines) : CLI_OK;
 }
 
 void cli_lines_close(cli_lines *lines) {
@@ -50,7 +56,7 @@ static int read_more(cli_lines *lines) {
         if (errno == EAGAIN || errno == EWOULDBLOCK)
             poll(&asked, 1, -1);
         else if (errno != EINTR)
-            return cli_fail("cannot read %s: %s", lines->name, strerror(errno));
+            return fail_read(lines);
     }
     lines->used += (size_t)got;
     lines->ended = got == 0;
@@ -116,8 +122,8 @@ int cli_lines_next(cli_lines *lines, size_t bytes) {
     return check_encoding(lines) == CLI_OK ? split(lines, lines->ended ? lines->used : whole) : CLI_FAILED;
 }
 
-int cli_lines_read_file(cli_lines *lines, const char *path) {
-    int code = cli_lines_open(lines, path);
+int cli_lines_read_file(cli_lines *lines, const char *option, const char *path) {
+    int code = cli_lines_open(lines, option, path);
     if (code != CLI_OK)
         return code;
     do { /* until the end, even if reads block */
@@ -126,7 +132,7 @@ int cli_lines_read_file(cli_lines *lines, const char *path) {
     return code == CLI_OK ? check_encoding(lines) : code;
 }
 
-int cli_lines_read_all(cli_lines *lines, const char *path) {
-    const int code = cli_lines_read_file(lines, path);
+int cli_lines_read_all(cli_lines *lines, const char *option, const char *path) {
+    const int code = cli_lines_read_file(lines, option, path);
     return code == CLI_OK ? split(lines, lines->used) : code;
 }

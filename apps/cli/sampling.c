@@ -6,12 +6,17 @@ bool cli_samples(const cli_sampling *s) {
 }
 
 int cli_check_sampling(const cli_syntax *syntax, const cli_sampling *s) {
-    if (s->temperature < 0 || s->top_p < 0 || s->top_p > 1 || s->min_p < 0 || s->min_p > 1)
-        return cli_usage_error(syntax, "--temperature is at least 0, --top-p and --min-p are from 0 to 1");
+    if (s->temperature < 0)
+        return cli_usage_error(syntax, "--temperature is %g: give at least 0", s->temperature);
+    if (s->top_p < 0 || s->top_p > 1)
+        return cli_usage_error(syntax, "--top-p is %g: give more than 0, at most 1", s->top_p);
+    if (s->min_p < 0 || s->min_p > 1)
+        return cli_usage_error(syntax, "--min-p is %g: give 0 to 1", s->min_p);
     if (s->has_top_p && s->top_p == 0) /* the library reads 0 as the model's default */
         return cli_usage_error(syntax, "--top-p is 0: give more, or -t 0 for greedy decoding");
     if (s->has_penalty && s->repetition_penalty <= 0)
-        return cli_usage_error(syntax, "--repetition-penalty must be above 0; 1 has no effect");
+        return cli_usage_error(syntax, "--repetition-penalty is %g: give more than 0 (1 has no effect)",
+                               s->repetition_penalty);
     return CLI_CONTINUE;
 }
 

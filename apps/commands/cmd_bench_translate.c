@@ -91,7 +91,7 @@ int bench_translate(const cli_syntax *syntax, const bench_options *o, int count,
         return with_lines(o, lines, CLI_COUNT(lines));
     }
     cli_lines in;
-    int code = cli_lines_read_all(&in, o->input);
+    int code = cli_lines_read_all(&in, "-i", o->input);
     if (code == CLI_OK && in.count == 0)
         code = cli_fail("%s has no lines to translate", o->input);
     if (code == CLI_OK)

@@ -157,9 +157,9 @@ static int run(embed_job *j) {
     j->options.reject = on_reject;
     j->options.reject_user = j;
     j->options.stats = &j->done;
-    int code = cli_lines_open(&j->in, j->input);
+    int code = cli_lines_open(&j->in, "-i", j->input);
     if (code == CLI_OK && j->similar_file)
-        code = cli_lines_read_all(&j->others, j->similar_file);
+        code = cli_lines_read_all(&j->others, "--similar", j->similar_file);
     if (code == CLI_OK)
         code = cli_output_open(&j->out, j->output);
     if (code == CLI_OK)

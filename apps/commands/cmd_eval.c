@@ -76,9 +76,9 @@ static int check_counts(size_t hypotheses, const char *name, size_t references, 
 static int evaluate_files(job *j) {
     cli_lines *h = &j->hypothesis, *r = &j->reference;
     size_t h_used = 0, r_used = 0, h_total = 0, r_total = 0;
-    int code = cli_lines_open(h, j->hypothesis_file);
+    int code = cli_lines_open(h, "--hyp", j->hypothesis_file);
     if (code == CLI_OK)
-        code = cli_lines_open(r, j->reference_file);
+        code = cli_lines_open(r, "--ref", j->reference_file);
     while (code == CLI_OK) {
         code = refill(h, &h_used);
         if (code == CLI_OK)
@@ -122,9 +122,9 @@ static int evaluate_pairs(job *j, size_t count) {
 
 /* Checks the references before the first line is translated. */
 static int read_pairs(job *j) {
-    int code = cli_lines_read_all(&j->source, j->source_file);
+    int code = cli_lines_read_all(&j->source, "--src", j->source_file);
     if (code == CLI_OK)
-        code = cli_lines_read_all(&j->reference, j->reference_file);
+        code = cli_lines_read_all(&j->reference, "--ref", j->reference_file);
     if (code == CLI_OK)
         code = check_counts(j->source.count, j->source.name, j->reference.count, j->reference.name);
     for (size_t i = 0; i < j->reference.count; i++)
@@ -152,7 +152,7 @@ static int evaluate_model(job *j) {
     if (cli_open_fleet(&j->fleet, j->device, j->workers) != TFM_OK ||
         tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &j->how) != TFM_OK)
         return cli_fail_library();
-    code = cli_check_model(j->model, j->model_dir, true, "tfm score --text");
+    code = cli_check_model(tfm_model_get_info(j->model), j->model_dir, true, "tfm score --text");
     for (size_t n; j->lines < j->source.count && code == CLI_OK; j->lines += n) {
         cli_progress("%zu of %zu lines", j->lines, j->source.count);
         n = j->source.count - j->lines < PAIRS ? j->source.count - j->lines : PAIRS;
@@ -270,7 +270,7 @@ int cmd_eval(int argc, char **argv) {
     if (code == CLI_CONTINUE)
         code = check_options(&syntax, &j);
     if (code == CLI_CONTINUE)
-        code = cli_check_beam(&syntax, j.search.beam_size);
+        code = cli_check_search(&syntax, j.search.beam_size, j.search.length_penalty);
     if (code == CLI_CONTINUE)
         code = cli_check_workers(&syntax, j.workers);
     cli_set_precision(&j.how, j.precision);

@@ -237,7 +237,7 @@ static int open_model(job *j) {
     cli_progress(NULL);
     j->load_seconds = cli_seconds() - start;
     j->load_build = cli_build_seconds(j->fleet);
-    return cli_check_model(j->model, j->model_dir, false, "tfm translate");
+    return cli_check_model(tfm_model_get_info(j->model), j->model_dir, false, "tfm translate");
 }
 
 static void set_options(job *j, size_t prompts) {
@@ -257,7 +257,7 @@ static void set_options(job *j, size_t prompts) {
 static int run(job *j, char **prompts, size_t count) {
     set_options(j, count);
     j->source = "prompt";
-    int code = j->input ? cli_lines_open(&j->in, j->input) : CLI_OK;
+    int code = j->input ? cli_lines_open(&j->in, "-i", j->input) : CLI_OK;
     if (code == CLI_OK)
         code = cli_output_open(&j->out, j->output);
     if (code == CLI_OK)
@@ -303,7 +303,7 @@ static int check(const job *j, const cli_syntax *syntax, size_t prompts) {
         return cli_usage_error(syntax,
                                "--n-best is %d, more than the beam of %d: give a larger --beam-size, or --sample",
                                o->n_best, o->beam_size ? o->beam_size : 1);
-    code = cli_check_beam(syntax, o->beam_size);
+    code = cli_check_search(syntax, o->beam_size, o->length_penalty);
     return code == CLI_CONTINUE ? cli_check_workers(syntax, j->workers) : code;
 }
 

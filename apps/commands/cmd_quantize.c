@@ -82,7 +82,7 @@ static int write_directory(const char *output, const char *from, int precision) 
 static int write_int4(const char *output, const char *from, int group, const char *text, const char *device) {
     cli_lines file = {0};
     tfm_int4_options options = {.group = group};
-    int code = text ? cli_lines_read_file(&file, text) : CLI_OK;
+    int code = text ? cli_lines_read_file(&file, "--calibrate", text) : CLI_OK;
     if (code == CLI_OK && text &&
         tfm_context_open(&options.ctx, &(tfm_context_options){.device = device, .on_build = cli_on_build}) != TFM_OK)
         code = cli_fail_library();

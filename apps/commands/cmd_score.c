@@ -100,7 +100,8 @@ static int score_all(job *j) {
     if (cli_open_fleet(&j->fleet, j->device, j->workers) != TFM_OK ||
         tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &j->how) != TFM_OK)
         return cli_fail_library();
-    int code = cli_check_model(j->model, j->model_dir, !j->text_file, j->text_file ? "--src and --tgt" : "--text");
+    int code = cli_check_model(tfm_model_get_info(j->model), j->model_dir, !j->text_file,
+                               j->text_file ? "--src and --tgt" : "--text");
     for (size_t n; j->first < j->target.count && code == CLI_OK; j->first += n) {
         n = j->target.count - j->first < PAIRS ? j->target.count - j->first : PAIRS;
         code = score_pairs(j, n);
@@ -113,9 +114,10 @@ static int score_all(job *j) {
 static int run(job *j) {
     j->text.reject = on_reject;
     j->text.reject_user = j;
-    int code = j->text_file ? CLI_OK : cli_lines_read_all(&j->source, j->source_file);
+    int code = j->text_file ? CLI_OK : cli_lines_read_all(&j->source, "--src", j->source_file);
     if (code == CLI_OK)
-        code = cli_lines_read_all(&j->target, j->text_file ? j->text_file : j->target_file);
+        code = j->text_file ? cli_lines_read_all(&j->target, "--text", j->text_file)
+                            : cli_lines_read_all(&j->target, "--tgt", j->target_file);
     if (code == CLI_OK)
         code = cli_output_open(&j->out, j->output);
     if (code == CLI_OK)
@@ -131,8 +133,15 @@ static int run(job *j) {
 
 /* Rejects conflicting options. */
 static int check(const job *j, const cli_syntax *syntax) {
-    if (!j->model_dir || (!j->text_file && (!j->source_file || !j->target_file)))
-        return cli_usage_error(syntax, "there is nothing to score: give -m, --src and --tgt, or -m and --text");
+    if (!j->text_file && !j->source_file != !j->target_file)
+        return cli_usage_error(syntax,
+                               j->source_file ? "--src %s has no --tgt: give --tgt FILE"
+                                              : "--tgt %s has no --src: give --src FILE",
+                               j->source_file ? j->source_file : j->target_file);
+    if (!j->text_file && !j->source_file)
+        return cli_usage_error(syntax, "there is nothing to score: give --src FILE and --tgt FILE, or --text FILE");
+    if (!j->model_dir)
+        return cli_usage_error(syntax, "no model is given: give -m MODEL");
     const int code = cli_check_workers(syntax, j->workers);
     if (code != CLI_CONTINUE)
         return code;

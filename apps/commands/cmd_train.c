@@ -194,7 +194,7 @@ static int check_file(const train_recipe *o, const char *file, const char *optio
     if (stat(file, &info) != 0 || access(file, R_OK) != 0) {
         const char *why = strerror(errno);
         if (!o->resume)
-            return cli_fail("cannot read %s: %s", file, why);
+            return cli_fail("cannot read --%s %s: %s; give a readable file", option, file, why);
         if (count == 1)
             return cli_fail("cannot read %s: %s; if it was moved, give its new name by --%s FILE", file, why, option);
         return cli_fail("cannot read %s: %s; if it was moved, give all %zu files of --%s again, in their order", file,

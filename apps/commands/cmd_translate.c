@@ -25,7 +25,7 @@ static void print_stats(const translate_job *j) {
 static int read_prefixes(translate_job *j) {
     if (!j->prefix_file)
         return CLI_OK;
-    int code = cli_lines_read_all(&j->prefixes, j->prefix_file);
+    int code = cli_lines_read_all(&j->prefixes, "--prefix-file", j->prefix_file);
     for (size_t i = 0; i < j->prefixes.count && code == CLI_OK; i++)
         if (tfm_text_check(j->prefixes.text[i], j->prefixes.bytes[i]) != TFM_OK)
             code = cli_fail("%s, line %zu: %s", j->prefix_file, i + 1, tfm_error_message());
@@ -41,7 +41,7 @@ static int open_model(translate_job *j) {
     cli_progress(NULL);
     j->load_seconds = cli_seconds() - start;
     j->load_build = cli_build_seconds(j->fleet);
-    return cli_check_model(j->model, j->model_dir, true, "tfm generate");
+    return cli_check_model(tfm_model_get_info(j->model), j->model_dir, true, "tfm generate");
 }
 
 /* Checks that the model's own beam is enough for n-best, before loading. */
@@ -57,14 +57,16 @@ static int check_n_best(const translate_job *j, const cli_syntax *syntax) {
                            j->search.n_best, info.beam_size, j->search.n_best);
 }
 
-static int run(translate_job *j) {
-    if (!j->no_keep && tfm_placeholders_new(&j->placeholders, j->keep->items, j->keep->count) != TFM_OK)
-        return cli_fail_library();
+static int run(translate_job *j, const cli_syntax *syntax) {
+    const int patterns = cli_keep(&j->placeholders, j->keep, j->no_keep, syntax);
+    if (patterns != CLI_OK)
+        return patterns;
     j->text.placeholders = j->placeholders;
     j->search.length_norm = (tfm_length_norm)j->penalty;
     translate_set_callbacks(j);
     const document_kind *kind = FORMATS[j->format];
-    int code = kind ? document_read(&j->document, kind, j->input) : cli_lines_open(&j->in, j->input), spare = CLI_OK;
+    int code = kind ? document_read(&j->document, kind, j->input) : cli_lines_open(&j->in, "-i", j->input),
+        spare = CLI_OK;
     if (code == CLI_OK)
         code = read_prefixes(j);
     if (code == CLI_OK)
@@ -102,7 +104,7 @@ static int check(const translate_job *j, const cli_syntax *syntax) {
         return cli_usage_error(syntax, "no model is given: give -m MODEL");
     if (j->prefix_file && strcmp(j->prefix_file, "-") == 0 && (!j->input || strcmp(j->input, "-") == 0))
         return cli_usage_error(syntax, "only one of the files can be standard input");
-    int code = cli_check_beam(syntax, j->search.beam_size);
+    int code = cli_check_search(syntax, j->search.beam_size, j->search.length_penalty);
     if (code == CLI_CONTINUE)
         code = cli_check_workers(syntax, j->workers);
     if (code != CLI_CONTINUE)
@@ -191,7 +193,7 @@ static int parse_and_run(int argc, char **argv, cli_strings *keep) {
         return code;
     cli_set_precision(&j.how, j.precision);
     j.search.skip_scores = !j.scores && !j.json && !j.search.n_best;
-    return run(&j);
+    return run(&j, &syntax);
 }
 
 int cmd_translate(int argc, char **argv) {

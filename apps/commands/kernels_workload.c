@@ -164,7 +164,7 @@ static int generate_lines(tfm_model *model, const cli_lines *lines) {
 
 int workload_lines(tfm_model *model, const char *path) {
     cli_lines lines;
-    int code = cli_lines_read_all(&lines, path);
+    int code = cli_lines_read_all(&lines, "-i", path);
     if (code == CLI_OK && !tfm_model_tokenizer(model))
         code = cli_fail("the model has no tokenizer, so it cannot read the lines of %s: leave -i out", path);
     if (code == CLI_OK && tfm_model_get_info(model)->encoder_layers == 0) {

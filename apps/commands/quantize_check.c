@@ -197,7 +197,7 @@ int quantize_check(const char *original, const char *quantized, const tfm_model_
                    const char *device) {
     check c = {.names = {original, quantized}, .how = {{.precision = TFM_PRECISION_FP32}, *how}};
     tfm_model_info info;
-    int code = cli_lines_read_all(&c.lines, text_file);
+    int code = cli_lines_read_all(&c.lines, "--check", text_file);
     if (code == CLI_OK && c.lines.count == 0)
         code = cli_fail("%s has no lines to compare", c.lines.name);
     for (size_t i = 0; i < c.lines.count && code == CLI_OK; i++)

@@ -29,7 +29,7 @@ static int check_lines(const char *file, const char *text, size_t bytes) {
 
 int document_read(document *d, const document_kind *kind, const char *path) {
     *d = (document){.kind = kind, .file = {.fd = -1}};
-    int code = cli_lines_read_file(&d->file, path);
+    int code = cli_lines_read_file(&d->file, "-i", path);
     if (code != CLI_OK)
         return code;
     if (d->file.used > (size_t)MOST_MEBIBYTES << 20)

@@ -23,7 +23,8 @@ static int read_keys(serve_options *o, char **lines) {
     if (!o->keys_file)
         return CLI_OK;
     if (!file)
-        return cli_fail("cannot open %s: %s", o->keys_file, strerror(errno));
+        return cli_fail("cannot open --api-keys %s: %s; give a readable file with a key on each line", o->keys_file,
+                        strerror(errno));
     FILE *all = open_memstream(lines, &bytes);
     for (int c; all && (c = getc(file)) != EOF;)
         putc(c, all);
@@ -180,8 +181,8 @@ static int run(serve_options *o, const cli_syntax *syntax) {
     sigaddset(&signals, SIGINT);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* only this thread handles them, not even the drivers' threads */
     int code = serve_models_read(&s.models, o, syntax);
-    if (code == CLI_OK && !o->no_keep && tfm_placeholders_new(&o->placeholders, o->keep.items, o->keep.count) != TFM_OK)
-        code = cli_fail_library();
+    if (code == CLI_OK)
+        code = cli_keep(&o->placeholders, &o->keep, o->no_keep, syntax);
     if (code == CLI_OK)
         code = run_threads(&s, &signals);
     tfm_placeholders_free(&o->placeholders);
@@ -222,7 +223,12 @@ static int check(serve_options *o, const cli_syntax *syntax) {
                                "--workers %d and --memory-limit do not go together: models are dropped and loaded by "
                                "one worker",
                                o->workers);
-    return cli_check_beam(syntax, o->search.beam_size);
+    for (size_t i = 0; i < o->models.count; i++) {
+        const char *equals = strchr(o->models.items[i], '='), *path = equals ? equals + 1 : o->models.items[i];
+        if (!*path || equals == o->models.items[i])
+            return cli_usage_error(syntax, "-m is '%s': give %s", o->models.items[i], equals ? "NAME=MODEL" : "MODEL");
+    }
+    return cli_check_search(syntax, o->search.beam_size, o->search.length_penalty);
 }
 
 /* Downloads models of --model that are not on this machine. */

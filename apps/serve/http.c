@@ -207,14 +207,16 @@ static int open_port(serve_options *o) {
     snprintf(port, sizeof(port), "%d", o->port);
     const int error = getaddrinfo(o->host, port, &hints, &found);
     if (error) {
-        cli_fail("--host %s: %s", o->host, gai_strerror(error));
+        cli_fail("cannot listen on --host %s: %s; give an address of this machine, such as 127.0.0.1", o->host,
+                 gai_strerror(error));
         return -1;
     }
     const int fd = bind_to(found);
     freeaddrinfo(found);
     if (fd < 0)
-        cli_fail("cannot listen on %s, port %d: %s; give another --port, or 0 for any that is free", o->host, o->port,
-                 strerror(errno));
+        cli_fail("cannot listen on --host %s, --port %d: %s; give %s", o->host, o->port, strerror(errno),
+                 errno == EADDRNOTAVAIL ? "an address of this machine, such as 127.0.0.1"
+                                        : "another --port, or 0 for any that is free");
     else if (getsockname(fd, (struct sockaddr *)&taken, &length) == 0)
         o->port = ntohs(taken.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&taken)->sin6_port
                                                     : ((struct sockaddr_in *)&taken)->sin_port);
@@ -225,7 +227,8 @@ static void no_log(void *user, const char *format, va_list args) {
     (void)user, (void)format, (void)args; /* messages about client errors */
 }
 
-static char *read_file(const char *path) {
+static char *read_file(const char *option, const char *path) {
+    errno = 0;
     FILE *file = path ? fopen(path, "rb") : NULL;
     char *text = file ? calloc(1, (1 << 20) + 1) : NULL;
     if (text && fread(text, 1, 1 << 20, file) == 0) {
@@ -235,14 +238,16 @@ static char *read_file(const char *path) {
     if (file)
         fclose(file);
     if (!text && path)
-        cli_fail("cannot read %s", path);
+        cli_fail("cannot read --%s %s: %s; give a readable PEM file", option, path,
+                 errno ? strerror(errno) : "it is empty");
     return text;
 }
 
 int serve_http_start(server *s) {
     serve_options *o = s->options;
-    char *certificate = read_file(o->certificate), *key = read_file(o->certificate_key);
-    const int fd = (o->certificate && !certificate) || (o->certificate_key && !key) ? -1 : open_port(o);
+    char *certificate = read_file("tls-cert", o->certificate);
+    char *key = certificate ? read_file("tls-key", o->certificate_key) : NULL;
+    const int fd = o->certificate && !key ? -1 : open_port(o); /* both options, or neither */
     /* Not epoll: with it libmicrohttpd 0.9.75 sometimes reads nothing from simultaneous connections until they time
      * out. */
     const unsigned flags =

@@ -82,9 +82,13 @@ int train_lm_check(train_recipe *o, const cli_syntax *syntax) {
     if (!o->resume && (o->seq_len >= 0 || o->kv_heads >= 0 || o->family != FAMILY_GPT))
         return cli_usage_error(syntax, "--family, --kv-heads and --seq-len are for runs on --text");
     const size_t sources = o->sources.count, targets = o->targets.count, both = o->tsvs.count;
-    if (both == 0 && (sources == 0 || targets == 0))
+    if (both + sources + targets == 0)
         return cli_usage_error(
             syntax, "there is no training text: give --src and --tgt, or --tsv, or --text for a decoder-only model");
+    if (both == 0 && targets == 0)
+        return cli_usage_error(syntax, "--src %s has no --tgt: give --tgt FILE", o->sources.items[0]);
+    if (both == 0 && sources == 0)
+        return cli_usage_error(syntax, "--tgt %s has no --src: give --src FILE", o->targets.items[0]);
     if (both > 0 && sources + targets > 0)
         return cli_usage_error(syntax, "give --src and --tgt, or --tsv, not both");
     if (sources != targets)

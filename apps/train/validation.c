@@ -74,9 +74,9 @@ static int next(reader *r, bool *there, const char **source, size_t *source_byte
 
 static int open_files(reader *r, const char *source, const char *target) {
     *r = (reader){.tsv = target == NULL, .source = {.fd = -1}, .target = {.fd = -1}};
-    int code = cli_lines_open(&r->source, source);
+    int code = cli_lines_open(&r->source, NULL, source);
     if (code == CLI_OK && target)
-        code = cli_lines_open(&r->target, target);
+        code = cli_lines_open(&r->target, NULL, target);
     return code;
 }
 
@@ -171,7 +171,7 @@ static int read_texts(train_validation *v, const char *path, int64_t every, int6
     cli_lines lines = {.fd = -1};
     size_t used = 0, bad = 0;
     int64_t line = 0;
-    int code = cli_lines_open(&lines, path);
+    int code = cli_lines_open(&lines, NULL, path);
     for (;;) {
         if (code == CLI_OK)
             code = refill(&lines, &used);
@@ -314,7 +314,7 @@ uint64_t train_validation_hash(const train_validation *v) {
 
 int train_count_lines(const char *path, int64_t *count) {
     cli_lines lines;
-    int code = cli_lines_open(&lines, path);
+    int code = cli_lines_open(&lines, NULL, path);
     do {
         if (code == CLI_OK)
             code = cli_lines_next(&lines, CHUNK_BYTES);

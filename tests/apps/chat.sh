@@ -77,15 +77,19 @@ check "chat refuses a question longer than the context" one_sentence 1 'the mess
 chat --ctx-size 5000 x </dev/null
 check "chat refuses a context longer than the model's positions" one_sentence 1 'a context of 5000 tokens, and the model has 2048 positions: give at most as many'
 chat --chat-template-kwargs '[1]' x </dev/null
-check "chat refuses template variables that are no object" one_sentence 1 'is no JSON object'
+check "chat refuses template variables that are no object" one_sentence 2 "--chat-template-kwargs is '[1]': give a JSON object"
+chat --chat-template-kwargs x x </dev/null
+check "chat refuses template variables that are not JSON" one_sentence 2 '--chat-template-kwargs is not JSON: line 1'
 chat -t -1 x </dev/null
-check "chat refuses a negative temperature" one_sentence 2 'temperature is at least 0'
+check "chat refuses a negative temperature" one_sentence 2 '--temperature is -1: give at least 0'
 run chat x
 check "chat without a model is a usage error" one_sentence 2 'no model is given: give -m MODEL'
 cp -r models/random models/none
 rm models/none/tokenizer_config.json
 run chat -m models/none x </dev/null
 check "chat refuses a model without a chat template" one_sentence 1 'has no chat template: use tfm generate'
+run chat -m "$root/apps/demo" x </dev/null
+check "chat refuses a translation model and names the command for it" one_sentence 1 'is an encoder-decoder model (marian): use tfm translate'
 if [ -w /dev/full ]; then
     "$tfm" chat -m models/says x </dev/null >/dev/full 2>err
     code=$?

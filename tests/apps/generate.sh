@@ -129,11 +129,17 @@ check "generate with --n-best above --beam-size is a usage error" one_sentence 2
 generate --stop a 1
 check "generate --stop with --token-ids is a usage error" one_sentence 2 '--stop is text'
 generate --top-p 1.5 --sample 1
-check "generate --top-p above 1 is a usage error" one_sentence 2 '--top-p and --min-p are from 0 to 1'
+check "generate --top-p above 1 is a usage error" one_sentence 2 '--top-p is 1.5: give more than 0, at most 1'
 generate --top-p 0 --sample 1
 check "generate --top-p 0 is a usage error" one_sentence 2 '--top-p is 0'
 generate --repetition-penalty 0 1
-check "generate --repetition-penalty 0 is a usage error" one_sentence 2 '--repetition-penalty must be above 0'
+check "generate --repetition-penalty 0 is a usage error" one_sentence 2 '--repetition-penalty is 0: give more than 0'
+generate --min-p -0.5 1
+check "generate with a negative --min-p is a usage error" one_sentence 2 '--min-p is -0.5: give 0 to 1'
+generate --beam-size 2 --length-penalty -99 1
+check "generate --length-penalty below -10 is a usage error" one_sentence 2 '--length-penalty is -99: give -10 to 10'
+generate -i nowhere
+check "generate -i names a file that does not exist" one_sentence 1 'cannot read -i nowhere: No such file or directory; give a readable file'
 run generate --token-ids 1
 check "generate without -m is a usage error" one_sentence 2 'give -m MODEL'
 run generate -m "$root/apps/demo" --token-ids 1

@@ -38,6 +38,18 @@ for value in 0 -1 4x '' 99999999999; do
 done
 translate --length-penalty nan
 check "translate --length-penalty nan is a usage error" one_sentence 2 "'nan'"
+translate --length-penalty 99
+check "translate --length-penalty above 10 is a usage error" one_sentence 2 '--length-penalty is 99: give -10 to 10'
+run eval -m "$demo" --src x --ref x --length-penalty 99
+check "eval --length-penalty above 10 is a usage error" one_sentence 2 '--length-penalty is 99: give -10 to 10'
+run score --src x
+check "score --src without --tgt is a usage error that names both" one_sentence 2 '--src x has no --tgt: give --tgt FILE'
+run score --tgt x
+check "score --tgt without --src is a usage error that names both" one_sentence 2 '--tgt x has no --src: give --src FILE'
+run score --src x --tgt x
+check "score without -m is a usage error" one_sentence 2 'give -m MODEL'
+run score -m "$demo"
+check "score without a text is a usage error" one_sentence 2 'there is nothing to score'
 translate --length-norm long
 check "translate --length-norm with an unknown value is a usage error" one_sentence 2 'paper|hf'
 translate --beam-size 2 --n-best 3

@@ -91,9 +91,9 @@ check "translate --keep adds placeholder patterns" grep -q ' ACME\.$' out
 translate --no-keep -i placed
 check "translate --no-keep passes placeholders to the model" [ "$(grep -c '[{]city}' out)" = 0 ]
 translate --keep '(' -i placed
-check "translate --keep rejects an invalid regular expression" one_sentence 1 'missing closing parenthesis'
+check "translate --keep rejects an invalid regular expression" one_sentence 2 '--keep: the regular expression "(" is invalid at byte 2: missing closing parenthesis'
 translate --keep 'x*' -i placed
-check "translate --keep rejects a pattern that matches the empty text" one_sentence 1 'matches the empty text'
+check "translate --keep rejects a pattern that matches the empty text" one_sentence 2 '--keep: the pattern "x*" matches the empty text'
 printf '%s\n' "$german" >lines
 translate -i lines
 cp out with

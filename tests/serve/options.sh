@@ -32,6 +32,16 @@ check "serve rejects --kv-precision without a KV cache" one_sentence 1 '--kv-pre
 run serve -m "$demo" --memory-limit 1
 check "serve rejects a --memory-limit too small for the model" one_sentence 1 'more than --memory-limit 1'
 run serve -m "$demo" --host 256.1.1.1
-check "serve rejects an invalid --host address" one_sentence 1 '--host 256.1.1.1'
+check "serve rejects an invalid --host address" one_sentence 1 'cannot listen on --host 256.1.1.1: '
+run serve -m "$demo" --host 192.0.2.1 # reserved for documentation, an address of no machine
+check "serve rejects a --host address of another machine" one_sentence 1 'give an address of this machine'
+run serve -m "$demo" --api-keys nowhere
+check "serve names an --api-keys file that does not exist" one_sentence 1 'cannot open --api-keys nowhere: No such file'
+run serve -m "$demo" --keep '['
+check "serve rejects --keep with an invalid regular expression" one_sentence 2 '--keep: the regular expression "["'
+for model in a= =a; do
+    run serve -m $model
+    check "serve -m $model is a usage error" one_sentence 2 "-m is '$model': give NAME=MODEL"
+done
 
 echo "1..$count"

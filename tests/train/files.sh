@@ -81,11 +81,11 @@ check "train --strict names lines of held-out pairs" one_sentence 1 'bad.de and 
 
 # ---- Errors
 begin wrong $files --src one.de
-check "train --src without --tgt is a usage error" one_sentence 2 '--src has 2 files and --tgt has 1: give a --tgt for each --src'
+check "train with two --src and one --tgt is a usage error" one_sentence 2 '--src has 2 files and --tgt has 1: give a --tgt for each --src'
 begin wrong $several --tsv text.tsv
 check "train with --text and --src is a usage error" one_sentence 2 'not both'
 begin wrong $files --src one.de --tgt nowhere.en
-check "train names one of several files that does not exist" one_sentence 1 'cannot read nowhere.en: No such file'
+check "train names one of several files that does not exist" one_sentence 1 'cannot read --tgt nowhere.en: No such file'
 name=$(printf 'one\377.de')
 cp one.de "$name"
 begin wrong --src "$name" --tgt one.en --src three.de --tgt three.en

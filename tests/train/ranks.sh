@@ -98,7 +98,7 @@ check "train rejects shares for more ranks than there are" told "balance is '3,1
 fresh 2 refused $plan --gradient-accumulation-steps 1
 check "train rejects fewer micro-batches than ranks" told '--gradient-accumulation-steps is 1, and 2 ranks share each update'
 fresh 2 refused --src missing --tgt text.en
-check "train on ranks names a file that one rank does not have" told 'cannot read missing'
+check "train on ranks names a file that one rank does not have" told 'cannot read --src missing'
 # shellcheck disable=SC2086
 other '--gradient-accumulation-steps 3 --subword-alpha 0.1' -o refused $small $plan
 check "train on ranks names options that differ between ranks" both 1 told 'rank 1 has other options than rank 0 (--subword-alpha, --gradient-accumulation-steps): '

@@ -60,7 +60,7 @@ check "train --strict on ranks rejects a line that one rank has tokenized" told 
 check "train --strict on ranks leaves nothing after a rejected line" [ "$code" != 0 -a ! -e strict ]
 : >none.de
 fresh 2 none --src none.de --tgt none.en --vocab one $valid
-check "train on ranks rejects files without a valid pair" told 'cannot read none.en'
+check "train on ranks rejects files without a valid pair" told 'cannot read --tgt none.en'
 : >none.en
 # shellcheck disable=SC2086
 fresh 2 none --src none.de --tgt none.en --vocab one $valid

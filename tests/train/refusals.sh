@@ -3,7 +3,7 @@
 
 rm -rf run
 begin run --src nowhere --tgt text.en
-check "train names a text that does not exist" one_sentence 1 'cannot read nowhere: No such file'
+check "train names a text that does not exist" one_sentence 1 'cannot read --src nowhere: No such file or directory; give a readable file'
 check "train without its text makes no directory" [ ! -e run ]
 mkfifo pipe
 begin run --src text.de --tgt text.en --valid-src pipe --valid-tgt valid.en

@@ -114,7 +114,7 @@ check "train --seq-len above --max-positions is a usage error" one_sentence 2 '-
 begin wrong --text text.en --kv-heads 2
 check "train --kv-heads with GPT-2 is a usage error" one_sentence 2 '--kv-heads 2'
 begin wrong --text nowhere
-check "train --text names a file that does not exist" one_sentence 1 'cannot read nowhere: No such file'
+check "train --text names a file that does not exist" one_sentence 1 'cannot read --text nowhere: No such file'
 : >empty
 begin wrong --text empty --vocab gpt
 check "train --text rejects an empty file" one_last 1 'empty: there is no line of text to train on'

@@ -6,7 +6,9 @@ check "train without a text is a usage error" one_sentence 2 '-o DIR'
 run train -o '' --src text.de --tgt text.en
 check "train without -o is a usage error" one_sentence 2 '-o DIR'
 run train -o run --src text.de
-check "train --src without --tgt is a usage error" one_sentence 2 '--src and --tgt'
+check "train --src without --tgt is a usage error that names both" one_sentence 2 '--src text.de has no --tgt: give --tgt FILE'
+run train -o run --tgt text.en
+check "train --tgt without --src is a usage error that names both" one_sentence 2 '--tgt text.en has no --src: give --src FILE'
 run train -o run --src text.de --tgt text.en --tsv text.tsv
 check "train with two kinds of text is a usage error" one_sentence 2 'not both'
 run train -o run $files --valid-src valid.de
