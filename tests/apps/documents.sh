@@ -65,66 +65,66 @@ becomes() {
     printf '%s\n' "$2" >want
     [ "$code" = 0 ] && cmp -s out want
 }
-check "a <wbr> keeps its paragraph translated" becomes '<p>Guten<wbr> Tag. Wo ist Tom?</p>' "<p>Good<wbr> day. Where's Tom?</p>"
-check "attributes of any name stay byte for byte" becomes \
+check "html: a <wbr> keeps its paragraph translated" becomes '<p>Guten<wbr> Tag. Wo ist Tom?</p>' "<p>Good<wbr> day. Where's Tom?</p>"
+check "html: attributes of any name stay byte for byte" becomes \
     '<p @click="x" :key="i" v-if="a" *ngIf="x" [prop]="y" (click)="z" #ref A=1 A=2>Guten Tag.</p>' \
     '<p @click="x" :key="i" v-if="a" *ngIf="x" [prop]="y" (click)="z" #ref A=1 A=2>Good day.</p>'
-check "addresses with placeholders, blanks and umlauts stay byte for byte" becomes \
+check "html: addresses with placeholders, blanks and umlauts stay byte for byte" becomes \
     '<p><a href="{{ url }}">Guten Tag.</a></p><img src="%1$s"><form action=${x}></form><a href="ü.html?q=a b">Guten Tag.</a>' \
     '<p><a href="{{ url }}">Good day.</a></p><img src="%1$s"><form action=${x}></form><a href="ü.html?q=a b">Good day.</a>'
-check "a CDATA section outside of svg is a comment" becomes '<p>Guten Tag.</p><![CDATA[ Wo ist Tom? ]]><p>Guten Tag.</p>' \
+check "html: a CDATA section outside of svg is a comment" becomes '<p>Guten Tag.</p><![CDATA[ Wo ist Tom? ]]><p>Guten Tag.</p>' \
     '<p>Good day.</p><![CDATA[ Wo ist Tom? ]]><p>Good day.</p>'
 for element in 'ruby' 'data value="1"' 'output' 'button' 'nobr' 'custom-tag'; do
-    check "<$element> is part of its sentence" becomes "<p>Ich habe einen <$element>schönen</${element%% *}> Hund.</p>" \
+    check "html: <$element> is part of its sentence" becomes "<p>Ich habe einen <$element>schönen</${element%% *}> Hund.</p>" \
         "<p>I have <$element>a beautiful</${element%% *}> dog.</p>"
 done
 for atom in '<picture><img src="a"></picture>' '<audio src="a"></audio>' '<canvas></canvas>' '<script>f()</script>' '<kbd>x</kbd>'; do
-    check "$atom stays between its words" becomes "<p>Ich habe einen $atom Hund.</p>" "<p>I have a $atom dog.</p>"
+    check "html: $atom stays between its words" becomes "<p>Ich habe einen $atom Hund.</p>" "<p>I have a $atom dog.</p>"
 done
-check "an image stays glued to its word" becomes '<p>Ich habe einen <img src=a>Hund<img src=b>.</p>' \
+check "html: an image stays glued to its word" becomes '<p>Ich habe einen <img src=a>Hund<img src=b>.</p>' \
     '<p>I have a <img src=a>dog<img src=b>.</p>'
-check "footnote numbers stay with their sentences" becomes \
+check "html: footnote numbers stay with their sentences" becomes \
     '<p>Ich habe Hunger.<sup class="reference"><a href="#c1">[1]</a></sup> Wo ist Tom?<sup>2</sup></p>' \
     "<p>I'm hungry.<sup class=\"reference\"><a href=\"#c1\">[1]</a></sup> Where's Tom?<sup>2</sup></p>"
-check "a footnote number before the stop stays there" becomes '<p>Ich habe Hunger<sup><a href="#r1">1</a></sup>. Wo ist Tom?</p>' \
+check "html: a footnote number before the stop stays there" becomes '<p>Ich habe Hunger<sup><a href="#r1">1</a></sup>. Wo ist Tom?</p>' \
     "<p>I'm hungry<sup><a href=\"#r1\">1</a></sup>. Where's Tom?</p>"
-check "soft hyphens and zero-width spaces are left out of words" becomes '<p>Wo ist mein Au&shy;to?</p><p>Wo ist mein Au&#8203;to?</p>' \
+check "html: soft hyphens and zero-width spaces are left out of words" becomes '<p>Wo ist mein Au&shy;to?</p><p>Wo ist mein Au&#8203;to?</p>' \
     "<p>Where's my car?</p><p>Where's my car?</p>"
-check "a paragraph of a non-breaking space stays" becomes '<p>&nbsp;</p>' '<p>&nbsp;</p>'
-check "an element with translate=no keeps its place in a sentence" becomes '<p>Guten <span translate="no">Morgen</span>.</p>' \
+check "html: a paragraph of a non-breaking space stays" becomes '<p>&nbsp;</p>' '<p>&nbsp;</p>'
+check "html: an element with translate=no keeps its place in a sentence" becomes '<p>Guten <span translate="no">Morgen</span>.</p>' \
     '<p>Good <span translate="no">Morgen</span>.</p>'
-check "translate=yes inside translate=no is translated, and class=notranslate is not" becomes \
+check "html: translate=yes inside translate=no is translated, and class=notranslate is not" becomes \
     '<div translate="no">Danke<p translate="yes">Guten Tag.</p></div><p class="a notranslate">Guten Tag.</p>' \
     '<div translate="no">Danke<p translate="yes">Good day.</p></div><p class="a notranslate">Guten Tag.</p>'
-check "template code stays byte for byte, also with < and > in it" becomes \
+check "html: template code stays byte for byte, also with < and > in it" becomes \
     '<p><?php if ($x > 3): ?>Guten Morgen.<% y > 3 %> {% if a < b and c > d %}Wo ist Tom?{# > #}</p><i {% if a > b %}x="1"{% endif %} y=<?= $x > 1 ?>>Danke.</i>' \
     "<p><?php if (\$x > 3): ?>Good morning.<% y > 3 %> {% if a < b and c > d %}Where's Tom?{# > #}</p><i {% if a > b %}x=\"1\"{% endif %} y=<?= \$x > 1 ?>>Thanks.</i>"
-check "a template expression gets no new character references" becomes \
+check "html: a template expression gets no new character references" becomes \
     '<p {{ x > y }}>Ich bin in {{ a && b > c }}.</p><p>Ich bin in <b>{{ a && b }}</b>.</p>' \
     "<p {{ x > y }}>I'm in {{ a && b > c }}.</p><p>I'm in <b>{{ a && b }}</b>.</p>"
 echo '<p>Guten Tag. {%</p><p>Wo ist Tom?</p><i>%}</i>' >in
 translate --format html -i in
-check "an opening template mark without its end is text" both 0 says out "</p><p>Where's Tom?</p><i>%}</i>"
-check "a link of an arrow stays unchanged" becomes '<p><b><a href="#r1">^</a></b> <i>Ich bin hier.</i></p>' \
+check "html: an opening template mark without its end is text" both 0 says out "</p><p>Where's Tom?</p><i>%}</i>"
+check "html: a link of an arrow stays unchanged" becomes '<p><b><a href="#r1">^</a></b> <i>Ich bin hier.</i></p>' \
     '<p><b><a href="#r1">^</a></b> <i>I'"'"'m here.</i></p>'
-check "a footnote's asterisk and a list number stay unchanged" becomes \
+check "html: a footnote's asterisk and a list number stay unchanged" becomes \
     '<p><i>1.<b>&nbsp; </b></i>Ich bin hier<a href="#n">*</a>.<a href="#r">↩︎</a></p>' \
     '<p><i>1.<b>&nbsp; </b></i>I'"'"'m here<a href="#n">*</a>.<a href="#r">↩︎</a></p>'
-check "the final punctuation of a label stays inside the label" becomes '<p><label>Wie heißt du?</label> <input><button>Ich gehe</button></p>' \
+check "html: the final punctuation of a label stays inside the label" becomes '<p><label>Wie heißt du?</label> <input><button>Ich gehe</button></p>' \
     "<p><label>What's your name?</label> <input><button>I'm going to go.</button></p>"
-check "checkboxes are separate sentences" becomes \
+check "html: checkboxes are separate sentences" becomes \
     '<p><label><input type="checkbox"> Ich habe Hunger.</label> <label><input type="checkbox"> Wo ist Tom?</label></p>' \
     "<p><label><input type=\"checkbox\"> I'm hungry.</label> <label><input type=\"checkbox\"> Where's Tom?</label></p>"
-check "items between vertical bars are translated separately" becomes '<p><a href="a">Guten Morgen.</a> | <a href="b">Wo ist Tom?</a> &bull; Ich bin hier.</p>' \
+check "html: items between vertical bars are translated separately" becomes '<p><a href="a">Guten Morgen.</a> | <a href="b">Wo ist Tom?</a> &bull; Ich bin hier.</p>' \
     "<p><a href=\"a\">Good morning.</a> | <a href=\"b\">Where's Tom?</a> &bull; I'm here.</p>"
-check "sentences separated only by a tag are two sentences" becomes '<p><b>Guten Morgen.</b>Wo ist Tom? Ich bin hier.<i>Danke.</i></p>' \
+check "html: sentences separated only by a tag are two sentences" becomes '<p><b>Guten Morgen.</b>Wo ist Tom? Ich bin hier.<i>Danke.</i></p>' \
     "<p><b>Good morning.</b>Where's Tom? I'm here.<i>Thanks.</i></p>"
-check "code elements between commas stay in order before the full stop" becomes '<p>Ich habe <code>x</code>, <code>y</code> und <code>z</code>.</p>' \
+check "html: code elements between commas stay in order before the full stop" becomes '<p>Ich habe <code>x</code>, <code>y</code> und <code>z</code>.</p>' \
     '<p>I got and I have <code>x</code> <code>y</code> <code>z</code>.</p>'
-check "the blank before a link with an image stays outside the sentences" becomes \
+check "html: the blank before a link with an image stays outside the sentences" becomes \
     '<div><a href="a">Guten Morgen.</a> <a href="b"><img src="a.png"> Wo ist Tom?</a></div>' \
     '<div><a href="a">Good morning.</a> <a href="b"><img src="a.png"> Where'"'"'s Tom?</a></div>'
-check "lines of <pre> stay separate lines" becomes '<pre>
+check "html: lines of <pre> stay separate lines" becomes '<pre>
 Guten Tag.
   Wo ist Tom?
 </pre>' "<pre>

@@ -92,14 +92,14 @@ forget() {
 
 forget
 run info acme/tiny
-check "a name that is not in the cache offers tfm pull" one_sentence 1 'download it with `tfm pull acme/tiny`'
-check "opening a name makes no request" [ ! -s "$hub/log" ]
+check "info of a name that is not in the cache suggests tfm pull" one_sentence 1 'download it with `tfm pull acme/tiny`'
+check "info of a name makes no request" [ ! -s "$hub/log" ]
 run info ./acme/tiny
-check "a path that does not exist offers no download" one_sentence 1 './acme/tiny/config.json: there is no such directory'
+check "info of a path that does not exist suggests no download" one_sentence 1 './acme/tiny/config.json: there is no such directory'
 mkdir -p acme
 cp -r "$demo" acme/tiny
 run info acme/tiny
-check "a local directory is preferred to the name" both 0 says out '^architecture  *marian'
+check "info prefers a local directory to a name in the cache" both 0 says out '^architecture  *marian'
 rm -rf acme
 for name in ../x /x a/b/c a..b/c 'a b/c' a--b/c -a/b a/b.git a/ /b 'a/b@' 'a/b@../x' 'a/b@x/../y' 'a/b:../x.gguf' 'a/b:/x.gguf'; do
     run pull -- "$name"
@@ -113,21 +113,21 @@ run pull acme/demo
 check "pull prints the path of the snapshot" [ "$code" = 0 -a "$(cat out)" = "$cache/models--acme--demo/snapshots/$one" ]
 check "pull downloads only files that tfm reads" [ "$(files acme/demo $one)" = "config.json generation_config.json \
 model.safetensors source.spm target.spm tokenizer_config.json vocab.json " ]
-check "snapshots link to blobs by relative paths" [ "$(readlink "$cache/models--acme--demo/snapshots/$one/model.safetensors")" = \
+check "pull links snapshots to blobs by relative paths" [ "$(readlink "$cache/models--acme--demo/snapshots/$one/model.safetensors")" = \
     "../../blobs/$(sha256sum <"$demo/model.safetensors" | cut -d' ' -f1)" ]
-check "refs/main has the commit without a line end" [ "$(cat "$cache/models--acme--demo/refs/main")" = $one -a \
+check "pull writes the commit to refs/main without a line end" [ "$(cat "$cache/models--acme--demo/refs/main")" = $one -a \
     "$(wc -c <"$cache/models--acme--demo/refs/main")" = 40 ]
 check "pull without a terminal prints a line for each file" [ "$(grep -c ' of 7 files, ' err)" -ge 7 ]
 check "pull leaves no unfinished file" [ -z "$(find "$cache" -name '*.incomplete' -o -name '*.unfinished' -o -name '*.tmp')" ]
 run translate -m acme/demo --beam-size 1 -i two.de
 mv out want
 run translate -m "$demo" --beam-size 1 -i two.de
-check "translate -m NAME equals the directory" same out want
+check "translate -m NAME equals translate -m DIRECTORY" same out want
 run quantize acme/demo -o small
-check "quantize takes a name" both 0 says out 'small: .* million parameters'
+check "quantize takes a name in the cache" both 0 says out 'small: .* million parameters'
 : >"$hub/log"
 run pull acme/demo
-check "a second pull downloads nothing" [ "$code" = 0 -a "$(requests resolve)" = 0 ]
+check "pull of a model in the cache downloads nothing" [ "$code" = 0 -a "$(requests resolve)" = 0 ]
 
 run pull acme/torch
 check "pull falls back to pytorch_model.bin" [ "$(files acme/torch $one)" = "config.json pytorch_model.bin " ]
@@ -137,7 +137,7 @@ model-00001-of-00002.safetensors model-00002-of-00002.safetensors model.safetens
 run pull acme/sentences
 check "pull downloads the modules of sentence-transformers" [ "$(files acme/sentences $one)" = "1_Pooling/config.json \
 2_Dense/config.json 2_Dense/model.safetensors config.json config_sentence_transformers.json model.safetensors modules.json tokenizer.json " ]
-check "links of subfolders have the right depth" same "$cache/models--acme--sentences/snapshots/$one/2_Dense/model.safetensors" \
+check "pull links the files of subfolders with the right depth" same "$cache/models--acme--sentences/snapshots/$one/2_Dense/model.safetensors" \
     "$hub/acme/sentences/main/2_Dense/model.safetensors"
 run pull acme/none
 check "pull names the files of a repository without usable weights" one_sentence 1 'it has config.json, tf_model.h5'
@@ -156,13 +156,13 @@ run pull acme/gguf:F16
 check "pull of a split model prints the path of its first part" [ "$(basename "$(cat out)")" = big-F16-00001-of-00002.gguf ]
 check "pull of a split model downloads all parts" [ -e "$cache/models--acme--gguf/snapshots/$one/big-F16-00002-of-00002.gguf" ]
 run pull acme/gguf:Q4_K
-check "a type is not matched by a part of another" one_sentence 1 'no GGUF file of the name or type Q4_K: give one of'
+check "pull does not match a quantization type by a part of another" one_sentence 1 'no GGUF file of the name or type Q4_K: give one of'
 run pull acme/sizes
 check "pull lists GGUF files without Q4_K_M" one_sentence 1 'give one as acme/sizes:FILE, of tiny-Q2_K.gguf, tiny-Q8_0.gguf'
 run pull acme/single
 check "pull selects the only GGUF file" both 0 says out 'only-f32.gguf$'
 run info acme/single:Q8_0
-check "a GGUF file that is not in the cache offers tfm pull" one_sentence 1 'tfm pull acme/single:Q8_0'
+check "info of a GGUF file that is not in the cache suggests tfm pull" one_sentence 1 'tfm pull acme/single:Q8_0'
 
 # ---- Revisions
 
@@ -170,15 +170,15 @@ forget
 run pull acme/tiny --revision v2
 check "pull --revision downloads a tag" [ "$(cat "$cache/models--acme--tiny/refs/v2")" = $two ]
 run info acme/tiny
-check "a missing revision is named" one_sentence 1 'has acme/tiny, but not its revision main'
+check "info names a revision that is not in the cache" one_sentence 1 'has acme/tiny, but not its revision main'
 run pull "acme/tiny@$one"
 check "pull @COMMIT writes no reference" [ "$code" = 0 -a ! -e "$cache/models--acme--tiny/refs/$one" ]
 run pull acme/tiny@v2
 check "pull NAME@REVISION is the same as --revision" both 0 says out "snapshots/$two\$"
 run pull acme/tiny@v2 --revision main
-check "two different revisions are refused" one_sentence 1 'v2 in the name and main in the options'
+check "pull refuses two different revisions" one_sentence 1 'v2 in the name and main in the options'
 run pull acme/tiny@v3
-check "an unknown revision is named" one_sentence 1 'no such revision'
+check "pull names an unknown revision" one_sentence 1 'no such revision'
 run pull acme/tiny
 run models
 check "models lists revisions with references" [ "$(grep -c 'acme/tiny$' out)" = 2 -a -n "$(grep '  main  .*acme/tiny' out)" ]
@@ -211,37 +211,37 @@ check "models of an empty cache says how to download" both 0 says err 'tfm pull 
 
 forget
 run pull gated/tiny
-check "a gated model without a token is refused" one_sentence 1 'set HF_TOKEN'
+check "pull of a gated model without a token says to set HF_TOKEN" one_sentence 1 'set HF_TOKEN'
 export HF_TOKEN=bad
 run pull gated/tiny
-check "a gated model with another token is refused" one_sentence 1 'access to it is restricted (HTTP 403)'
+check "pull of a gated model with a token without access is refused" one_sentence 1 'access to it is restricted (HTTP 403)'
 export HF_TOKEN=good
 : >"$hub/log"
 run pull gated/tiny
-check "a gated model is downloaded with a token" [ "$code" = 0 ]
-check "the token is sent to the hub" [ "$(requests '^hub .* token ')" -ge 3 -a "$(requests '^hub .* - -$')" = 0 ]
-check "the token is not sent to another server" [ "$(requests '^files .* token ')" = 0 -a "$(requests '^files ')" = 1 ]
+check "pull downloads a gated model with a token" [ "$code" = 0 ]
+check "pull sends the token to the hub" [ "$(requests '^hub .* token ')" -ge 3 -a "$(requests '^hub .* - -$')" = 0 ]
+check "pull does not send the token to another server" [ "$(requests '^files .* token ')" = 0 -a "$(requests '^files ')" = 1 ]
 unset HF_TOKEN
 echo ' good ' >"$HF_HOME/token"
 rm -rf "$cache"
 run pull gated/tiny
-check "the token is read from HF_HOME/token" [ "$code" = 0 ]
+check "pull reads the token from HF_HOME/token" [ "$code" = 0 ]
 HF_TOKEN='a
 b' run pull gated/tiny
-check "a token with a line end is refused" one_sentence 1 'HF_TOKEN is not an access token'
+check "pull refuses a token with a line end" one_sentence 1 'HF_TOKEN is not an access token'
 rm "$HF_HOME/token"
 run pull acme/absent
-check "an unknown model is named" one_sentence 1 'no such model, or it is private or gated (HTTP 401)'
+check "pull without a token says that a model is unknown, private or gated" one_sentence 1 'no such model, or it is private or gated (HTTP 401)'
 HF_TOKEN=good run pull acme/absent
-check "an unknown model with a token is named" one_sentence 1 'no such model (HTTP 404)'
+check "pull with a token says that a model is unknown" one_sentence 1 'no such model (HTTP 404)'
 run pull renamed/single
-check "a renamed model is found by a redirect" both 0 says out 'models--renamed--single/'
+check "pull follows the redirect of a renamed model" both 0 says out 'models--renamed--single/'
 HF_HUB_OFFLINE=1 run pull acme/tiny
-check "HF_HUB_OFFLINE forbids downloads" one_sentence 1 'HF_HUB_OFFLINE is set'
+check "pull with HF_HUB_OFFLINE downloads nothing" one_sentence 1 'HF_HUB_OFFLINE is set'
 HF_HUB_OFFLINE=1 run info renamed/single
-check "HF_HUB_OFFLINE leaves the cache usable" [ -z "$(grep 'no model of this name' err)" ]
+check "info with HF_HUB_OFFLINE reads the cache" [ -z "$(grep 'no model of this name' err)" ]
 HF_ENDPOINT=ftp://localhost run pull acme/tiny
-check "another endpoint than http and https is refused" one_sentence 1 'HF_ENDPOINT is ftp://localhost'
+check "pull refuses an HF_ENDPOINT other than http and https" one_sentence 1 'HF_ENDPOINT is ftp://localhost'
 
 # ---- Failures that end
 
@@ -255,114 +255,114 @@ arrived() {
 forget
 fault break 2 files 15000
 run pull acme/tiny
-check "a broken transfer is resumed" both 0 arrived
-check "a resumed transfer requests the rest only" [ "$(requests '^files .*bytes=15000-')" = 1 -a "$(requests '^files .*bytes=30000-')" = 1 ]
+check "pull resumes a broken transfer" both 0 arrived
+check "pull requests only the rest of a broken transfer" [ "$(requests '^files .*bytes=15000-')" = 1 -a "$(requests '^files .*bytes=30000-')" = 1 ]
 forget
 fault status 2 resolve 503
 run pull acme/tiny
-check "HTTP 503 is repeated" both 0 arrived
+check "pull repeats a request after HTTP 503" both 0 arrived
 forget
 fault wait 1 resolve 2
 start=$(date +%s)
 run pull acme/tiny
-check "HTTP 429 is repeated" both 0 arrived
-check "Retry-After is observed" [ $(($(date +%s) - start)) -ge 2 ]
-check "a wait for Retry-After is a warning" says err 'HTTP 429'
+check "pull repeats a request after HTTP 429" both 0 arrived
+check "pull waits as Retry-After says" [ $(($(date +%s) - start)) -ge 2 ]
+check "pull warns before it waits for Retry-After" says err 'HTTP 429'
 forget
 fault wait 1 api 1
 run pull acme/tiny
-check "HTTP 429 of the API is repeated" both 0 arrived
+check "pull repeats a request to the API after HTTP 429" both 0 arrived
 forget
 fault wrong 1 files
 run pull acme/tiny
-check "a wrong SHA-256 is downloaded again" both 0 arrived
+check "pull downloads a file with a wrong SHA-256 again" both 0 arrived
 forget
 mkdir -p "$cache/models--acme--tiny/blobs"
 random "$blob.incomplete" 20000
 run pull acme/tiny
-check "a damaged part of an earlier download is replaced" both 0 arrived
+check "pull replaces a damaged part of an earlier download" both 0 arrived
 forget
 mkdir -p "$cache/models--acme--tiny/blobs"
 head -c 20000 "$weights" >"$blob.incomplete"
 run pull acme/tiny
-check "a part of an earlier download is used" [ "$code" = 0 -a "$(requests '^files .*bytes=20000-')" = 1 ] && arrived
+check "pull uses a part of an earlier download" [ "$code" = 0 -a "$(requests '^files .*bytes=20000-')" = 1 ] && arrived
 forget
 mkdir -p "$cache/models--acme--tiny/blobs"
 head -c 20000 "$weights" >"$blob.incomplete"
 fault whole 1 files
 run pull acme/tiny
-check "a server without ranges sends the file from the beginning" both 0 arrived
+check "pull from a server without ranges downloads from the beginning" both 0 arrived
 forget
 mkdir -p "$cache/models--acme--tiny/blobs"
 { cat "$weights" && echo more; } >"$blob.incomplete"
 run pull acme/tiny
-check "a part longer than the file is replaced" both 0 arrived
+check "pull replaces a part that is longer than the file" both 0 arrived
 forget
 fault status 1 /tree/ 404
 run pull acme/tiny
-check "a mirror without lists of files is supported" both 0 arrived
-check "etags that the list lacks are requested" [ "$(requests '^hub HEAD .*/resolve/')" = 3 ]
+check "pull from a mirror without lists of files downloads the model" both 0 arrived
+check "pull requests the etags that the list of files lacks" [ "$(requests '^hub HEAD .*/resolve/')" = 3 ]
 
 # ---- Failures that stay
 
 forget
 fault wrong 9 files
 run pull acme/tiny
-check "a lasting wrong SHA-256 is an error" failed 'its SHA-256 is'
-check "a file with a wrong SHA-256 gets no name" [ ! -e "$blob" -a ! -e "$cache/models--acme--tiny/snapshots" ]
+check "pull of a file whose SHA-256 stays wrong is an error" failed 'its SHA-256 is'
+check "pull gives a file with a wrong SHA-256 no name" [ ! -e "$blob" -a ! -e "$cache/models--acme--tiny/snapshots" ]
 run info acme/tiny
-check "a failed download leaves no model" one_sentence 1 'download it with `tfm pull acme/tiny`'
+check "pull leaves no model after a failed download" one_sentence 1 'download it with `tfm pull acme/tiny`'
 forget
 fault status 99 resolve 500
 run pull acme/tiny
-check "a lasting HTTP 500 is an error" failed 'answers HTTP 500'
+check "pull is an error if HTTP 500 repeats" failed 'answers HTTP 500'
 forget
 fault wait 9 resolve 100000
 run pull acme/tiny
-check "a long Retry-After is an error" failed 'HTTP 429 (too many requests)'
+check "pull is an error if Retry-After is too long" failed 'HTTP 429 (too many requests)'
 forget
 fault html 1 api
 run pull acme/tiny
-check "a web page instead of JSON is an error" one_sentence 1 'web page instead of JSON'
+check "pull is an error if the hub answers a web page instead of JSON" one_sentence 1 'web page instead of JSON'
 for body in '{' '[]' '{"sha": "../x"}' '{"sha": 7}' '{"sha": "'$one'", "sha": 1}' '"x"' "$(printf '%9000s' '' | tr ' ' '[')"; do
     fault body 1 revision "$body"
     run pull acme/tiny
-    check "the answer $(echo "$body" | head -c 30) is an error" [ "$code" = 1 -a "$(wc -l <err)" = 1 ]
+    check "pull is an error if the hub answers $(echo "$body" | head -c 30)" [ "$code" = 1 -a "$(wc -l <err)" = 1 ]
 done
 for body in '{}' '[{}]' '[{"path": "model.safetensors", "size": -1}]' '[{"path": "model.safetensors", "size": "x"}]' \
     '[{"path": "model.safetensors", "size": 9, "lfs": {"oid": "../../x"}}]' '[]' '[7]'; do
     fault body 1 /tree/ "$body"
     run pull acme/tiny
-    check "the list of files $body is an error" [ "$code" = 1 -a "$(wc -l <err)" = 1 ]
+    check "pull is an error if the list of files is $body" [ "$code" = 1 -a "$(wc -l <err)" = 1 ]
 done
 fault body 1 /tree/ "[{\"path\": \"model.safetensors\", \"size\": 1000000000000000, \"lfs\": {\"oid\": \"$sha\", \"size\": 1000000000000000}}]"
 run pull acme/tiny
-check "a model larger than the disk is refused before its download" one_sentence 1 'MB free'
+check "pull refuses a model larger than the disk before its download" one_sentence 1 'MB free'
 forget
 fault body 1 /tree/ "[{\"path\": \"model.safetensors\", \"size\": 100, \"lfs\": {\"oid\": \"$sha\", \"size\": 100}}]"
 run pull acme/tiny
-check "a file longer than its size is refused" failed 'more than its 100 bytes'
+check "pull refuses a file longer than its size" failed 'more than its 100 bytes'
 forget
 for path in ../../../../escaped.json /tmp/escaped.json 'a\b.json' .ssh/config.json 'x/../../config.json' ../config.json; do
     fault link 9 api "$path"
     run pull acme/tiny
-    check "the path $path of the server is not followed" [ "$code" = 0 -a "$(files acme/tiny $one)" = \
+    check "pull does not follow the path $path of the server" [ "$code" = 0 -a "$(files acme/tiny $one)" = \
         "config.json model.safetensors tokenizer.json " -a -z "$(find "$here" /tmp -maxdepth 1 -name 'escaped*' 2>/dev/null)" ]
 done
 echo '[]' >page.json
 fault next 1 /tree/ "file://$here/page.json"
 run pull acme/tiny
-check "a page of another scheme than http is refused" one_sentence 1 'only http and https'
+check "pull refuses a next page of a scheme other than http" one_sentence 1 'only http and https'
 fault next 1 /tree/ "http://127.0.0.1:$files_port/x.json"
 HF_TOKEN=good run pull acme/tiny
-check "a page of another server gets no token" [ "$(requests '^files .* token ')" = 0 -a "$(requests '^files .*x.json')" -ge 1 ]
+check "pull sends no token to the next page of another server" [ "$(requests '^files .* token ')" = 0 -a "$(requests '^files .*x.json')" -ge 1 ]
 cp -r "$hub/acme/shards/main" "$hub/acme/shards/bad"
 echo $two >"$hub/acme/shards/bad/.commit"
 echo '{"weight_map": {"a": "../../../../x.safetensors"}}' >"$hub/acme/shards/bad/model.safetensors.index.json"
 run pull acme/shards@bad
-check "an index that names a file elsewhere is refused" failed 'which the repository does not have'
+check "pull refuses an index that names a file elsewhere" failed 'which the repository does not have'
 run pull acme/tiny --max-workers 1
-check "--max-workers 1 downloads one file after the other" [ "$code" = 0 ]
+check "pull --max-workers 1 downloads a model" [ "$code" = 0 ]
 rm -rf "$cache"
 (
     trap '' XFSZ
@@ -371,7 +371,7 @@ rm -rf "$cache"
     echo "$code" >code
 )
 code=$(cat code)
-check "a failing write is an error" failed 'cannot write'
+check "pull is an error if a write fails" failed 'cannot write'
 
 # ---- Interruption, and several processes
 
@@ -386,12 +386,12 @@ done
 kill -TERM $pid # sh lets programs in the background ignore SIGINT
 wait $pid
 code=$?
-check "an interrupted pull says that it resumes" both 1 says err 'was stopped: start it again to resume'
-check "an interrupted pull keeps the part" [ -s "$blob.incomplete" -a ! -e "$blob" ]
+check "pull says after SIGTERM that it resumes" both 1 says err 'was stopped: start it again to resume'
+check "pull keeps the part of a file after SIGTERM" [ -s "$blob.incomplete" -a ! -e "$blob" ]
 fault
 run pull acme/tiny
-check "a pull after an interruption resumes" both 0 arrived
-check "a pull after an interruption requests the rest only" [ "$(requests '^files .*bytes=[1-9]')" = 1 ]
+check "pull resumes after an interruption" both 0 arrived
+check "pull requests only the rest after an interruption" [ "$(requests '^files .*bytes=[1-9]')" = 1 ]
 forget
 fault slow 9 files 40000
 "$tfm" pull acme/tiny >first 2>err1 &
@@ -399,9 +399,9 @@ pid=$!
 run pull acme/tiny
 second=$code
 wait $pid
-check "two processes download the same model" [ "$?" = 0 -a "$second" = 0 ]
-check "two processes download each large file once" [ "$(requests '^files ')" = 1 ]
-check "two processes give the right file" arrived
+check "pull in two processes downloads the same model" [ "$?" = 0 -a "$second" = 0 ]
+check "pull in two processes downloads each large file once" [ "$(requests '^files ')" = 1 ]
+check "pull in two processes gives the right file" arrived
 forget
 fault slow 9 files 30000
 # All progress lines that a terminal of 80 columns shows, one on each line.
@@ -419,8 +419,8 @@ except OSError:
     pass
 print("\n".join(line for line in text.decode().replace("\x1b[K", "").split("\r") if "%" in line))
 END
-check "a terminal shows a progress bar" says shown '^tiny  \[##* *\]  *[0-9]*%  .* of 40.0 kB'
-check "the progress bar has at most 79 columns" [ "$(wc -L <shown)" -le 79 ]
+check "pull shows a progress bar on a terminal" says shown '^tiny  \[##* *\]  *[0-9]*%  .* of 40.0 kB'
+check "pull shows a progress bar of at most 79 columns" [ "$(wc -L <shown)" -le 79 ]
 fault
 
 # ---- The server

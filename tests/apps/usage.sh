@@ -54,14 +54,14 @@ for renamed in translate:alpha:length-penalty generate:alpha:length-penalty gene
     command=${renamed%%:*} name=${renamed##*:} former=${renamed#*:}
     former=${former%:*}
     run "$command" "--$former" 1
-    check "$command --$former: a usage error names --$name" one_sentence 2 "unknown option --$former: it is now --$name;"
+    check "$command --$former is a usage error that names --$name" one_sentence 2 "unknown option --$former: it is now --$name;"
     "$tfm" help "$command" | grep -qE -- "^  +(-., )?--$former( |\$)" && shown="$shown $command --$former"
 done
 check "help shows no former name of an option" [ "$shown" = "" ]
 run train --wire=bf16
-check "a former name with its value: the same" one_sentence 2 'unknown option --wire: it is now --comm-dtype;'
+check "train --wire=bf16 is a usage error that names --comm-dtype" one_sentence 2 'unknown option --wire: it is now --comm-dtype;'
 run generate --max-new
-check "a former name without its value: the same" one_sentence 2 'unknown option --max-new: it is now --max-new-tokens;'
+check "generate --max-new without a value is a usage error that names --max-new-tokens" one_sentence 2 'unknown option --max-new: it is now --max-new-tokens;'
 for foreign in translate:num_beams:beam-size translate:num-beams:beam-size translate:max_length:max-length \
     translate:num_hypotheses:n-best translate:compute_type:precision generate:max_new_tokens:max-new-tokens \
     generate:max_length:max-new-tokens generate:do_sample:sample generate:top_k:top-k \
@@ -73,43 +73,43 @@ for foreign in translate:num_beams:beam-size translate:num-beams:beam-size trans
     command=${foreign%%:*} name=${foreign##*:} other=${foreign#*:}
     other=${other%:*}
     run "$command" "--$other" 1
-    check "$command --$other: a usage error names --$name" one_sentence 2 "unknown option --$other: use --$name;"
+    check "$command --$other is a usage error that names --$name" one_sentence 2 "unknown option --$other: use --$name;"
 done
 for foreign in translate:fp16:fp16 train:fp16:bf16 train:bf16:bf16 embed:half:fp16 quantize:int8:int8; do
     command=${foreign%%:*} value=${foreign##*:} other=${foreign#*:}
     other=${other%:*}
     run "$command" "--$other"
-    check "$command --$other: a usage error names a precision of the command" one_sentence 2 "unknown option --$other: use --precision $value;"
+    check "$command --$other is a usage error that names a precision of the command" one_sentence 2 "unknown option --$other: use --precision $value;"
 done
 for foreign in generate:--prompt:PROMPT generate:-p:PROMPT "generate:-f:-i FILE" info:--model:MODEL quantize:-m:MODEL; do
     command=${foreign%%:*} use=${foreign##*:} other=${foreign#*:}
     other=${other%:*}
     run "$command" "$other" a
-    check "$command $other: a usage error names $use" one_sentence 2 "unknown option $other: give $use"
+    check "$command $other is a usage error that names $use" one_sentence 2 "unknown option $other: give $use"
 done
 run translate --prompt a
-check "translate --prompt: no advice for another command" one_sentence 2 'there is no option --prompt;'
+check "translate --prompt is a usage error without the advice for tfm generate" one_sentence 2 'there is no option --prompt;'
 run bench gemm --variant wide-16
 check "bench --variant with an unknown name lists the variants" one_sentence 2 "no variant 'wide-16': give some of cpu-512, cpu-256, "
 run bench gemm --provider plain
 check "bench --provider with an unknown name lists the providers" one_sentence 2 "no provider 'plain': give some of cpu-skinny, cpu-bf16, "
 run translate -m "$demo" --length-penalty hf
-check "--length-penalty hf: a usage error names --length-norm" one_sentence 2 'the formula is chosen by --length-norm'
+check "translate --length-penalty hf is a usage error that names --length-norm" one_sentence 2 'the formula is chosen by --length-norm'
 run generate --stop --ids
-check "a former name as the value of an option is that value" one_sentence 2 'no model is given'
+check "generate --stop takes a former option name as its value" one_sentence 2 'no model is given'
 for alias in "-k 2" "-k2" "--beam 2" "--beam=2" "--beam-s 2"; do
     # shellcheck disable=SC2086
     run translate -m "$demo" $alias --n-best 3
-    check "$alias: the beam size" one_sentence 2 '--n-best is 3, more than --beam-size 2'
+    check "translate $alias is an alias of --beam-size" one_sentence 2 '--n-best is 3, more than --beam-size 2'
 done
 run translate -a nan
-check "-a: the length penalty" one_sentence 2 "length-penalty is 'nan'"
+check "translate -a is an alias of --length-penalty" one_sentence 2 "length-penalty is 'nan'"
 run train --lr nan
-check "--lr: the learning rate" one_sentence 2 "learning-rate is 'nan'"
+check "train --lr is an alias of --learning-rate" one_sentence 2 "learning-rate is 'nan'"
 run help attend
 cp out want
 run help attention
-check "attend: another name of attention" both 0 same out want
+check "tfm help attend prints the help of tfm attention" both 0 same out want
 for command in translate eval generate serve train; do
     "$tfm" help $command
 done >out

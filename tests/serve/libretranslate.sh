@@ -62,10 +62,10 @@ check "POST /detect has confidence 0 for a text without letters" [ "$(detected '
 check "POST /detect tells Italian from English with a confidence below 90 for a short text" eval \
     "detected 'La tua password non è corretta' | awk '{ exit !(\$1 == \"it\" && \$2 < 90) }'"
 ask "$at/translate" -d "q=$line" -d source=auto -d target=en
-check "source auto answers the translation and the detected language" says out \
+check "POST /translate with source auto answers the translation and the detected language" says out \
     "\"$translation\",\"detectedLanguage\":{\"confidence\":[0-9.]*,\"language\":\"de\"}"
 ask "$at/translate" --data-urlencode 'q=La tua password non è corretta' -d source=auto -d target=en
-check "source auto names a detected language that is not served" [ "$code" = 400 -a \
+check "POST /translate with source auto names a detected language that is not served" [ "$code" = 400 -a \
     "$(grep -c 'it is in Italian (it), and en is translated to from de, fr only' out)" = 1 ]
 form --data-urlencode 'q=Tout le monde sait comment se suicider.'
 check "a text in another language than source is translated with a warning" [ "$code" = 200 -a \
@@ -74,20 +74,20 @@ form --data-urlencode 'q=Ich habe Hunger.'
 check "a text in the language of source has no warning" [ "$(grep -c warnings out)" = 0 ]
 ask "$at/translate" --data-urlencode 'q=<p title="where is the and of to">Wo ist <b class="hello my friend">Tom</b>?</p>' \
     -d source=auto -d target=en -d format=html
-[ "$code" = 501 ] || check "source auto detects the language of HTML from its text, not its markup" says out '"language":"de"'
+[ "$code" = 501 ] || check "POST /translate with source auto detects the language of HTML from its text, not its markup" says out '"language":"de"'
 form --data-urlencode 'q=<p>Ich habe <b>Hunger</b>.</p><script>x</script><p>Danke.</p>' -d format=html
-check "format html keeps tags around the words that they surrounded" says out "<p>I'm <b>hungry</b>.</p><script>x</script><p>Thank"
+check "POST /translate with format html keeps tags around the words that they surrounded" says out "<p>I'm <b>hungry</b>.</p><script>x</script><p>Thank"
 printf '<p>Ich habe <b>Hunger</b>.</p><script>x</script><p>Danke.</p>' | "$tfm" translate -m "$demo" --format html >want.html
-check "format html equals tfm translate --format html" python3 -c 'import json
+check "POST /translate with format html equals tfm translate --format html" python3 -c 'import json
 assert json.load(open("out", encoding="utf-8"))["translatedText"] == open("want.html", encoding="utf-8").read()'
 form --data-urlencode 'q=<div>Nimm <code>x</code><p>Danke.</p></div>' -d format=html
-check "format html keeps an untranslated element at the end of a text" says out '^{"translatedText":"<div>[A-Z][^<]*<code>x</code>[^<]*<p>Thank[^<]*</p></div>"}$'
+check "POST /translate with format html keeps an untranslated element at the end of a text" says out '^{"translatedText":"<div>[A-Z][^<]*<code>x</code>[^<]*<p>Thank[^<]*</p></div>"}$'
 form --data-urlencode 'q=<p><img src=a.png> Guten Morgen</p>' -d format=html
-check "format html keeps an untranslated element at the beginning of a text" says out '^{"translatedText":"<p><img src=a.png> Good morning[^<]*</p>"}$'
+check "POST /translate with format html keeps an untranslated element at the beginning of a text" says out '^{"translatedText":"<p><img src=a.png> Good morning[^<]*</p>"}$'
 form --data-urlencode 'q=<!-- c -->Guten Morgen<p>Danke.</p>' -d format=html
-check "format html keeps a comment before a paragraph" says out '^{"translatedText":"<!-- c --> *Good morning[^<]*<p>Thank[^<]*</p>"}$'
+check "POST /translate with format html keeps a comment before a paragraph" says out '^{"translatedText":"<!-- c --> *Good morning[^<]*<p>Thank[^<]*</p>"}$'
 form --data-urlencode 'q=<p>Danke.<a id=x></a> <a href=y><img src=z></a></p>' -d format=html
-check "format html keeps elements without text" says out '<p>Thank.*<a id=x></a> <a href=y><img src=z></a></p>'
+check "POST /translate with format html keeps elements without text" says out '<p>Thank.*<a id=x></a> <a href=y><img src=z></a></p>'
 
 # ---- Forms
 form -d 'q=Ich habe Hunger. 5%'
@@ -105,11 +105,11 @@ check "escapes in form names and values are decoded, and plus is a blank" [ "$(c
 
 # ---- Placeholders
 json /translate '{"q":["Ich bin in ${city}.","Danke.","{{x}}"],"source":"de","target":"en"}'
-check "placeholders stay in the translations of a list" says out '^{"translatedText":\["I.m in ${city}.","Thank[^"]*","{{x}}"\]}$'
+check "POST /translate keeps placeholders in the translations of a list" says out '^{"translatedText":\["I.m in ${city}.","Thank[^"]*","{{x}}"\]}$'
 form --data-urlencode 'q=<p>Hallo <b>{{name}}</b>, wo ist <i>{0}</i>?</p>' -d format=html
-check "placeholders stay in their elements of HTML" says out '<b>{{name}}</b>, .*<i>{0}</i>?</p>'
+check "POST /translate keeps placeholders in their elements of HTML" says out '<b>{{name}}</b>, .*<i>{0}</i>?</p>'
 form --data-urlencode 'q=Hallo {{name}}, wo ist {0}?' -d alternatives=2
-check "placeholders stay in alternatives" [ "$(grep -o '{{name}}' out | wc -l)" -ge 2 ]
+check "POST /translate keeps placeholders in alternatives" [ "$(grep -o '{{name}}' out | wc -l)" -ge 2 ]
 
 # ---- Framing
 python3 "$root/tests/serve/framing.py" "$port" >out
@@ -146,7 +146,7 @@ french=$(sed 's/^{"translatedText":\(".*"\)}$/\1/' out)
 for more in '' ',"alternatives":2' ',"alignments":true'; do
     json /translate '{"q":["Guten Morgen.","Bonjour, comment allez-vous ?","","Wo ist Tom?"],"source":"auto","target":"en"'"$more}"
     cp out auto.json
-    check "source auto of a list${more:+ with}$more uses the model of each text's language" python3 -c 'import json, sys
+    check "POST /translate with source auto of a list${more:+ with}$more uses the model of each text's language" python3 -c 'import json, sys
 found = json.load(open("auto.json"))
 assert found["translatedText"] == ["Good morning.", json.loads(sys.argv[1]), "", "Where'"'"'s Tom?"], found
 assert [g["language"] for g in found["detectedLanguage"]] == ["de", "fr", "de", "de"], found' "$french"
@@ -155,7 +155,7 @@ check "alignments of a list are in the order of its texts" python3 -c 'import js
 found = ["".join(a["source"]) for a in json.load(open("auto.json"))["alignments"]]
 assert "Guten" in found[0] and "Tom" in found[-1] and len(found) == 3, found'
 json /translate '{"q":["Guten Morgen.","Ho dimenticato la mia chiave"],"source":"auto","target":"en"}'
-check "source auto of a list names the text in a language that is not served" [ "$code" = 400 -a -n "$(grep 'text 2: it is in Italian' out)" ]
+check "POST /translate with source auto of a list names the text in a language that is not served" [ "$code" = 400 -a -n "$(grep 'text 2: it is in Italian' out)" ]
 stop
 
 echo "1..$count"

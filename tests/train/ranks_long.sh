@@ -30,11 +30,12 @@ phases() {
     done
 }
 phases whole - - -
-check "train on four ranks, two and four again" [ $good = yes ]
+check "train on four ranks, resumed on two and on four again, finishes" [ $good = yes ]
 for plans in "--shard-optimizer --shard-optimizer --shard-optimizer" "--shard-optimizer - --shard-optimizer" "- --shard-optimizer -"; do
     # shellcheck disable=SC2086
     phases cut $plans
-    check "train with $plans gives the same parameters" [ $good = yes ] && check "and the same reports" alike whole cut
+    check "train on ranks with $plans finishes" [ $good = yes ]
+    check "train on ranks with $plans gives the same parameters and reports" alike whole cut
     rm -rf cut
 done
 
@@ -83,7 +84,8 @@ code=$?
 echo "# $kills kills before the end, and $ended runs finished"
 check "train on ranks ends within a minute after each of twenty SIGKILLs" [ $kills = 20 -a $late = 0 ]
 check "train on ranks prints no other error after SIGKILL than mpirun's" [ $silent = 0 -a $broken = 0 ]
-check "train --resume on ranks after SIGKILLs gives the same parameters" both 0 [ $other = 0 ] && check "and the last of them too" alike part long
+check "train --resume on ranks after SIGKILLs gives the same parameters" both 0 [ $other = 0 ]
+check "train --resume on ranks after the last SIGKILL gives the same parameters" both 0 alike part long
 check "train --resume on ranks after SIGKILLs leaves no temporary file" [ "$(tidy part && shards part)" = "00000040-0-of-2 00000040-1-of-2 " ]
 
 # ---- 16-bit gradients
