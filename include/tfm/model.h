@@ -5,12 +5,12 @@
  *     tfm_translate(model, lines, count, NULL, emit, user);
  *     tfm_model_free(&model);
  *
- * A path ends in .gguf: a GGUF file (version 2 or 3, also in parts). Everything that takes a directory takes the path
- * of such a file, or a directory with one; its blocks are converted to `precision` on load. Otherwise a model directory
- * has the Hugging Face layout: config.json, weights in F32, F16, BF16 or int8 (tfm_model_quantize), or the 4-bit and
- * 8-bit integers of GPTQ, AWQ (version gemm) and compressed-tensors (pack-quantized, int-quantized), usually
- * generation_config.json, and tokenizer files (tfm_tokenizer_open); for Marian / OPUS-MT these are source.spm,
- * target.spm and vocab.json. There is no conversion step.
+ * A path that ends in .gguf is a GGUF file (version 2 or 3, also split). Everything that takes a directory takes the
+ * path of such a file, or a directory with one. Its blocks are kept as they are, or converted on load if `precision` is
+ * not TFM_PRECISION_AUTO. Otherwise a model directory has the Hugging Face layout: config.json, weights in F32, F16,
+ * BF16 or int8 (tfm_model_quantize), or the 4-bit and 8-bit integers of GPTQ, AWQ (version gemm) and compressed-tensors
+ * (pack-quantized, int-quantized), usually generation_config.json, and tokenizer files (tfm_tokenizer_open); for
+ * Marian / OPUS-MT these are source.spm, target.spm and vocab.json. There is no conversion step.
  *
  * `model_type` in config.json is the family: an encoder-decoder such as "marian", "bart" or "t5", a decoder-only model
  * such as "gpt2" or "llama", or an encoder-only model such as "bert" (embed.h). The error for an unsupported family
@@ -257,11 +257,11 @@ typedef struct tfm_int4_options {
 TFM_API tfm_status tfm_model_quantize_int4(const char *out, const char *dir, const tfm_int4_options *options);
 
 /* Writes the model in `dir` (a directory, or a GGUF file) as the GGUF file `path`, with its tokenizer and chat
- * templates, for tfm_model_open, llama.cpp and others. Matrices of layers and tables of words become `type`: "F32",
- * "F16", "BF16", "Q8_0" or "Q4_0", if blocks of 32 fill their rows, else F16; with Q4_0 the output projection becomes
- * Q8_0. All other tensors are F32. The file is replaced atomically. Needs no device. TFM_ERROR_UNSUPPORTED for a
- * family, a property of the model or a tokenizer that GGUF has no form for; TFM_ERROR_FORMAT for a number that is not
- * finite, or too large for the type. */
+ * templates, for tfm_model_open, llama.cpp and others. Matrices of layers and embedding tables become `type`: "F32",
+ * "F16", "BF16", "Q8_0" or "Q4_0"; rows that are no multiple of 32 columns become F16 instead of Q8_0 or Q4_0. With
+ * Q4_0 the output projection becomes Q8_0. All other tensors are F32. The file is replaced atomically. Needs no device.
+ * TFM_ERROR_UNSUPPORTED for a family, a property of the model or a tokenizer that GGUF has no form for;
+ * TFM_ERROR_FORMAT for a number that is not finite, or too large for the type. */
 TFM_API tfm_status tfm_model_write_gguf(const char *path, const char *dir, const char *type);
 
 /* Model info. The struct and its strings belong to the model. NULL for NULL. */
