@@ -105,5 +105,5 @@ begun=$(date +%s)
 wait "$child"
 code=$?
 check "train on ranks ends both when a file of one rank changes" [ "$code" != 0 -a $(($(date +%s) - begun)) -lt 60 ]
-check "train on ranks prints one error when a file of one rank changes" told 'rank 1: bad.de has changed while it was trained on'
+check "train on ranks prints one error when a file of one rank changes" told 'rank 1: bad.de has changed during training'
 echo "1..$count"
