@@ -129,8 +129,8 @@ def markdown(name, text):
             fenced = not fenced
         elif not fenced:
             prose.append(line)
-            if len(line) > 120 and not line.startswith('|') and not re.search(r'\]\([^)]{40,}\)', line):
-                find(name, number, '%d columns, more than 120' % len(line))
+        if len(line) > 120 and (fenced or not line.startswith('|')) and not re.search(r'\]\([^)]{40,}\)', line):
+            find(name, number, '%d columns, more than 120' % len(line))
     size = len(text.encode())
     documentation = name == 'README.md' or '/docs/' in name
     if name == 'README.md' and (size > 9 * 1024 or text.count('\n') > 180):
