@@ -22,7 +22,7 @@ die() {
 }
 
 sh apps/packages.sh gcc g++ dpkg-dev clang-format make meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers \
-    libclblast-dev libsentencepiece-dev libjansson-dev libyaml-dev libmicrohttpd-dev libcurl4-openssl-dev nettle-dev libedit-dev libcld2-dev libgumbo-dev libopenmpi-dev openmpi-bin curl \
+    libclblast-dev libsentencepiece-dev libjansson-dev libyaml-dev libmicrohttpd-dev libcurl4-openssl-dev nettle-dev libedit-dev libcld2-dev libgumbo-dev libmd4c-dev libopenmpi-dev openmpi-bin curl \
     libicu-dev libpcre2-dev libcmocka-dev libprotobuf-c-dev protobuf-c-compiler pocl-opencl-icd mesa-opencl-icd \
     libcairo2-dev fonts-dejavu-core librsvg2-bin cmake python3 python3-venv clang-15 libclc-15 llvm-15 \
     llvm-spirv-15 spirv-tools ||

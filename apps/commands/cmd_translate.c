@@ -7,8 +7,9 @@
 #include "commands/translate.h"
 
 /* The words of --format; lines are none. */
-static const char *const FORMAT_NAMES[] = {"text", "html", "srt", "vtt"};
-static const document_kind *const FORMATS[] = {NULL, &document_html, &document_srt, &document_vtt};
+static const char *const FORMAT_NAMES[] = {"text", "html", "markdown", "po", "srt", "vtt"};
+static const document_kind *const FORMATS[] = {NULL,         &document_html, &document_markdown,
+                                               &document_po, &document_srt,  &document_vtt};
 
 static void print_stats(const translate_job *j) {
     const tfm_search_stats *s = &j->done;
@@ -150,8 +151,10 @@ static int parse_and_run(int argc, char **argv, cli_strings *keep) {
          "decoder layer of the alignments, counted from 1", NULL},
         {0, "alignment-head", CLI_POSITIVE, &j.text.alignment_head, "N",
          "attention head of the alignments, counted from 1", NULL},
-        {0, "format", CLI_CHOICE, &j.format, "text|html|srt|vtt",
-         "html: keep a document's markup; srt, vtt: keep numbers, times and tags of SubRip or WebVTT subtitles; "
+        {0, "format", CLI_CHOICE, &j.format, "text|html|markdown|po|srt|vtt",
+         "html, markdown: keep a document's markup; po: fill the empty messages of a gettext catalog; srt, vtt: keep "
+         "numbers, times and tags of SubRip or WebVTT "
+         "subtitles; "
          "documents are translated sentence by sentence (default text: lines)",
          NULL},
         {0, "split", CLI_FLAG, &j.text.split, NULL, "translate the sentences of a line one by one", NULL},

@@ -24,7 +24,7 @@ typedef struct document_kind {
     void (*free)(void *content);
 } document_kind;
 
-extern const document_kind document_html, document_srt, document_vtt;
+extern const document_kind document_html, document_markdown, document_po, document_srt, document_vtt;
 
 typedef struct document {
     const document_kind *kind;

@@ -1,4 +1,4 @@
-/* HTML as a document: its runs of text, by markup.c. */
+/* HTML and Markdown as documents: their runs of text, by markup.c. */
 #include "documents/document.h"
 
 static void *read_html(const char *file, char *text, size_t bytes) {
@@ -6,6 +6,10 @@ static void *read_html(const char *file, char *text, size_t bytes) {
     if (!m)
         cli_fail("out of memory for %s", file);
     return m;
+}
+
+static void *read_markdown(const char *file, char *text, size_t bytes) {
+    return markdown_read(file, text, bytes);
 }
 
 static size_t count_runs(const void *m) {
@@ -38,3 +42,5 @@ static void free_html(void *m) {
 
 const document_kind document_html = {"HTML",   read_html, count_runs, text_of,  is_marked,
                                      where_is, put,       write_html, free_html};
+const document_kind document_markdown = {"Markdown", read_markdown, count_runs, text_of,  is_marked,
+                                         where_is,   put,           write_html, free_html};

@@ -50,7 +50,8 @@ static size_t begin_run(markup *m, run_builder *b, size_t event, size_t at, size
 }
 
 void run_add_text(markup *m, run_builder *b, size_t begin, size_t end, bool references, bool lines) {
-    char c[HTML_CHARACTER], before[HTML_CHARACTER] = "";
+    const bool escaped = begin > 0 && m->text[begin - 1] == '\\'; /* in Markdown */
+    char c[HTML_CHARACTER], before[HTML_CHARACTER] = {escaped ? '\\' : 0};
     bool blank = false, parted = false; /* after a separator */
     size_t event = run_add(m, b, EVENT_TEXT, begin, end);
     for (size_t at = begin, bytes; at < end && !m->out_of_memory; at += bytes) {

@@ -48,7 +48,9 @@ typedef struct markup_run {
     run_element *elements;
     run_atom *atoms;
     size_t span_count, span_room, element_count, element_room, atom_count, atom_room;
-    char *put; /* what is written in its place; NULL: it stays */
+    unsigned places;  /* MARKUP_IN_LINE, MARKUP_IN_CELL */
+    uint64_t literal; /* Markdown: punctuation, from '!' to '`', that stands in the text unescaped */
+    char *put;        /* what is written in its place; NULL: it stays */
     run_insert *inserts;
     size_t put_bytes, put_room, insert_count, insert_room;
 } markup_run;
@@ -67,8 +69,13 @@ struct markup {
     size_t count, room, edit_count, edit_room;
     size_t counted; /* how far lines have been counted, and how many there are by then */
     long lines;
+    bool markdown;   /* not HTML */
+    unsigned places; /* of the next run */
     bool out_of_memory;
 };
+
+/* Of a run of Markdown: its first word does not begin a line (headings, cells); it is in a cell of a table. */
+enum { MARKUP_IN_LINE = 1, MARKUP_IN_CELL = 2 };
 
 /* ---- Building a run (markup_events.c) -------------------------------------------------------------------------- */
 

@@ -21,6 +21,8 @@ static bool ends_name(char c) {
 
 static bool same_name(const markup *m, const run_element *a, const run_element *b) {
     size_t i = 1;
+    if (m->markdown)
+        return m->text[a->open] == m->text[b->open];
     while (m->text[a->open + i] == m->text[b->open + i] && !ends_name(m->text[a->open + i]))
         i++;
     return ends_name(m->text[a->open + i]) && ends_name(m->text[b->open + i]);

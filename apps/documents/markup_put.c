@@ -68,8 +68,34 @@ static bool in_expression(writer *w, size_t at) {
     return at < w->code_end;
 }
 
+/* Whether a character of the translation would be markup in Markdown. What stands in the source without a backslash is
+ * none there. Only at its begin may a line be a heading, a list or a quote. */
+static bool is_escaped(const writer *w, size_t at) {
+    const char c = w->target[at];
+    const bool word_before = at > 0 && marks_is_letter(w->target + at - 1, 1);
+    const bool literal = c >= '!' && c <= '`' && (w->run->literal >> (c - '!') & 1);
+    char reference[HTML_CHARACTER];
+    if ((w->run->places & MARKUP_IN_CELL && c == '|') ||
+        (c == '&' && html_character(reference, w->target + at, strlen(w->target + at), true) > 1))
+        return true;
+    if (!literal && (strchr("\\`*[]<", c) || (c == '_' && !(word_before && marks_is_letter(w->target + at + 1, 1)))))
+        return true;
+    if (w->run->places & MARKUP_IN_LINE)
+        return false;
+    const size_t digits = strspn(w->target, "0123456789");
+    return (at == 0 && (strchr("#>+-=~", c) && (c != '-' || w->target[1] == ' ' || w->target[1] == '-'))) ||
+           (at == digits && digits > 0 && digits < 10 && (c == '.' || c == ')') && w->target[at + 1] == ' ');
+}
+
 /* Text, with what would be markup as references. */
 static void put_text(writer *w, size_t begin, size_t end) {
+    for (size_t at = begin; w->m->markdown && at < end; at++) {
+        if (w->target[at] && is_escaped(w, at) && !in_expression(w, at))
+            put(w, "\\", 1);
+        put(w, w->target + at, 1);
+    }
+    if (w->m->markdown)
+        return;
     static const char *const REFERENCES[][2] = {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\xC2\xA0", "&nbsp;"}};
     for (size_t at = begin, bytes; at < end; at += bytes) {
         const char *text = w->target + at, *reference = NULL;
@@ -89,7 +115,7 @@ static void put_text(writer *w, size_t begin, size_t end) {
 static void put_open(writer *w, int element) {
     const run_element *e = &w->run->elements[element];
     size_t id[2] = {e->open_end, e->open_end};
-    if (w->opened[element]) { /* a second copy has no id */
+    if (w->opened[element] && !w->m->markdown) { /* a second copy has no id */
         html_lexer l = {.text = w->m->text, .bytes = e->open_end, .at = e->open};
         html_token t;
         html_next(&t, &l);

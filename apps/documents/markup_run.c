@@ -136,6 +136,8 @@ static void add_character(maker *k, const char *c, size_t begin, size_t end, con
     const bool closing = marks_is_closing(now, strlen(now));
     k->begin = k->begin == SIZE_MAX ? begin : k->begin;
     k->end = end;
+    if (*c >= '!' && *c <= '`' && end == begin + 1 && !(begin > 0 && k->m->text[begin - 1] == '\\'))
+        k->run->literal |= (uint64_t)1 << (*c - '!');
     if (absorb(k, begin, end, closing))
         return;
     const bool fresh = k->run->bytes == 0 || k->gap || k->group < k->run->atom_count || k->opening;
@@ -237,6 +239,7 @@ static void trim(size_t *first, size_t *end, const run_builder *b) {
 bool run_make(markup_run *run, const markup *m, const run_builder *b) {
     maker k = {.m = m, .run = run, .element = -1, .begin = SIZE_MAX};
     size_t first, end;
+    run->places = m->places;
     trim(&first, &end, b);
     for (size_t i = first; i < end && !k.out_of_memory; i++) {
         const run_event *e = &b->events[i];

@@ -1,4 +1,4 @@
-# tfm translate --format html, srt and vtt.
+# tfm translate --format html, markdown, po, srt and vtt.
 #     sh tests/apps/documents.sh PROGRAM SOURCE_ROOT
 # Prints TAP.
 set -u
@@ -57,6 +57,23 @@ check "translate --format html keeps a sentence that is too long and translates 
 awk 'BEGIN { for (i = 0; i < 3000; i++) printf "<div>"; print "<p>Danke.</p>" }' >in
 translate --format html -i in
 check "translate --format html translates deeply nested elements" both 0 says out '<div><p>Thank[^<]*</p>$'
+
+# ---- Markdown and catalogs
+printf '# Guten Morgen.\n\n> Ich habe\n> **Hunger**.\n\n```\nDanke.\n```\n' >in
+translate --format markdown -i in
+if says err 'this build has no Markdown'; then
+    check "translate --format markdown without md4c is an error" one_sentence 1 'libmd4c-dev'
+else
+    printf "# Good morning.\n\n> I'm **hungry**.\n\n\`\`\`\nDanke.\n\`\`\`\n" >want
+    check "translate --format markdown keeps marks and code" same out want
+fi
+printf 'msgid "Guten Morgen."\nmsgstr ""\n\nmsgid "Danke."\nmsgstr "Cheers."\n' >in
+printf 'msgid "Guten Morgen."\nmsgstr "Good morning."\n\nmsgid "Danke."\nmsgstr "Cheers."\n' >want
+translate --format po -i in
+check "translate --format po fills empty messages" same out want
+printf 'msgid "Danke."\nmsgtsr ""\n' >in
+translate --format po -i in
+check "translate --format po names a line that is no PO" one_sentence 1 'in, line 2'
 
 # becomes HTML WANT: the translation of a document.
 becomes() {

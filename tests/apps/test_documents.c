@@ -201,8 +201,70 @@ static void test_html_of_any_depth_is_translated(void **state) {
     free(large);
 }
 
+/* ---- PO -------------------------------------------------------------------------------------------------------- */
+
+static void test_empty_messages_of_a_catalog_are_filled(void **state) {
+    (void)state;
+    expect(&document_po,
+           "msgid \"\"\nmsgstr \"\"\n\n#: a.c:1\nmsgid \"Eins \\\"zwei\\\"\"\nmsgstr \"\"\n\nmsgid \"Drei\"\nmsgstr "
+           "\"three\"\n"
+           "#~ msgid \"x\"\n#~ msgstr \"\"\n",
+           (const char *const[]){"One\t\"two\""},
+           "msgid \"\"\nmsgstr \"\"\n\n#: a.c:1\nmsgid \"Eins \\\"zwei\\\"\"\nmsgstr \"One\\t\\\"two\\\"\"\n\nmsgid "
+           "\"Drei\"\n"
+           "msgstr \"three\"\n#~ msgid \"x\"\n#~ msgstr \"\"\n");
+    expect(&document_po,
+           "msgctxt \"x\"\r\nmsgid \"\"\r\n\"Eins\\n\"\r\n\" \\303\\244zwei\\n\"\r\nmsgstr \"\"\r\n\"\"\r\n",
+           (const char *const[]){"One", "two"},
+           "msgctxt \"x\"\r\nmsgid \"\"\r\n\"Eins\\n\"\r\n\" \\303\\244zwei\\n\"\r\nmsgstr \"\"\r\n\"One\\n\"\r\n\" "
+           "two\\n\"\r\n");
+    expect(&document_po, "msgid \"%d\"\nmsgstr \"\"\n", NULL, "msgid \"%d\"\nmsgstr \"%d\"\n");
+}
+
+static void test_plural_forms_of_a_catalog_are_filled(void **state) {
+    (void)state;
+    static const char text[] =
+        "msgid \"Hund\"\nmsgid_plural \"Hunde\"\nmsgstr[0] \"\"\nmsgstr[1] \"\"\nmsgstr[2] \"x\"\n";
+    expect(&document_po, text, (const char *const[]){"dog", "dogs"},
+           "msgid \"Hund\"\nmsgid_plural \"Hunde\"\nmsgstr[0] \"dog\"\nmsgstr[1] \"dogs\"\nmsgstr[2] \"x\"\n");
+    expect(&document_po, "msgid \"Hund\"\nmsgid_plural \"Hunde\"\nmsgstr[0] \"\"\n", (const char *const[]){"inu"},
+           "msgid \"Hund\"\nmsgid_plural \"Hunde\"\nmsgstr[0] \"inu\"\n");
+}
+
+static void test_accelerators_of_a_catalog_are_kept(void **state) {
+    (void)state;
+    expect(&document_po, "msgid \"_Datei\"\nmsgstr \"\"\n", (const char *const[]){"Indeed"},
+           "msgid \"_Datei\"\nmsgstr \"In_deed\"\n");
+    expect(&document_po, "msgid \"Spei&chern\"\nmsgstr \"\"\n", (const char *const[]){"Store"},
+           "msgid \"Spei&chern\"\nmsgstr \"Store\"\n");
+    expect(&document_po, "msgid \"a & b_c\"\nmsgstr \"\"\n", NULL, "msgid \"a & b_c\"\nmsgstr \"a & b_c\"\n");
+}
+
+/* A catalog truncated anywhere is rejected or read. */
+static void test_damaged_catalog_is_rejected(void **state) {
+    (void)state;
+    static const char whole[] =
+        "msgctxt \"c\"\nmsgid \"A\\1\\x\"\n\"b\"\nmsgid_plural \"c\"\nmsgstr[0] \"\"\nmsgstr[15] \"\"\n";
+    static const char *const WRONG[] = {
+        "word\n",  "msgid A\n",         "msgid \"a\nmsgstr \"\"\n", "msgstr \"\"\n",
+        "\"a\"\n", "msgstr[99] \"\"\n", "msgid \"a\" b\n",          "msgid_plural \"\"\n"};
+    const int before = hush(-1);
+    for (size_t bytes = 0; bytes < sizeof(whole); bytes++) {
+        char part[sizeof(whole)] = {0};
+        memcpy(part, whole, bytes);
+        free(through(&document_po, part, NULL));
+    }
+    for (size_t i = 0; i < sizeof(WRONG) / sizeof(*WRONG); i++)
+        assert_null(through(&document_po, WRONG[i], NULL));
+    close(hush(before));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_empty_messages_of_a_catalog_are_filled),
+        cmocka_unit_test(test_plural_forms_of_a_catalog_are_filled),
+        cmocka_unit_test(test_accelerators_of_a_catalog_are_kept),
+        cmocka_unit_test(test_damaged_catalog_is_rejected),
         cmocka_unit_test(test_truncated_html_is_read),
         cmocka_unit_test(test_html_identity_translation_is_lossless),
         cmocka_unit_test(test_html_texts_are_the_visible_ones),

@@ -1,0 +1,210 @@
+/* Markdown documents with mock translations: unchanged bytes, escapes, and what is no text. */
+#include "support/harness.h"
+#include <ctype.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/file.h"
+#include "documents/markup.h"
+
+static markup *read_text(const char *text) {
+    markup *m = markdown_read("text.md", text, strlen(text));
+    if (!m)
+        skip(); /* a build without md4c */
+    return m;
+}
+
+/* The document with its runs replaced by `texts` as far as they go. */
+static char *replaced(const char *text, const char *const *texts, size_t count) {
+    markup *m = read_text(text);
+    assert_int_equal(markup_runs(m), count);
+    for (size_t i = 0; i < count; i++)
+        assert_true(markup_put(m, i, texts[i], NULL));
+    char *out = markup_write(m);
+    assert_non_null(out);
+    markup_free(m);
+    return out;
+}
+
+static void expect_runs(const char *text, const char *const *runs) {
+    markup *m = read_text(text);
+    size_t count = 0;
+    while (runs[count])
+        count++;
+    for (size_t i = 0; i < markup_runs(m) && i < count; i++)
+        assert_string_equal(markup_text(m, i), runs[i]);
+    assert_int_equal(markup_runs(m), count);
+    markup_free(m);
+}
+
+static void test_blocks_and_spans_are_runs(void **state) {
+    (void)state;
+    expect_runs("# A *small* house #\n\nTwo\nlines\n===\n", (const char *const[]){"A small house", "Two lines", NULL});
+    expect_runs("> One\n> and **two\n> words**.\n> - item\n",
+                (const char *const[]){"One and two words.", "item", NULL});
+    expect_runs("* *a* b\n1. ![](x.png) c\n   - [ ] d\n", (const char *const[]){"a b", "c", "d", NULL});
+    expect_runs("| Left | R\\|ight |\n|---|:-:|\n| `x` y | z |\n",
+                (const char *const[]){"Left", "R|ight", "y", "z", NULL});
+    expect_runs("[text](<a b> \"t (\") and ![alt text](/u_(v)) ~~end~~\n",
+                (const char *const[]){"text and alt text end", NULL});
+    expect_runs("A &amp; B &#228; \\*c\\* line  \nnext\\\nlast\n",
+                (const char *const[]){"A & B \xC3\xA4 *c* line next last", NULL});
+    expect_runs("***both** one* _two_ word_in_word\n", (const char *const[]){"both one two word_in_word", NULL});
+}
+
+static void test_code_addresses_and_labels_are_no_text(void **state) {
+    (void)state;
+    expect_runs("---\ntitle: Word\n---\nText\n", (const char *const[]){"Text", NULL});
+    expect_runs("```\ncode\n```\n\n    code\n\n<div>\nhtml\n</div>\n\n[foo]: /url \"Title\"\n",
+                (const char *const[]){NULL});
+    expect_runs("Use ``a `b` `` or <https://x.org/y> [^1] [foo] now.\n\n[foo]: /url\n[^1]: A note.\n",
+                (const char *const[]){"Use or now.", "A note.", NULL});
+    expect_runs("A <b>bold</b><br>word\n", (const char *const[]){"A bold word", NULL});
+}
+
+static void test_marks_follow_their_words(void **state) {
+    (void)state;
+    static const char text[] = "Ein **Mann** geht in [den Garten](/g \"t\").\r\n\r\n> zwei\r\n> `code` Worte\r\n";
+    char *got = replaced(text, (const char *const[]){"A man walks in the garden.", "two words"}, 2);
+    assert_string_equal(got, "A **man** walks in [the garden](/g \"t\").\r\n\r\n> two `code` words\r\n");
+    free(got);
+}
+
+static void test_special_characters_are_escaped(void **state) {
+    (void)state;
+    static const char *const TEXTS[] = {"1. *a* _b_ [c](d) <e> `f` \\g",
+                                        "# no heading",
+                                        "- no item",
+                                        "+ no item",
+                                        "> no quote",
+                                        "12) no item",
+                                        "--- no rule",
+                                        "~~~ no code",
+                                        "![no](image) &amp; snake_case_word __x__"};
+    for (size_t i = 0; i < sizeof(TEXTS) / sizeof(*TEXTS); i++) {
+        char *got =
+            replaced("| a |\n|---|\n| b |\n\nparagraph *word*\n", (const char *const[]){"x|y", TEXTS[i], TEXTS[i]}, 3);
+        expect_runs(got, (const char *const[]){"x|y", TEXTS[i], TEXTS[i], NULL});
+        free(got);
+    }
+    char *got = replaced("Give 5 * 3 [sic] for A_1.\n", (const char *const[]){"Is 5 * 3 [sic]"}, 1);
+    assert_string_equal(got, "Is 5 * 3 [sic]\n");
+    free(got);
+}
+
+/* Calls `with` for the text of each page of this project. */
+static void each_page(void (*with)(const char *text)) {
+    static const char *const PATTERNS[] = {"README.md", "apps/docs/*.md", "lib/docs/*.md", "tests/*.md",
+                                           "include/*.md"};
+    glob_t found = {0};
+    for (size_t i = 0; i < sizeof(PATTERNS) / sizeof(*PATTERNS); i++) {
+        char path[4096];
+        snprintf(path, sizeof(path), "%s/%s", TFM_ROOT, PATTERNS[i]);
+        glob(path, i ? GLOB_APPEND : 0, NULL, &found);
+    }
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        char *text;
+        size_t size;
+        assert_int_equal(tfm__file_read(&text, &size, found.gl_pathv[i]), TFM_OK);
+        with(text);
+        free(text);
+    }
+    assert_true(found.gl_pathc > 20);
+    globfree(&found);
+}
+
+static void check_unchanged(const char *text) {
+    markup *m = read_text(text);
+    for (size_t i = 0; i < markup_runs(m); i++) {
+        char *own = strdup(markup_text(m, i));
+        assert_true(markup_put(m, i, own, NULL));
+        free(own);
+    }
+    char *out = markup_write(m);
+    assert_string_equal(out, text);
+    free(out);
+    markup_free(m);
+}
+
+static void test_unchanged_text_keeps_every_byte(void **state) {
+    (void)state;
+    each_page(check_unchanged);
+}
+
+static char *without_blanks(const char *text) {
+    char *out = strdup(text), *to = out;
+    for (; *text; text++)
+        if (*text != ' ')
+            *to++ = *text;
+    *to = 0;
+    return out;
+}
+
+/* Letters in the other case stay in their runs, and the rest of the page stays what it is. */
+static void check_again(const char *text) {
+    markup *m = read_text(text);
+    const size_t count = markup_runs(m);
+    char **put = calloc(count + 1, sizeof(*put));
+    for (size_t i = 0; i < count; i++) {
+        put[i] = strdup(markup_text(m, i));
+        for (char *c = put[i]; *c; c++)
+            *c = (char)(islower((unsigned char)*c) ? toupper((unsigned char)*c) : tolower((unsigned char)*c));
+        assert_true(markup_put(m, i, put[i], NULL));
+    }
+    char *out = markup_write(m);
+    markup *again = read_text(out);
+    for (size_t i = 0; i < count && i < markup_runs(again); i++) {
+        char *got = without_blanks(markup_text(again, i)), *want = without_blanks(put[i]);
+        assert_string_equal(got, want);
+        free(got);
+        free(want);
+    }
+    assert_int_equal(markup_runs(again), count);
+    for (size_t i = 0; i < count; i++)
+        free(put[i]);
+    free(put);
+    free(out);
+    markup_free(again);
+    markup_free(m);
+}
+
+static void test_written_text_is_read_again(void **state) {
+    (void)state;
+    each_page(check_again);
+}
+
+static void test_damaged_text_is_read(void **state) {
+    (void)state;
+    static const char whole[] =
+        "---\na\n---\n# *x\n> [a](b \"c\n* ![**d**][e] `` f\n|g|h|\n|-|-|\n|i\\|j|~~k~~|\n[e]: <l>\n***m\\";
+    static const char bytes[] = "*_[]()!`~<>|\\&; \n#-1.a\xC3\xA4";
+    for (size_t end = 0; end < sizeof(whole); end++) {
+        char *part = strndup(whole, end);
+        check_unchanged(part);
+        free(part);
+    }
+    unsigned long long seed = 5;
+    for (int i = 0; i < (harness_brief() ? 2000 : 50000); i++) {
+        char text[64];
+        size_t used = 0;
+        for (int k = 0; k < 40; k++) {
+            seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+            text[used++] = bytes[(seed >> 33) % (sizeof(bytes) - 3)];
+        }
+        text[used] = 0;
+        check_unchanged(text);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blocks_and_spans_are_runs),
+        cmocka_unit_test(test_code_addresses_and_labels_are_no_text),
+        cmocka_unit_test(test_marks_follow_their_words),
+        cmocka_unit_test(test_special_characters_are_escaped),
+        cmocka_unit_test(test_unchanged_text_keeps_every_byte),
+        cmocka_unit_test(test_written_text_is_read_again),
+        cmocka_unit_test(test_damaged_text_is_read),
+    };
+    return cmocka_run_group_tests_name("markdown", tests, NULL, NULL);
+}
