@@ -33,15 +33,6 @@ int cli_check_search(const cli_syntax *syntax, int beam, double length_penalty) 
     return CLI_CONTINUE;
 }
 
-int cli_keep(tfm_placeholders **out, const cli_strings *patterns, bool none, const cli_syntax *syntax) {
-    const tfm_status status = none ? TFM_OK : tfm_placeholders_new(out, patterns->items, patterns->count);
-    static const char CALL[] = "placeholders: ";
-    const char *why = tfm_error_message();
-    if (status == TFM_ERROR_ARGUMENT)
-        return cli_usage_error(syntax, "--keep: %s", why + (strncmp(why, CALL, strlen(CALL)) == 0 ? strlen(CALL) : 0));
-    return status == TFM_OK ? CLI_OK : cli_fail_library();
-}
-
 int cli_check_workers(const cli_syntax *syntax, int workers) {
     return workers <= MAX_WORKERS ? CLI_CONTINUE
                                   : cli_usage_error(syntax, "--workers is %d: give 1 to %d", workers, MAX_WORKERS);

@@ -189,8 +189,15 @@ double cli_build_seconds(const tfm_fleet *fleet);
 /* Returns CLI_CONTINUE; or CLI_USAGE after a message, if the library would refuse this beam or length penalty. Called
  * before input is read. */
 int cli_check_search(const cli_syntax *syntax, int beam, double length_penalty);
-/* Compiles the patterns of CLI_KEEP; NULL with `none`. Returns CLI_OK, or the return code after a message. */
-int cli_keep(tfm_placeholders **out, const cli_strings *patterns, bool none, const cli_syntax *syntax);
+/* Text to keep untranslated. */
+typedef struct cli_keep_options {
+    cli_strings patterns;
+    const char *file; /* of more patterns, or NULL */
+    bool none;
+} cli_keep_options;
+
+/* Compiles the patterns (keep.c); NULL with `none`. Returns CLI_OK, or the return code after a message. */
+int cli_keep(tfm_placeholders **out, const cli_keep_options *keep, const cli_syntax *syntax);
 /* cli_check_search for --workers. */
 int cli_check_workers(const cli_syntax *syntax, int workers);
 

@@ -17,18 +17,19 @@
             NULL                                                                                                       \
     }
 
-/* Patterns of untranslated text: a cli_strings, and a bool. */
-#define CLI_KEEP(patterns, none)                                                                                       \
+/* A cli_keep_options. */
+#define CLI_KEEP(keep)                                                                                                 \
     {0,                                                                                                                \
      "keep",                                                                                                           \
      CLI_LIST,                                                                                                         \
-     (patterns),                                                                                                       \
+     &(keep)->patterns,                                                                                                \
      "REGEX",                                                                                                          \
      "PCRE2 pattern of text to keep untranslated, besides placeholders (%1$s, {0}, {{name}}, ${city}), tags, "         \
      "URLs, e-mail addresses and emoji; repeatable",                                                                   \
      NULL},                                                                                                            \
-    {                                                                                                                  \
-        0, "no-keep", CLI_FLAG, (none), NULL, "translate placeholders, tags, URLs and emoji like other text", NULL     \
+        {0, "keep-file", CLI_STRING, &(keep)->file, "FILE", "a file of such patterns, one per line", NULL}, {          \
+        0, "no-keep", CLI_FLAG, &(keep)->none, NULL, "translate placeholders, tags, URLs and emoji like other text",   \
+            NULL                                                                                                       \
     }
 
 /* An int `value` for cli_open_fleet. */

@@ -59,7 +59,7 @@ static int check_n_best(const translate_job *j, const cli_syntax *syntax) {
 }
 
 static int run(translate_job *j, const cli_syntax *syntax) {
-    const int patterns = cli_keep(&j->placeholders, j->keep, j->no_keep, syntax);
+    const int patterns = cli_keep(&j->placeholders, &j->keep, syntax);
     if (patterns != CLI_OK)
         return patterns;
     j->text.placeholders = j->placeholders;
@@ -131,8 +131,8 @@ static int check(const translate_job *j, const cli_syntax *syntax) {
     return check_n_best(j, syntax);
 }
 
-static int parse_and_run(int argc, char **argv, cli_strings *keep) {
-    translate_job j = {.keep = keep};
+static int parse_and_run(int argc, char **argv, cli_strings *patterns) {
+    translate_job j = {0};
     const cli_option options[] = {
         {'m', "model", CLI_STRING, &j.model_dir, "MODEL",
          "the model: its directory, or its name on the Hugging Face hub", NULL},
@@ -162,7 +162,7 @@ static int parse_and_run(int argc, char **argv, cli_strings *keep) {
          "the source language for sentence splitting, such as de (default: from tokenizer_config.json)", NULL},
         {0, "prefix-file", CLI_STRING, &j.prefix_file, "FILE",
          "a file with the required start of each translation, one line per input line", NULL},
-        CLI_KEEP(keep, &j.no_keep),
+        CLI_KEEP(&j.keep),
         CLI_LANGUAGES(j.text),
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
         CLI_SEARCH(j.search, j.text, j.penalty, j.precision),
@@ -189,6 +189,7 @@ static int parse_and_run(int argc, char **argv, cli_strings *keep) {
         .option_count = CLI_COUNT(options),
     };
     int code = cli_parse(&syntax, argc, argv);
+    *patterns = j.keep.patterns;
     if (code != CLI_CONTINUE)
         return code;
     code = check(&j, &syntax);
@@ -200,8 +201,8 @@ static int parse_and_run(int argc, char **argv, cli_strings *keep) {
 }
 
 int cmd_translate(int argc, char **argv) {
-    cli_strings keep = {0};
-    const int code = parse_and_run(argc, argv, &keep);
-    free(keep.items);
+    cli_strings patterns = {0};
+    const int code = parse_and_run(argc, argv, &patterns);
+    free(patterns.items);
     return code;
 }

@@ -9,8 +9,8 @@ typedef struct translate_job {
     int workers;
     cli_precisions precision;
     tfm_model_options how; /* to open the model */
-    bool scores, stats, json, no_keep;
-    const cli_strings *keep; /* patterns */
+    bool scores, stats, json;
+    cli_keep_options keep;
     tfm_placeholders *placeholders;
     int split_checks; /* lines checked for the hint; MAX_SPLIT_CHECKS once it was given */
     tfm_search_options search;

@@ -182,7 +182,7 @@ static int run(serve_options *o, const cli_syntax *syntax) {
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* only this thread handles them, not even the drivers' threads */
     int code = serve_models_read(&s.models, o, syntax);
     if (code == CLI_OK)
-        code = cli_keep(&o->placeholders, &o->keep, o->no_keep, syntax);
+        code = cli_keep(&o->placeholders, &o->keep, syntax);
     if (code == CLI_OK)
         code = run_threads(&s, &signals);
     tfm_placeholders_free(&o->placeholders);
@@ -283,7 +283,7 @@ int cmd_serve(int argc, char **argv) {
          "batches in flight on a device, 1 to 4 (default: 2 with a small model on one CPU, else "
          "1)",
          NULL},
-        CLI_KEEP(&o.keep, &o.no_keep),
+        CLI_KEEP(&o.keep),
         CLI_SEARCH(o.search, o.text, o.penalty, o.precision),
         CLI_KV_PRECISION(o.precision.kv),
         CLI_CTX_SIZE(o.ctx_size),
@@ -322,7 +322,7 @@ int cmd_serve(int argc, char **argv) {
     }
     free(o.models.items);
     free(o.keys.items);
-    free(o.keep.items);
+    free(o.keep.patterns.items);
     free(keys);
     return code;
 }

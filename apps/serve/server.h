@@ -25,9 +25,9 @@ typedef struct serve_options {
     const char *host, *device, *keys_file, *origin, *certificate, *certificate_key;
     int port, penalty, ctx_size, workers;
     cli_precisions precision;
-    bool quiet, pull;               /* pull: download missing models */
-    cli_strings models, keys, keep; /* keep: patterns */
-    bool no_keep;
+    bool quiet, pull; /* pull: download missing models */
+    cli_strings models, keys;
+    cli_keep_options keep;
     tfm_placeholders *placeholders; /* NULL: placeholders are translated */
     serve_limits limits;
     tfm_search_options search;

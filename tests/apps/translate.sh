@@ -92,6 +92,14 @@ translate --no-keep -i placed
 check "translate --no-keep passes placeholders to the model" [ "$(grep -c '[{]city}' out)" = 0 ]
 translate --keep '(' -i placed
 check "translate --keep rejects an invalid regular expression" one_sentence 2 '--keep: the regular expression "(" is invalid at byte 2: missing closing parenthesis'
+printf 'AC\\w+\n\nb+\n' >patterns
+echo 'Ich bin in ACME.' | "$tfm" translate -m "$demo" --keep-file patterns --keep 'zz' >out 2>err
+check "translate --keep-file adds a pattern per line" grep -q ' ACME\.$' out
+printf 'A+\n(\n' >patterns
+translate --keep-file patterns -i placed
+check "translate --keep-file names the file of an invalid pattern" one_sentence 2 '--keep-file patterns: the regular expression "(" is invalid'
+translate --keep-file nowhere -i placed
+check "translate --keep-file of a missing file is an error" one_sentence 1 '--keep-file'
 translate --keep 'x*' -i placed
 check "translate --keep rejects a pattern that matches the empty text" one_sentence 2 '--keep: the pattern "x*" matches the empty text'
 printf '%s\n' "$german" >lines
