@@ -7,8 +7,9 @@
 #include "cli/cli.h"
 #include "documents/markup_internal.h"
 
-/* Spans within each other, beyond which marks stay one by one. */
-enum { DEEPEST = 64 };
+/* Spans within each other, beyond which marks stay one by one; and the most bytes of marks before the text of a block.
+ */
+enum { DEEPEST = 64, FURTHEST = 4096 };
 
 typedef enum item_kind {
     ITEM_TEXT,
@@ -52,12 +53,12 @@ static size_t read_blanks(const markup *m, size_t at) {
     return at;
 }
 
-/* Up to an unescaped `close`, which is after `at`; `open` nests. */
-static size_t read_enclosed(const markup *m, size_t at, char open, char close) {
+/* Up to an unescaped `close`, which is before `limit`; `open` nests. */
+static size_t read_enclosed(const markup *m, size_t at, size_t limit, char open, char close) {
     int depth = 0;
-    for (; at < m->bytes; at++) {
+    for (; at < limit; at++) {
         const char c = m->text[at];
-        if (c == '\\' && at + 1 < m->bytes)
+        if (c == '\\' && at + 1 < limit)
             at++;
         else if (c == close && depth-- == 0)
             return at + 1;
@@ -68,11 +69,11 @@ static size_t read_enclosed(const markup *m, size_t at, char open, char close) {
 }
 
 /* "(address "title")" of a link. */
-static size_t read_address(const markup *m, size_t at) {
+static size_t read_address(const markup *m, size_t at, size_t limit) {
     const char *text = m->text;
     at = read_blanks(m, at + 1);
     if (at < m->bytes && text[at] == '<') {
-        at = read_enclosed(m, at + 1, '<', '>');
+        at = read_enclosed(m, at + 1, limit, '<', '>');
     } else {
         int depth = 0;
         for (; at < m->bytes && !html_is_blank(text[at]) && (text[at] != ')' || depth > 0); at++) {
@@ -84,7 +85,7 @@ static size_t read_address(const markup *m, size_t at) {
         return SIZE_MAX;
     at = read_blanks(m, at);
     if (at < m->bytes && strchr("\"'(", text[at]) && text[at])
-        at = read_enclosed(m, at + 1, text[at], text[at] == '(' ? ')' : text[at]);
+        at = read_enclosed(m, at + 1, limit, text[at], text[at] == '(' ? ')' : text[at]);
     at = at == SIZE_MAX ? at : read_blanks(m, at);
     return at < m->bytes && text[at] == ')' ? at + 1 : SIZE_MAX;
 }
@@ -122,8 +123,8 @@ static size_t read_close(const markup *m, size_t at, MD_SPANTYPE span, size_t li
         if (at >= m->bytes || *text != ']')
             return SIZE_MAX;
         const char next = at + 1 < m->bytes ? text[1] : 0;
-        const size_t end = next == '('   ? read_address(m, at + 1)
-                           : next == '[' ? read_enclosed(m, at + 2, 0, ']')
+        const size_t end = next == '('   ? read_address(m, at + 1, limit)
+                           : next == '[' ? read_enclosed(m, at + 2, limit, 0, ']')
                                          : at + 1;
         return end <= limit ? end : at + 1;
     }
@@ -177,6 +178,7 @@ static bool place(const markup *m, item *items, size_t count, size_t begin, size
         return read_marks(m, items, count, begin, limit) != SIZE_MAX;
     if (!first)
         return fit(m, items, count, begin, limit);
+    begin = limit - begin > FURTHEST ? limit - FURTHEST : begin;
     for (size_t at = limit; !last && at-- > begin;) /* after the marks of its block */
         if (fit(m, items, count, at, limit))
             return true;
