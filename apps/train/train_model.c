@@ -32,6 +32,13 @@ static bool shapes_model(const train_recipe *o) {
            o->pre_norm || o->family != plain.family;
 }
 
+/* Whether the path is a GGUF file, or a directory with one. */
+static bool is_gguf(const char *path) {
+    tfm_model_info info;
+    return tfm_model_read_info(&info, path, &(tfm_model_options){.no_tokenizer = true}) == TFM_OK &&
+           strcmp(info.weight_format, "GGUF") == 0;
+}
+
 int train_model_check(train_recipe *o, const cli_syntax *syntax) {
     if (o->vocabulary && (o->source_language || o->target_language || shapes_vocabulary(o)))
         return cli_usage_error(
@@ -55,12 +62,10 @@ int train_model_check(train_recipe *o, const cli_syntax *syntax) {
         return CLI_CONTINUE;
     /* The library may recognize another format. */
     const tfm_status status = tfm_model_read_info(&info, o->init_from, &(tfm_model_options){.no_tokenizer = true});
-    if (status == TFM_ERROR_UNSUPPORTED)
-        return cli_fail_library();
     if (status == TFM_OK && strcmp(info.weight_format, "GGUF") == 0)
-        return cli_fail(
-            "%s is a GGUF file, which training does not read: give --init-from a directory with safetensors",
-            o->init_from);
+        return CLI_CONTINUE;
+    if (status != TFM_OK && status != TFM_ERROR_IO)
+        return cli_fail_library();
     return cli_fail("%s has no config.json: give --init-from the directory of a model", o->init_from);
 }
 
@@ -236,13 +241,22 @@ static int check_languages(train_run *r) {
                : cli_fail_library();
 }
 
+/* The tokenizer of --init-from. */
+static int copy_given(const train_run *r, bool gguf) {
+    if (!gguf)
+        return copy_tokenizer(r->recipe.init_from, r->dir);
+    return tfm_tokenizer_convert(r->dir, r->recipe.init_from) == TFM_OK ? CLI_OK : cli_fail_library();
+}
+
 /* The model of --init-from with its parameters; a resumed run reads the trained ones from its checkpoint. */
 static int open_given(train_run *r) {
     const train_recipe *o = &r->recipe;
-    if ((r->fleet ? tfm_fleet_open_model(&r->model, r->fleet, o->init_from, NULL)
-                  : tfm_model_open(&r->model, r->ctx, o->init_from, NULL)) != TFM_OK)
+    const bool gguf = is_gguf(o->init_from);
+    const tfm_model_options options = {.precision = gguf ? TFM_PRECISION_FP32 : TFM_PRECISION_AUTO};
+    if ((r->fleet ? tfm_fleet_open_model(&r->model, r->fleet, o->init_from, &options)
+                  : tfm_model_open(&r->model, r->ctx, o->init_from, &options)) != TFM_OK)
         return cli_fail_library();
-    if (check_languages(r) != CLI_OK || (!o->resume && copy_tokenizer(o->init_from, r->dir) != CLI_OK) ||
+    if (check_languages(r) != CLI_OK || (!o->resume && copy_given(r, gguf) != CLI_OK) ||
         (!o->resume && (o->source_language || o->target_language) && name_languages(r) != CLI_OK))
         return CLI_FAILED;
     if (tfm_tokenizer_open(&r->tokenizer, r->dir) != TFM_OK)

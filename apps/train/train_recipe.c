@@ -118,7 +118,8 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
              "the target language, such as en: stored with a new vocabulary; with --init-from, a target language of "
              "the model"),
         TEXT(0, "init-from", init_from, "DIR",
-             "fine-tune the model of this directory, with its tokenizer. Defaults become --learning-rate 0.00005, "
+             "fine-tune the model of this directory or GGUF file, with its tokenizer; blocks are dequantized to fp32. "
+             "Defaults become --learning-rate 0.00005, "
              "--max-grad-norm 1, and the dropouts of config.json. Precedence: command line, recipe.json of --resume, "
              "these defaults, defaults of training from scratch"),
         TEXT(0, "freeze", freeze, "PATTERNS",

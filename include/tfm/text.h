@@ -248,6 +248,14 @@ TFM_API tfm_status tfm_tokenizer_train_pairs(const char *dir, const char *const 
 TFM_API tfm_status tfm_tokenizer_train_texts(const char *dir, const char *const *files, size_t count,
                                              const tfm_vocabulary_options *options);
 
+/* Writes the tokenizer of a GGUF file as tokenizer.json and tokenizer_config.json, with its special tokens and chat
+ * templates, for tfm_tokenizer_open and Hugging Face transformers, into the existing folder `dir`. `model` is a file, a
+ * directory whose only model file is one, or a name of the hub (hub.h). Ids stay. The scores of a tokenizer.ggml.model
+ * "llama" become merges: of two pairs that form the same piece, the one with the shorter left side is then merged
+ * first, not the one that comes first in the text. tokenizer.json is written last. TFM_ERROR_UNSUPPORTED if `model` is
+ * no GGUF file or has no tokenizer in it; otherwise the errors of tfm_tokenizer_open. */
+TFM_API tfm_status tfm_tokenizer_convert(const char *dir, const char *model);
+
 /* TFM_OK if the `bytes` bytes of `line` are well-formed UTF-8 without NUL; otherwise TFM_ERROR_INPUT, and the message
  * names the byte, counted from 1. */
 TFM_API tfm_status tfm_text_check(const char *line, size_t bytes);

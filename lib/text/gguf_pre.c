@@ -123,11 +123,11 @@ json_t *tfm__gguf_pre_section(const tfm__gguf_pre *pre) {
     json_t *steps = json_array();
     bool good = steps != NULL;
     for (int i = 0; i < TFM__GGUF_PRE_STEPS && pre->steps[i]; i++)
-        good &= json_array_append_new(steps, json_pack("{s:s, s:{s:s}, s:s}", "type", "Split", "pattern", "Regex",
-                                                       pre->steps[i], "behavior", "Isolated")) == 0;
+        good &= json_array_append_new(steps, json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex",
+                                                       pre->steps[i], "behavior", "Isolated", "invert", 0)) == 0;
     if (!pre->raw)
-        good &= json_array_append_new(steps, json_pack("{s:s, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0,
-                                                       "use_regex", 0)) == 0;
+        good &= json_array_append_new(steps, json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space",
+                                                       0, "trim_offsets", 1, "use_regex", 0)) == 0;
     if (good)
         return json_pack("{s:s, s:o}", "type", "Sequence", "pretokenizers", steps);
     json_decref(steps);

@@ -234,14 +234,15 @@ static json_t *sentencepiece_decoder(const tfm__gguf_vocab *v) {
     return steps ? json_pack("{s:s, s:o}", "type", "Sequence", "decoders", steps) : NULL;
 }
 
-static json_t *sections_of(const tfm__gguf_vocab *v) {
+json_t *tfm__gguf_tokenizer_sections(const tfm__gguf_vocab *v) {
     if (v->model == TFM__GGUF_VOCAB_BERT)
-        return json_pack("{s:{s:s, s:b, s:b}, s:{s:s}, s:{s:s}}", "normalizer", "type", "BertNormalizer", "lowercase",
-                         (int)v->lowercase, "strip_accents", (int)v->strip_accents, "pre_tokenizer", "type",
-                         "BertPreTokenizer", "decoder", "type", "WordPiece");
+        return json_pack("{s:{s:s, s:b, s:b, s:b, s:b}, s:{s:s}, s:{s:s, s:s, s:b}}", "normalizer", "type",
+                         "BertNormalizer", "clean_text", 1, "handle_chinese_chars", 1, "lowercase", (int)v->lowercase,
+                         "strip_accents", (int)v->strip_accents, "pre_tokenizer", "type", "BertPreTokenizer", "decoder",
+                         "type", "WordPiece", "prefix", "##", "cleanup", 1);
     if (v->model == TFM__GGUF_VOCAB_GPT2 && !v->pre->raw)
-        return json_pack("{s:o, s:{s:s}}", "pre_tokenizer", tfm__gguf_pre_section(v->pre), "decoder", "type",
-                         "ByteLevel");
+        return json_pack("{s:o, s:{s:s, s:b, s:b, s:b}}", "pre_tokenizer", tfm__gguf_pre_section(v->pre), "decoder",
+                         "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1, "use_regex", 1);
     json_t *root =
         json_pack("{s:o, s:o}", "normalizer", sentencepiece_normalizer(v), "decoder", sentencepiece_decoder(v));
     if (root && v->model == TFM__GGUF_VOCAB_GPT2 &&
@@ -304,7 +305,7 @@ static tfm_status build(tfm__hf_tokenizer *t, const tfm__gguf_vocab *v) {
     free(b.scores);
     free(b.later);
     tfm__bytes_free(&b.text);
-    if (status == TFM_OK && !(root = sections_of(v)))
+    if (status == TFM_OK && !(root = tfm__gguf_tokenizer_sections(v)))
         status = tfm__fail(TFM_ERROR_MEMORY, "out of host memory for a tokenizer");
     if (status == TFM_OK)
         status = tfm__hf_read(t, root, v->path);
@@ -326,7 +327,7 @@ static tfm_status open_next_to(tfm__tokenizer_parts *out, bool *there, const cha
     return status;
 }
 
-static tfm_status open_gguf(tfm__tokenizer_parts *out, const tfm__gguf *file) {
+tfm_status tfm__gguf_tokenizer_open_file(tfm__tokenizer_parts *out, const tfm__gguf *file) {
     tfm__gguf_vocab v;
     tfm__hf_tokenizer *t = tfm__alloc(1, sizeof(*t));
     tfm_status status = t ? tfm__gguf_vocab_read(&v, file) : TFM_ERROR_MEMORY;
@@ -344,7 +345,7 @@ tfm_status tfm__gguf_tokenizer_open(tfm__tokenizer_parts *out, const char *path)
     if (status == TFM_OK && !tfm__gguf_vocab_exists(file))
         status = open_next_to(out, &there, path);
     if (status == TFM_OK && !there)
-        status = open_gguf(out, file);
+        status = tfm__gguf_tokenizer_open_file(out, file);
     tfm__gguf_close(&file);
     return status;
 }

@@ -10,6 +10,12 @@
  * files next to it. */
 tfm_status tfm__gguf_tokenizer_open(tfm__tokenizer_parts *out, const char *path);
 
+/* The same of an open file with a tokenizer: parts->self is a tfm__hf_tokenizer. */
+tfm_status tfm__gguf_tokenizer_open_file(tfm__tokenizer_parts *out, const tfm__gguf *file);
+/* Its `normalizer`, `pre_tokenizer` and `decoder` as in a tokenizer.json: new, or NULL without memory. */
+struct tfm__gguf_vocab;
+json_t *tfm__gguf_tokenizer_sections(const struct tfm__gguf_vocab *vocab);
+
 /* What a tokenizer_config.json has, from an open file: `chat_template` (a string, or a list of {"name", "template"} if
  * the file has several), `bos_token` and the other special tokens, `add_bos_token`, `add_eos_token`. Release it with
  * json_decref. An empty object if the file has no tokenizer. */

@@ -36,16 +36,38 @@ static char *path_of(const char *name) {
     return tfm__path_join(scratch_root, name);
 }
 
+/* The tokenizer of open_file as a directory. */
+static tfm_tokenizer *converted;
+
+/* Converts a file, and opens the result. */
+static tfm_tokenizer *convert(const char *path) {
+    tfm_tokenizer *tokenizer;
+    char *dir = path_of("converted");
+    harness_ok(tfm__dir_make(dir, 0700));
+    harness_ok(tfm_tokenizer_convert(dir, path));
+    harness_ok(tfm_tokenizer_open(&tokenizer, dir));
+    free(dir);
+    return tokenizer;
+}
+
 static tfm_tokenizer *open_file(gguf_builder *b) {
     tfm_tokenizer *tokenizer;
     gguf_write(b, "model.gguf");
     char *path = path_of("model.gguf");
     harness_ok(tfm_tokenizer_open(&tokenizer, path));
+    converted = convert(path);
+    assert_memory_equal(tfm_tokenizer_get_info(converted), tfm_tokenizer_get_info(tokenizer),
+                        sizeof(tfm_tokenizer_info));
     free(path);
     return tokenizer;
 }
 
-static void check_ids(const tfm_tokenizer *t, const char *text, const int32_t *want, size_t count) {
+static void close_file(tfm_tokenizer **tokenizer) {
+    tfm_tokenizer_free(tokenizer);
+    tfm_tokenizer_free(&converted);
+}
+
+static void check_ids_of(const tfm_tokenizer *t, const char *text, const int32_t *want, size_t count) {
     int32_t *ids;
     size_t found;
     harness_ok(tfm_tokenizer_encode(t, &ids, &found, TFM_SOURCE, text, strlen(text)));
@@ -57,12 +79,23 @@ static void check_ids(const tfm_tokenizer *t, const char *text, const int32_t *w
     tfm_ids_free(&ids);
 }
 
+static void check_ids(const tfm_tokenizer *t, const char *text, const int32_t *want, size_t count) {
+    check_ids_of(t, text, want, count);
+    if (converted)
+        check_ids_of(converted, text, want, count);
+}
+
 #define IDS(t, text, ...)                                                                                              \
     check_ids(t, text, (const int32_t[]){__VA_ARGS__}, TFM__COUNT(((const int32_t[]){__VA_ARGS__})))
 
 static void check_text(const tfm_tokenizer *t, const char *want, const int32_t *ids, size_t count) {
     char *text;
     harness_ok(tfm_tokenizer_decode(t, &text, ids, count));
+    assert_string_equal(text, want);
+    tfm_text_free(&text);
+    if (!converted)
+        return;
+    harness_ok(tfm_tokenizer_decode(converted, &text, ids, count));
     assert_string_equal(text, want);
     tfm_text_free(&text);
 }
@@ -123,7 +156,7 @@ static void test_llama_merges_the_pair_with_the_best_score(void **state) {
     assert_int_equal(tfm_tokenizer_get_info(t)->source_eos, 2);
     assert_int_equal(tfm_tokenizer_get_info(t)->source_unk, 0);
     assert_int_equal(tfm_tokenizer_get_info(t)->source_size, TFM__COUNT(LLAMA));
-    tfm_tokenizer_free(&t);
+    close_file(&t);
 }
 
 static void test_llama_prefixes_blanks_and_falls_back_to_bytes(void **state) {
@@ -140,7 +173,7 @@ static void test_llama_prefixes_blanks_and_falls_back_to_bytes(void **state) {
     IDS(t, "", 1, 2);
     TEXT(t, "a\xc3\xa9", 1, 11, byte + 0xc3, byte + 0xa9, 2);
     assert_int_equal(tfm_tokenizer_get_info(t)->source_pad, -1);
-    tfm_tokenizer_free(&t);
+    close_file(&t);
 }
 
 /* Blanks after special tokens are part of them in Phi-3, whose file only has a name to show it. */
@@ -156,7 +189,7 @@ static void test_phi3_tokens_strip_blanks(void **state) {
             IDS(t, "<tag> b<s> b", 1, 12, 5, 1, 3, 5);
         else
             IDS(t, "<tag> b<s> b", 1, 12, 3, 5, 1, 3, 5);
-        tfm_tokenizer_free(&t);
+        close_file(&t);
     }
 }
 
@@ -206,7 +239,7 @@ static void test_gpt2_pre_tokenizer_decides_how_digits_split(void **state) {
         gguf_add_bool(&b, "tokenizer.ggml.add_bos_token", false);
         tfm_tokenizer *t = open_file(&b);
         check_ids(t, "1212", CASES[i].ids, CASES[i].count);
-        tfm_tokenizer_free(&t);
+        close_file(&t);
     }
 }
 
@@ -224,14 +257,15 @@ static void test_gpt2_reads_tokens_merges_and_flags(void **state) {
         "a\xc4\x8d"
         "b<|end|>",
         9, 0, 10, 1, 9, 9);
+    tfm_tokenizer_free(&converted); /* its model has the character, which then decodes to a byte */
     TEXT(t, "ab a\xc4\x8d", 5, 6, 10, 9);
     assert_string_equal(tfm_tokenizer_piece(t, TFM_SOURCE, 13), "[EMPTY_13]");
-    tfm_tokenizer_free(&t);
+    close_file(&t);
     gpt2(&b, "llama-bpe"); /* words that are tokens need no merges, and BOS by default */
     gguf_add_u32(&b, "tokenizer.ggml.bos_token_id", 9);
     t = open_file(&b);
     IDS(t, "aba", 9, 11);
-    tfm_tokenizer_free(&t);
+    close_file(&t);
 }
 
 /* ---- bert --------------------------------------------------------------------------------------------- */
@@ -272,12 +306,12 @@ static void test_bert_continues_words_with_unmarked_pieces(void **state) {
     tfm_ids_free(&ids);
     assert_int_equal(tfm_tokenizer_get_info(t)->cls, 2);
     assert_int_equal(tfm_tokenizer_get_info(t)->mask, 4);
-    tfm_tokenizer_free(&t);
+    close_file(&t);
     bert(&b);
     gguf_add_bool(&b, "tokenizer.ggml.normalizer.lowercase", false);
     t = open_file(&b);
     IDS(t, "Playing \xc3\xa9", 2, 1, 1, 3);
-    tfm_tokenizer_free(&t);
+    close_file(&t);
 }
 
 /* ---- t5 ----------------------------------------------------------------------------------------------- */
@@ -306,11 +340,11 @@ static void test_t5_takes_the_best_sum_of_scores(void **state) {
     IDS(t, "axyb<x>c", 3, 4, 2, 5, 10, 3, 6, 1);
     IDS(t, " ", 1);
     TEXT(t, "a bc", 3, 4, 3, 8, 1);
-    tfm_tokenizer_free(&t);
+    close_file(&t);
     t5(&b);
     t = open_file(&b);
     IDS(t, " a  b", 3, 3, 4, 3, 3, 5, 1);
-    tfm_tokenizer_free(&t);
+    close_file(&t);
 }
 
 /* ---- Chat templates ----------------------------------------------------------------------------------- */
@@ -356,6 +390,39 @@ static void test_chat_templates_and_special_tokens_are_a_tokenizer_config(void *
     config = config_of(&b);
     assert_int_equal(json_object_size(config), 0);
     json_decref(config);
+}
+
+static void test_converted_tokenizer_keeps_chat_templates_and_special_tokens(void **state) {
+    (void)state;
+    gguf_builder b = {0};
+    json_t *config;
+    llama(&b, false);
+    gguf_add_string(&b, "tokenizer.chat_template", "one");
+    gguf_add_string(&b, "tokenizer.chat_template.tool_use", "two");
+    tfm_tokenizer *t = open_file(&b);
+    char *path = path_of("converted/tokenizer_config.json");
+    harness_ok(tfm__json_load(&config, path));
+    assert_string_equal(string_of(json_array_get(json_object_get(config, "chat_template"), 1), "template"), "two");
+    assert_string_equal(string_of(config, "bos_token"), "<s>");
+    assert_string_equal(string_of(config, "unk_token"), "<unk>");
+    json_decref(config);
+    free(path);
+    close_file(&t);
+}
+
+static void test_conversion_refuses_directories_and_files_without_a_tokenizer(void **state) {
+    (void)state;
+    gguf_builder b = {0};
+    char *dir = harness_source("tests/golden/tokenizers/gpt2"), *path = path_of("model.gguf");
+    harness_refused(tfm_tokenizer_convert(scratch_root, dir), TFM_ERROR_UNSUPPORTED, "is not a GGUF file");
+    gguf_add_string(&b, "general.architecture", "llama");
+    gguf_write(&b, "model.gguf");
+    harness_refused(tfm_tokenizer_convert(scratch_root, path), TFM_ERROR_UNSUPPORTED, "has no tokenizer");
+    gguf_add_string(&b, "tokenizer.ggml.model", "rwkv");
+    gguf_write(&b, "model.gguf");
+    harness_refused(tfm_tokenizer_convert(scratch_root, path), TFM_ERROR_UNSUPPORTED, "\"rwkv\" is not supported");
+    free(path);
+    free(dir);
 }
 
 /* ---- Folders ------------------------------------------------------------------------------------------ */
@@ -549,7 +616,8 @@ static bool is_plain(const char *line, bool exact) {
     return exact || (*line && *line != ' ' && line[strlen(line) - 1] != ' ' && lacks(line, OTHERS, TFM__COUNT(OTHERS)));
 }
 
-static void compare_line(const tfm_tokenizer *a, const tfm_tokenizer *b, const char *name, const char *line) {
+static void compare_line(const tfm_tokenizer *a, const tfm_tokenizer *b, const char *name, const char *line,
+                         const char *how) {
     int32_t *ids[2];
     size_t count[2];
     char *texts[2];
@@ -558,9 +626,9 @@ static void compare_line(const tfm_tokenizer *a, const tfm_tokenizer *b, const c
         harness_ok(tfm_tokenizer_decode(i ? b : a, &texts[i], ids[i], count[i]));
     }
     if (count[0] != count[1] || memcmp(ids[0], ids[1], count[0] * sizeof(*ids[0])) != 0)
-        fail_msg("%s: \"%s\" has other ids when read from a GGUF file", name, line);
+        fail_msg("%s: \"%s\" has other ids when %s", name, line, how);
     if (strcmp(texts[0], texts[1]) != 0)
-        fail_msg("%s: \"%s\" becomes \"%s\" when read from a GGUF file, not \"%s\"", name, line, texts[1], texts[0]);
+        fail_msg("%s: \"%s\" becomes \"%s\" when %s, not \"%s\"", name, line, texts[1], how, texts[0]);
     for (int i = 0; i < 2; i++) {
         tfm_ids_free(&ids[i]);
         tfm_text_free(&texts[i]);
@@ -568,26 +636,31 @@ static void compare_line(const tfm_tokenizer *a, const tfm_tokenizer *b, const c
 }
 
 static void round_trip(const char *kind, bool exact) {
+    static const char *const NAMED[] = {"<unk>"}; /* special tokens of tokenizer_config.json are found in texts */
     char name[64];
     snprintf(name, sizeof(name), "tests/golden/tokenizers/%s", kind);
     char *dir = harness_source(name), *path = path_of("written.gguf");
     json_t *all = lines_of();
     const json_t *lines = json_object_get(all, "lines");
-    tfm_tokenizer *a, *b;
+    tfm_tokenizer *a, *b, *c;
     harness_ok(tfm_tokenizer_open(&a, dir));
     harness_ok(write_file(dir, tfm_tokenizer_get_info(a)->source_size + 3));
     harness_ok(tfm_tokenizer_open(&b, path));
     assert_int_equal(tfm_tokenizer_get_info(b)->source_size, tfm_tokenizer_get_info(a)->source_size + 3);
+    c = convert(path);
     size_t compared = 0;
     for (size_t i = 0; i < json_array_size(lines); i++) {
         const char *line = json_string_value(json_array_get(lines, i));
         compared += is_plain(line, exact);
         if (is_plain(line, exact))
-            compare_line(a, b, kind, line);
+            compare_line(a, b, kind, line, "read from a GGUF file");
+        if (lacks(line, NAMED, TFM__COUNT(NAMED)))
+            compare_line(b, c, kind, line, "converted to a directory");
     }
     assert_true(compared >= (exact ? 100 : 20));
     tfm_tokenizer_free(&a);
     tfm_tokenizer_free(&b);
+    tfm_tokenizer_free(&c);
     json_decref(all);
     free(path);
     free(dir);
@@ -637,6 +710,8 @@ int main(void) {
         cmocka_unit_test(test_bert_continues_words_with_unmarked_pieces),
         cmocka_unit_test(test_t5_takes_the_best_sum_of_scores),
         cmocka_unit_test(test_chat_templates_and_special_tokens_are_a_tokenizer_config),
+        cmocka_unit_test(test_converted_tokenizer_keeps_chat_templates_and_special_tokens),
+        cmocka_unit_test(test_conversion_refuses_directories_and_files_without_a_tokenizer),
         cmocka_unit_test(test_folder_with_one_gguf_file_opens),
         cmocka_unit_test(test_other_tokenizers_are_refused_by_name),
         cmocka_unit_test(test_wrong_metadata_are_refused),
