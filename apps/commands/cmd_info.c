@@ -43,7 +43,7 @@ static size_t supported_commands(const char *names[MAX_COMMANDS], const tfm_mode
         {"embed --classify", m->classes > 0 && text && !embeds},
         {"embed --fill-mask", encodes && !decodes && m->has_lm_head && text && !embeds},
         {"train --init-from", decodes && m->has_lm_head && m->can_save && text && !embeds &&
-                                  strcmp(m->weight_format, "GGUF") != 0 && !is_quantized(m)},
+                                  (strcmp(m->weight_format, "GGUF") == 0 || !is_quantized(m))},
     };
     size_t count = 0;
     for (size_t i = 0; i < CLI_COUNT(all) && count < MAX_COMMANDS; i++)

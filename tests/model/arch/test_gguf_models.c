@@ -156,6 +156,23 @@ static void test_gguf_model_computes_what_its_source_computes(void **state) {
     assert_true(off <= 2e-6);
 }
 
+/* As tfm train --init-from needs it: a directory of the same model. */
+static void test_gguf_model_saved_as_a_directory_computes_the_same(void **state) {
+    const struct gguf_case *c = *state;
+    tfm_model *model = NULL;
+    copy_case(c);
+    gguf_fixture_write(scratch_path("hf"), c->arch, "x.gguf");
+    harness_ok(tfm_model_open(&model, harness_context(), scratch_path("x.gguf"),
+                              &(tfm_model_options){.no_tokenizer = true, .precision = TFM_PRECISION_FP32}));
+    const bool can_save = tfm_model_get_info(model)->can_save;
+    if (can_save)
+        harness_ok(tfm_model_save(model, scratch_path("saved"), TFM_F32));
+    tfm_model_free(&model);
+    const double off = can_save ? distance(scratch_path("saved"), scratch_path("hf")) : 0;
+    print_message("# within %.2g\n", off);
+    assert_true(off <= 2e-6);
+}
+
 /* tfm_model_write_gguf reverses the reading. The tokenizer is another model's: it is cut to the rows of the embedding.
  */
 static void test_gguf_written_model_computes_what_its_source_computes(void **state) {
@@ -223,16 +240,16 @@ static int teardown(void **state) {
 }
 
 int main(int argc, char **argv) {
-    static struct CMUnitTest tests[2 * TFM__COUNT(CASES) + 2];
+    static struct CMUnitTest tests[3 * TFM__COUNT(CASES) + 2];
     size_t count = 0;
-    for (size_t i = 0; i < 2 * TFM__COUNT(CASES); i++) {
-        const struct gguf_case *c = &CASES[i / 2];
+    for (size_t i = 0; i < 3 * TFM__COUNT(CASES); i++) {
+        static const CMUnitTestFunction EACH[] = {test_gguf_model_computes_what_its_source_computes,
+                                                  test_gguf_model_saved_as_a_directory_computes_the_same,
+                                                  test_gguf_written_model_computes_what_its_source_computes};
+        const struct gguf_case *c = &CASES[i / 3];
         if (argc < 2 || strstr(c->folder, argv[1]))
             tests[count++] =
-                (struct CMUnitTest){.name = c->folder,
-                                    .test_func = i % 2 ? test_gguf_written_model_computes_what_its_source_computes
-                                                       : test_gguf_model_computes_what_its_source_computes,
-                                    .initial_state = (void *)(uintptr_t)c};
+                (struct CMUnitTest){.name = c->folder, .test_func = EACH[i % 3], .initial_state = (void *)(uintptr_t)c};
     }
     tests[count++] = (struct CMUnitTest){.name = "test_gguf_encoder_pools_as_its_metadata_say",
                                          .test_func = test_gguf_encoder_pools_as_its_metadata_say};
