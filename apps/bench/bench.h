@@ -15,10 +15,12 @@ typedef struct bench_options {
     const char *providers; /* "cpu-packed,openblas", NULL: all */
     int rounds;
     bool json;
-    bool accumulate;           /* gemm */
-    bool causal, backward;     /* attention */
-    tfm_dtype stored;          /* gemm: dtype of weights in addition to fp32 */
-    const char *model, *input; /* translate */
+    bool accumulate;                           /* gemm */
+    bool causal, backward;                     /* attention */
+    tfm_dtype stored;                          /* gemm: dtype of weights in addition to fp32 */
+    int precision;                             /* choice of --precision */
+    const char *model, *input;                 /* translate, generate */
+    int prompt_tokens, new_tokens, batch_size; /* generate */
 } bench_options;
 
 /* Number of CPU cores that this process may use. */
@@ -99,6 +101,7 @@ int bench_gemm(const cli_syntax *syntax, const bench_options *options, int count
 int bench_attention(const cli_syntax *syntax, const bench_options *options, int count, char **operands);
 int bench_norm(const cli_syntax *syntax, const bench_options *options, int count, char **operands);
 int bench_translate(const cli_syntax *syntax, const bench_options *options, int count, char **operands);
+int bench_generate(const cli_syntax *syntax, const bench_options *options, int count, char **operands);
 
 /* Sizes of training's presets: "tiny", "small", and "base" and "big" of "Attention Is All You Need", table 3. */
 typedef struct bench_model {

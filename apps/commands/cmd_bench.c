@@ -11,15 +11,13 @@ static const struct {
     const char *name;
     int (*run)(const cli_syntax *syntax, const bench_options *options, int count, char **operands);
 } BENCHES[] = {
-    {"gemm", bench_gemm},
-    {"attention", bench_attention},
-    {"norm", bench_norm},
-    {"translate", bench_translate},
+    {"gemm", bench_gemm},           {"attention", bench_attention}, {"norm", bench_norm},
+    {"translate", bench_translate}, {"generate", bench_generate},
 };
 
-/* An option of one bench only. */
+/* An option of one bench, or of two: "gemm and generate". */
 typedef struct bench_only_option {
-    const char *name, *bench;
+    const char *name, *benches;
     bool given;
 } bench_only_option;
 
@@ -27,8 +25,9 @@ typedef struct bench_only_option {
 static int check_bench_options(const cli_syntax *syntax, const char *bench, const bench_only_option *options,
                                size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (options[i].given && strcmp(options[i].bench, bench) != 0)
-            return cli_usage_error(syntax, "--%s is for %s, and this is %s", options[i].name, options[i].bench, bench);
+        if (options[i].given && !strstr(options[i].benches, bench)) /* no name is a part of another */
+            return cli_usage_error(syntax, "--%s is for %s, and this is %s", options[i].name, options[i].benches,
+                                   bench);
     return CLI_CONTINUE;
 }
 
@@ -89,13 +88,15 @@ static int run(const cli_syntax *syntax, const bench_options *o, const bench_onl
             const int code = check_bench_options(syntax, operands[0], own, own_count);
             return code == CLI_CONTINUE ? BENCHES[i].run(syntax, o, count - 1, operands + 1) : code;
         }
-    return cli_usage_error(syntax, "there is no bench '%s': give one of gemm, attention, norm, translate", operands[0]);
+    return cli_usage_error(syntax,
+                           "there is no bench '%s': give one of gemm, attention, norm, translate, "
+                           "generate",
+                           operands[0]);
 }
 
 int cmd_bench(int argc, char **argv) {
-    bench_options o = {.rounds = 15};
-    int precision = 0;
-    bool precision_given = false;
+    bench_options o = {.rounds = 15, .prompt_tokens = 512, .new_tokens = 128, .batch_size = 1};
+    bool precision = false, prompt_tokens = false, new_tokens = false, batch_size = false;
     const cli_option options[] = {
         CLI_DEVICE(&o.device),
         {0, "json", CLI_FLAG, &o.json, NULL, "write a JSON object for each measurement instead of tables", NULL},
@@ -109,18 +110,25 @@ int cmd_bench(int argc, char **argv) {
          "gpu-mma, clblast, int8 and openblas",
          NULL},
         {0, "runs", CLI_POSITIVE, &o.rounds, "N", "the number of rounds (default 15); fewer for slow tasks", NULL},
-        {0, "precision", CLI_CHOICE, &precision, "fp32|fp16|bf16|int8",
-         "gemm: also time layers with weights of this precision (default fp32 only)", &precision_given},
+        {0, "precision", CLI_CHOICE, &o.precision, "auto|fp32|fp16|bf16|int8",
+         "gemm: also time layers with weights of this precision (default auto: fp32 only); generate: the dtype of "
+         "weights, as in tfm generate",
+         &precision},
         {0, "accumulate", CLI_FLAG, &o.accumulate, NULL, "gemm: add to the result instead of writing it", NULL},
         {0, "causal", CLI_FLAG, &o.causal, NULL, "attention: apply a causal mask to the given shapes", NULL},
         {0, "backward", CLI_FLAG, &o.backward, NULL, "attention: time forward and backward together", NULL},
-        {'m', "model", CLI_STRING, &o.model, "MODEL", "translate: the model", NULL},
+        {'m', "model", CLI_STRING, &o.model, "MODEL", "translate, generate: the model", NULL},
         {'i', "input", CLI_STRING, &o.input, "FILE", "translate: the lines to translate (default: built-in lines)",
          NULL},
+        {0, "prompt-tokens", CLI_POSITIVE, &o.prompt_tokens, "N", "generate: tokens of a prompt (default 512)",
+         &prompt_tokens},
+        {0, "max-new-tokens", CLI_POSITIVE, &o.new_tokens, "N", "generate: tokens to decode (default 128)",
+         &new_tokens},
+        {0, "batch-size", CLI_POSITIVE, &o.batch_size, "N", "generate: prompts of a batch (default 1)", &batch_size},
     };
     const cli_syntax syntax = {
         .name = "bench",
-        .usage = "bench gemm|attention|norm|translate [option...] [SHAPE...]",
+        .usage = "bench gemm|attention|norm|translate|generate [option...] [SHAPE...]",
         .about = "Times every provider of an op on one device, in turns, and prints the medians\n"
                  "of each table as soon as it is ready. --variant adds kernels made for other\n"
                  "kinds of device.\n"
@@ -132,14 +140,16 @@ int cmd_bench(int argc, char **argv) {
                  "'cpu-packed' packs the weight once, as a layer does; 'cpu-packed fresh' packs\n"
                  "it every time. A star marks the provider that tfm chooses. If tfm was built\n"
                  "with OpenBLAS, it runs too, on all cores. norm is shown in bytes read and\n"
-                 "written a second, next to a copy; attention next to a GEMM 1024x1024x1024.\n",
+                 "written a second, next to a copy; attention next to a GEMM 1024x1024x1024.\n"
+                 "generate times a decoder-only model: prefill of a prompt (pp512 of llama-bench)\n"
+                 "and decoding from an empty context (tg128), in tokens a second of all prompts.\n",
         .examples = "  tfm bench gemm\n  tfm bench gemm 256x512x512 8x2048x512 --variant cpu-512\n"
                     "  tfm bench gemm 256x512x512 1x2048x512 --precision int8\n"
                     "  tfm bench attention 1x8x1024x64 --causal --backward\n  tfm bench norm 4096x1024 --json\n"
-                    "  tfm bench translate -m apps/demo\n",
+                    "  tfm bench translate -m apps/demo\n  tfm bench generate -m model.gguf --batch-size 8\n",
         .options = options,
         .option_count = CLI_COUNT(options),
-        .operand = "gemm|attention|norm|translate",
+        .operand = "gemm|attention|norm|translate|generate",
         .more = true,
     };
     int code = cli_parse(&syntax, argc, argv);
@@ -148,12 +158,19 @@ int cmd_bench(int argc, char **argv) {
     code = check_lists(&syntax, &o);
     if (code != CLI_CONTINUE)
         return code;
-    o.stored = (const tfm_dtype[]){TFM_F32, TFM_F16, TFM_BF16, TFM_I8}[precision];
+    o.stored = (const tfm_dtype[]){TFM_F32, TFM_F32, TFM_F16, TFM_BF16, TFM_I8}[o.precision];
     keep_to_cores();
     const bench_only_option own[] = {
-        {"provider", "gemm", o.providers}, {"precision", "gemm", precision_given}, {"accumulate", "gemm", o.accumulate},
-        {"causal", "attention", o.causal}, {"backward", "attention", o.backward},  {"model", "translate", o.model},
+        {"provider", "gemm", o.providers},
+        {"precision", "gemm and generate", precision},
+        {"accumulate", "gemm", o.accumulate},
+        {"causal", "attention", o.causal},
+        {"backward", "attention", o.backward},
+        {"model", "translate and generate", o.model},
         {"input", "translate", o.input},
+        {"prompt-tokens", "generate", prompt_tokens},
+        {"max-new-tokens", "generate", new_tokens},
+        {"batch-size", "generate", batch_size},
     };
     return run(&syntax, &o, own, CLI_COUNT(own), argc - optind, argv + optind);
 }

@@ -31,6 +31,24 @@ check "bench attention --backward measures forward and backward pass" both 0 say
 # shellcheck disable=SC2086
 run bench translate --json --runs 1 $scalar -m "$demo" -i two.de
 check "bench translate measures a model's translation" both 0 says out '"bench":"translate",.*"per_s":[0-9]'
+llama=$root/tests/golden/families/llama-base-narrow-f16
+# shellcheck disable=SC2086
+hasty run bench generate --json --runs 1 $scalar -m "$llama" --prompt-tokens 5 --max-new-tokens 4 --batch-size 2
+check "bench generate measures prefill and decode of a decoder-only model" [ "$code" = 0 -a \
+    "$(grep -cE '^\{"bench":"generate","shape":"(prefill 5|decode 4), batch 2","provider":"[a-z0-9-]*","precision":"fp32","runs":1,"median_s":[0-9].*,"min_s":.*,"per_s":[0-9.e+]*\}$' out)" = 2 ]
+check "bench generate counts the tokens of all prompts" python3 -c '
+import json
+a, b = map(json.loads, open("out"))
+assert abs(a["per_s"] * a["median_s"] - 10) < 1e-3 and abs(b["per_s"] * b["median_s"] - 8) < 1e-3, (a, b)'
+# shellcheck disable=SC2086
+hasty run bench generate --json --runs 1 $scalar -m "$llama" --prompt-tokens 5 --max-new-tokens 4 --precision int8
+check "bench generate --precision int8 quantizes the weights" [ "$code" = 0 -a "$(grep -c '"precision":"int8"' out)" = 2 ]
+run bench generate -m "$demo"
+check "bench generate refuses a translation model" one_sentence 1 'of the family marian, does not generate text'
+run bench generate -m "$llama" --prompt-tokens 99999
+check "bench generate rejects a prompt that is too long for the model" one_sentence 1 '--prompt-tokens 1024, or less'
+run bench generate -m "$llama" --max-new-tokens 1024
+check "bench generate rejects more new tokens than the model has positions" one_sentence 1 '--max-new-tokens 1023, or less'
 hasty run bench norm --json --runs 1 3x5
 check "bench norm measures only the device's own variant by default" [ "$code" = 0 -a "$(sed 's/.*"provider":"\([^"]*\)".*/\1/' out | sort -u | wc -l)" = 1 ]
 if ! brief; then # compiles kernels for each
@@ -57,16 +75,19 @@ else
 fi
 run bench translate
 check "bench translate without -m is a usage error" one_sentence 2 'give -m MODEL'
+run bench generate
+check "bench generate without -m is a usage error" one_sentence 2 'give -m MODEL'
 run bench
-check "bench without an operation is a usage error" one_sentence 2 'give one of gemm|attention|norm|translate;'
+check "bench without an operation is a usage error" one_sentence 2 'give one of gemm|attention|norm|translate|generate;'
 for wrong in 'frob' 'gemm 1x2' 'gemm 1x2x3q' 'gemm 0x2x3' 'norm 3x4x5' 'attention 1x2x3' 'gemm --variant frob' \
-    'gemm --provider frob' 'translate stray' 'gemm 99999999999x1x1'; do
+    'gemm --provider frob' 'translate stray' 'generate stray' 'gemm 99999999999x1x1'; do
     # shellcheck disable=SC2086 # words
     run bench $wrong
     check "bench $wrong is a usage error" one_sentence 2 "$(echo "$wrong" | sed 's/.* //')"
 done
 for other in 'attention 1x1x1x1 --precision fp16' 'attention 1x1x1x1 --accumulate' 'norm 3x5 --provider reference' \
-    'gemm 1x1x1 --causal' 'norm 3x5 --backward' 'gemm 1x1x1 -m model' 'norm 3x5 -i lines'; do
+    'gemm 1x1x1 --causal' 'norm 3x5 --backward' 'gemm 1x1x1 -m model' 'norm 3x5 -i lines' 'translate --batch-size 2' \
+    'attention 1x1x1x1 --prompt-tokens 2' 'gemm 1x1x1 --max-new-tokens 2'; do
     # shellcheck disable=SC2086 # words
     run bench $other
     check "bench $other is a usage error" one_sentence 2 ", and this is ${other%% *}"

@@ -130,7 +130,7 @@ if command -v bash >/dev/null; then
     check "bash completion offers commands after help" [ "$(complete help tra)" = "train translate " ]
     check "bash completion offers options" [ "$(complete translate --b)" = "--batch-tokens --beam-size " ]
     check "bash completion offers the values of an option" [ "$(complete translate --length-norm '')" = "hf paper " ]
-    check "bash completion offers operands" [ "$(complete bench '')" = "attention gemm norm translate " ]
+    check "bash completion offers operands" [ "$(complete bench '')" = "attention gemm generate norm translate " ]
     mkdir -p completed && : >completed.txt
     check "bash completion offers directories for -m" [ "$(complete translate -m complet)" = "completed " ]
     check "bash completion offers files for -i" [ "$(complete translate -i complet)" = "completed completed.txt " ]

@@ -24,6 +24,9 @@ mkdir folder
 run quantize gpt -o folder/gpt.gguf --precision q4_0
 check "quantize writes the GPT-2 model as a GGUF file" [ "$code" = 0 ]
 
+unkept run bench generate --json --runs 1 -m llama.gguf --prompt-tokens 9 --max-new-tokens 4
+check "bench generate measures a GGUF file in its own types" [ "$code" = 0 -a "$(grep -c '"precision":"Q8_0"' out)" = 2 ]
+
 # An update with a learning rate that is 0 as a float writes the dequantized model.
 losses() { # DIR
     grep -o '"\(loss\|nll\|grad_norm\)":[^,}]*' "$1/train.jsonl"
