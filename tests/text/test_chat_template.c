@@ -127,6 +127,21 @@ static void test_errors_name_the_line(void **state) {
                   "line 2 of the chat template: 'dict object' has no attribute");
 }
 
+static void test_statements_that_no_chat_template_has_are_refused_by_name(void **state) {
+    (void)state;
+    static const char *const STATEMENTS[][2] = {
+        {"block", "{% block x %}{% endblock %}"}, {"extends", "{% extends 'base' %}"},
+        {"include", "{% include 'part' %}"},      {"import", "{% import 'macros' as m %}"},
+        {"from", "{% from 'macros' import m %}"}, {"autoescape", "{% autoescape true %}{% endautoescape %}"},
+    };
+    for (size_t i = 0; i < TFM__COUNT(STATEMENTS); i++) {
+        char words[64];
+        snprintf(words, sizeof(words), "the statement `%s` is not supported", STATEMENTS[i][0]);
+        check_refused(STATEMENTS[i][1], TFM_ERROR_UNSUPPORTED, words);
+    }
+    check_refused("{% spaceless %}", TFM_ERROR_FORMAT, "spaceless");
+}
+
 static void test_limits_stop_a_template(void **state) {
     (void)state;
     check_refused("{% for i in range(99999) %}{% for k in range(99999) %}{% endfor %}{% endfor %}", TFM_ERROR_INPUT,
@@ -226,6 +241,7 @@ int main(void) {
         cmocka_unit_test(test_templates_render_as_transformers_does),
         cmocka_unit_test(test_snippets_render_as_jinja2_does),
         cmocka_unit_test(test_errors_name_the_line),
+        cmocka_unit_test(test_statements_that_no_chat_template_has_are_refused_by_name),
         cmocka_unit_test(test_limits_stop_a_template),
         cmocka_unit_test(test_inputs_are_checked),
         cmocka_unit_test(test_templates_are_found_in_all_files),
