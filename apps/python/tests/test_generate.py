@@ -254,6 +254,46 @@ def test_chat_passes_tools_and_variables_to_the_template(chatty: tfm.Generator) 
     assert chatty.chat_template.render(MESSAGES, continue_final_message=True) == "<s>w10 w11 w12"
 
 
+def content(*parts: Any) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": list(parts)}]
+
+
+def words(*texts: str) -> list[dict[str, Any]]:
+    return content(*({"type": "text", "text": text} for text in texts))
+
+
+def test_chat_joins_parts_for_a_template_that_reads_strings(chatty: tfm.Generator) -> None:
+    want = chatty.chat([{"role": "user", "content": "w10\nw11"}], max_new_tokens=6)
+    got = chatty.chat(words("w10", "w11"), max_new_tokens=6)
+    assert (got, got.prompt_tokens) == (want, 4)  # as they are, the template would render {"type": ...
+    assert chatty.chat(words("w10 w11"), max_new_tokens=6) == chatty.chat([{"role": "user", "content": "w10 w11"}], max_new_tokens=6)
+
+
+def test_chat_passes_parts_to_a_template_that_reads_lists(folder: pathlib.Path, tmp_path: pathlib.Path, context: tfm.Context) -> None:
+    for name in ("model.safetensors", "config.json", "tokenizer.json"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "eos_token": "</s>"}))
+    (tmp_path / "chat_template.jinja").write_text(
+        "{{ bos_token }}{% for m in messages %}{% for part in m.content %}{{ part.text }} w13 {% endfor %}{% endfor %}")
+    with tfm.Generator(tmp_path, device=context) as lists:
+        want = lists.generate(np.array([1, 10, 13, 11, 13]), max_new_tokens=6)
+        assert lists.chat(words("w10", "w11"), max_new_tokens=6) == want
+        one = lists.generate(np.array([1, 10, 13]), max_new_tokens=6)
+        assert lists.chat([{"role": "user", "content": "w10"}], max_new_tokens=6) == one
+
+
+@pytest.mark.parametrize("part, error, words", [
+    ({"type": "image_url", "image_url": {"url": "x"}}, tfm.UnsupportedError, r"messages\[0\].content\[1\] is of type 'image_url'"),
+    ({"type": "input_audio", "input_audio": {}}, tfm.UnsupportedError, "is of type 'input_audio'"),
+    ({"type": "text"}, tfm.InputError, r"messages\[0\].content\[1\] is not"),
+    ({"text": "w10"}, tfm.InputError, "is not"),
+    ("w10", tfm.InputError, "is not"),
+])
+def test_chat_refuses_other_parts_by_name(chatty: tfm.Generator, part: Any, error: type[tfm.Error], words: str) -> None:
+    with pytest.raises(error, match=words):
+        chatty.chat(content({"type": "text", "text": "w11"}, part))
+
+
 def test_chat_ends_with_the_turn(chatty: tfm.Generator) -> None:
     whole = chatty.chat(MESSAGES, max_new_tokens=6)
     first = int(whole.ids[0])

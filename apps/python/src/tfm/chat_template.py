@@ -9,6 +9,7 @@ from typing import Any
 
 from ._library import NULL, c_path, c_text, check, ffi, lib, to_str
 from ._options import keywords
+from .errors import Error, InputError, UnsupportedError
 from .text import Tokenizer, ids_array
 
 #: A message such as {"role": "user", "content": "Hello"}, a tool or a document.
@@ -22,6 +23,19 @@ def _json(value: Any) -> Any:
     return c_text(json.dumps(dict(value) if isinstance(value, Mapping) else list(value), ensure_ascii=False))
 
 
+def _joined(parts: Iterable[Any], name: str) -> str:
+    """The texts of a content that is a list of parts, a line each."""
+    texts = list[str]()
+    for k, part in enumerate(parts):
+        kind, text = (part.get("type"), part.get("text")) if isinstance(part, Mapping) else (None, None)
+        if isinstance(kind, str) and kind != "text":
+            raise UnsupportedError(f"chat: {name}[{k}] is of type {kind!r}: only parts of type 'text' are supported")
+        if kind != "text" or not isinstance(text, str):
+            raise InputError(f"chat: {name}[{k}] is not {{'type': 'text', 'text': str}}")
+        texts.append(text)
+    return "\n".join(texts)
+
+
 class ChatTemplate:
     """The chat templates of a model directory: chat_template.jinja, chat_template.json or tokenizer_config.json.
 
@@ -33,6 +47,7 @@ class ChatTemplate:
         check(lib.tfm_chat_open(handle, c_path(path)))
         self._pointer: Any = handle[0]
         self._finalizer = weakref.finalize(self, lib.tfm_chat_free, handle)
+        self._reads: tuple[bool, bool] | None = None
 
     def source(self, name: str | None = None) -> str | None:
         """The text of the template of a name, by default the default one; None if there is none."""
@@ -53,6 +68,31 @@ class ChatTemplate:
             return [int(each) for each in ids_array(ids[0], count[0])]
         finally:
             lib.tfm_ids_free(ids)
+
+    def _reads_content(self, content: Any) -> bool:
+        """Whether the template renders a content as its text, not as the JSON around it."""
+        try:
+            text = self.render([{"role": "user", "content": content}], add_generation_prompt=False)
+        except Error:
+            return False
+        return "tfm-first" in text and "'text'" not in text and '"text"' not in text
+
+    def _with_contents(self, messages: Iterable[Message]) -> list[Message]:
+        """The messages with contents in the form that the template reads: strings, or lists of parts of type text."""
+        if self._reads is None:
+            lists = self._reads_content([{"type": "text", "text": "tfm-first"}])
+            self._reads = lists, not lists or self._reads_content("tfm-first")
+        lists, strings = self._reads
+        made = list[Message]()
+        for i, message in enumerate(messages):
+            content = message.get("content") if isinstance(message, Mapping) else None
+            if isinstance(content, (list, tuple)):
+                text = _joined(content, f"messages[{i}].content")
+                message = message if lists else {**message, "content": text}
+            elif isinstance(content, str) and not strings:
+                message = {**message, "content": [{"type": "text", "text": content}]}
+            made.append(message)
+        return made
 
     @keywords()
     def render(self, messages: Iterable[Message], *, tools: Iterable[Message] | None = None,

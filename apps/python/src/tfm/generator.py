@@ -246,7 +246,8 @@ class Generator(Model):
              **options: Unpack[GenerateOptions]) -> Any:
         """Answers messages such as [{"role": "user", "content": "Hello"}]: renders them with the model's chat template,
         as `ChatTemplate.render` does, and generates until the end of the turn. Other options are those of
-        `generate`.
+        `generate`. A content is a string or a list of parts, {"type": "text", "text": "..."}; for a template that reads
+        strings, parts become lines. Other types of parts raise UnsupportedError.
 
         tools                   functions, as OpenAI's, for a template that describes them
         documents               documents, for a template that quotes them
@@ -256,7 +257,7 @@ class Generator(Model):
         tokenizer = self.tokenizer
         if tokenizer is None:
             raise ArgumentError("chat needs the model's tokenizer: open the model with it")
-        text = self.chat_template.render(messages, tools=tools, documents=documents, variables=variables,
+        text = self.chat_template.render(self.chat_template._with_contents(messages), tools=tools, documents=documents, variables=variables,
                                          continue_final_message=continue_final_message)
         prompt = tokenizer.encode(text, add_special_tokens=False)
         ends = [each for each in self.chat_template.end_tokens(tokenizer) if each != self.info.eos_id]
