@@ -133,9 +133,27 @@ static bool older_both(const uint8_t *data, size_t size) {
 }
 
 /* A GGUF file, which contains NULs, after a text. */
+/* A tokenizer that opens is converted, and the result opens, unless it lacks what only tokenizer.json needs. */
 static bool gguf_tokenizer(const uint8_t *data, size_t size) {
     static const char *const NAMES[] = {NULL, "x.gguf"};
-    return open_files(data, size, NAMES, TFM__COUNT(NAMES));
+    static const char TEXT[] = "ab 12 <x>";
+    char path[512], dir[512];
+    const bool good = open_files(data, size, NAMES, TFM__COUNT(NAMES));
+    tfm_tokenizer *tokenizer = NULL;
+    snprintf(path, sizeof(path), "%s", fuzz_folder());
+    snprintf(dir, sizeof(dir), "%s/converted", path);
+    if (!good)
+        return false;
+    mkdir(dir, 0700);
+    if (tfm_tokenizer_convert(dir, path) == TFM_OK && tfm_tokenizer_open(&tokenizer, dir) == TFM_OK)
+        use(tokenizer, TEXT, sizeof(TEXT) - 1);
+    tfm_tokenizer_free(&tokenizer);
+    snprintf(path, sizeof(path), "%s/tokenizer.json", dir);
+    remove(path);
+    snprintf(path, sizeof(path), "%s/tokenizer_config.json", dir);
+    remove(path);
+    remove(dir);
+    return true;
 }
 
 static void gguf_seed(const char *path, const char *model, const char *const *tokens, const int32_t *types,

@@ -5,8 +5,11 @@
 #include "base/json.h"
 #include "fuzz.h"
 #include "base/gguf.h"
+#include "model/arch/config_keys.h"
 #include "model/arch/family.h"
 #include "model/core/quantized_params.h"
+#include "model/weights/packed_tensors.h"
+#include "ops/quant/quant_format.h"
 #include "support/gguf_builder.h"
 #include "text/added_tokens.h"
 #include "text/spm.h"
@@ -201,9 +204,51 @@ static void gguf_seed(const char *path) {
     free(all.data);
 }
 
-const fuzz_target fuzz_model[] = {
-    {"config", config, NULL},
+/* All rows of a packed matrix, as floats and as blocks. */
+static void read_packed(const tfm__stored_tensor *t) {
+    const tfm__packed *p = t->packed;
+    const size_t columns = (size_t)p->columns, blocks = t->blocks ? columns / (size_t)t->blocks->block : 0;
+    float *values = malloc(columns * sizeof(*values));
+    unsigned char *bytes = malloc(blocks * (size_t)(t->blocks ? t->blocks->bytes : 1) + 1);
+    for (int64_t row = 0; values && bytes && row < p->rows; row++) {
+        tfm__packed_floats(values, p, row);
+        fuzz_touch(values, columns * sizeof(*values));
+        if (t->blocks)
+            tfm__packed_blocks(bytes, p, t->blocks, row);
+        fuzz_touch(bytes, blocks * (size_t)(t->blocks ? t->blocks->bytes : 1));
+    }
+    free(values);
+    free(bytes);
+}
+
+/* config.json with a quantization_config, a NUL, and the safetensors file: the matrices of GPTQ, AWQ and
+ * compressed-tensors. */
+static bool packed(const uint8_t *data, size_t size) {
+    size_t bytes;
+    char *text = fuzz_part(&data, &size, &bytes), path[] = "config.json";
+    tfm__config_files from = {.config_path = path};
+    tfm__packing packing;
+    tfm__weights *weights = NULL;
+    fuzz_file("model.safetensors", data, size);
+    bool good = tfm__json_parse(&from.config, text, bytes, path) == TFM_OK &&
+                tfm__quantization_config_read(&packing, &from) == TFM_OK &&
+                tfm__weights_open_dir(&weights, fuzz_folder()) == TFM_OK &&
+                tfm__weights_unpack(weights, &packing) == TFM_OK;
+    for (size_t i = 0; good && i < tfm__weights_count(weights); i++)
+        if (tfm__weights_at(weights, i)->packed)
+            read_packed(tfm__weights_at(weights, i));
+    tfm__weights_free(&weights);
+    json_decref(from.config);
+    free(text);
+    return good;
+}
+
+const fuzz_target fuzz_model[] = {{"config", config, NULL},
 #ifdef TFM_YAML
-    {"marian", marian, marian_seed},
+                                  {"marian", marian, marian_seed},
 #endif
-    {"gguf", gguf, gguf_seed},       {"vocab", vocab, NULL}, {"spm", spm, NULL}, {NULL, NULL, NULL}};
+                                  {"packed", packed, NULL},
+                                  {"gguf", gguf, gguf_seed},
+                                  {"vocab", vocab, NULL},
+                                  {"spm", spm, NULL},
+                                  {NULL, NULL, NULL}};

@@ -80,6 +80,44 @@ seeds() {
             join "$into/$(basename "$model")" "$model/config.json" "$model/generation_config.json"
         done
         ;;
+    packed)
+        python3 - "$into" <<'END'
+import json
+import struct
+import sys
+
+K, N, G = 64, 16, 32
+FORMS = {
+    "gptq": ({"quant_method": "gptq", "bits": 4, "group_size": G},
+             {"qweight": ("I32", [K // 8, N]), "scales": ("F16", [K // G, N]), "qzeros": ("I32", [K // G, N // 8]),
+              "g_idx": ("I32", [K])}),
+    "awq": ({"quant_method": "awq", "bits": 4, "group_size": G},
+            {"qweight": ("I32", [K, N // 8]), "scales": ("F16", [K // G, N]), "qzeros": ("I32", [K // G, N // 8])}),
+    "rows": ({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"group_0": {
+                 "weights": {"num_bits": 4, "type": "int", "strategy": "group", "group_size": G}}}},
+             {"weight_packed": ("I32", [N, K // 8]), "weight_scale": ("BF16", [N, K // G]),
+              "weight_zero_point": ("I32", [N // 8, K // G]), "weight_g_idx": ("I32", [K]),
+              "weight_shape": ("I64", [2])}),
+}
+SIZES = {"I32": 4, "I64": 8, "F16": 2, "BF16": 2}
+for name, (config, tensors) in FORMS.items():
+    header, data = {}, b""
+    for tensor, (dtype, shape) in tensors.items():
+        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        if tensor == "weight_shape":
+            values = struct.pack("<2q", N, K)
+        elif tensor.endswith("g_idx"):
+            values = struct.pack(f"<{K}i", *(k % 2 for k in range(K)))
+        else:
+            values = bytes(i * 37 % 60 for i in range(count * SIZES[dtype]))
+        header[f"m.{tensor}"] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(f"{sys.argv[1]}/{name}", "wb") as out:
+        out.write(json.dumps({"quantization_config": config}).encode() + b"\0" + struct.pack("<Q", len(text)) + text + data)
+END
+        ;;
     vocab)
         echo '{}' >"$corpus/none_added"
         for model in "$golden"/*norm* "$golden"/untied*; do
