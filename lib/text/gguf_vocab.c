@@ -227,8 +227,8 @@ static bool ends(tfm__gguf_text text) {
         "<end_of_utterance>",
         "<eos>",
         "<turn|>",
-        "<\xef\xbd\x9c"
-        "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+        ("<\xef\xbd\x9c"
+         "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"),
         "[e~[",
     };
     for (size_t i = 0; i < TFM__COUNT(NAMES); i++)
