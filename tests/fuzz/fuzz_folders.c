@@ -132,12 +132,12 @@ static bool older_both(const uint8_t *data, size_t size) {
     return open_files(data, size, NAMES, TFM__COUNT(NAMES));
 }
 
-/* A GGUF file, which contains NULs, after a text. */
-/* A tokenizer that opens is converted, and the result opens, unless it lacks what only tokenizer.json needs. */
+/* A GGUF file, which contains NULs, after a text. A tokenizer that opens is converted, and the result opens, unless it
+ * lacks what only tokenizer.json needs. */
 static bool gguf_tokenizer(const uint8_t *data, size_t size) {
     static const char *const NAMES[] = {NULL, "x.gguf"};
     static const char TEXT[] = "ab 12 <x>";
-    char path[512], dir[512];
+    char path[512], dir[sizeof(path) + 16], part[sizeof(dir) + 32];
     const bool good = open_files(data, size, NAMES, TFM__COUNT(NAMES));
     tfm_tokenizer *tokenizer = NULL;
     snprintf(path, sizeof(path), "%s", fuzz_folder());
@@ -148,10 +148,10 @@ static bool gguf_tokenizer(const uint8_t *data, size_t size) {
     if (tfm_tokenizer_convert(dir, path) == TFM_OK && tfm_tokenizer_open(&tokenizer, dir) == TFM_OK)
         use(tokenizer, TEXT, sizeof(TEXT) - 1);
     tfm_tokenizer_free(&tokenizer);
-    snprintf(path, sizeof(path), "%s/tokenizer.json", dir);
-    remove(path);
-    snprintf(path, sizeof(path), "%s/tokenizer_config.json", dir);
-    remove(path);
+    snprintf(part, sizeof(part), "%s/tokenizer.json", dir);
+    remove(part);
+    snprintf(part, sizeof(part), "%s/tokenizer_config.json", dir);
+    remove(part);
     remove(dir);
     return true;
 }
