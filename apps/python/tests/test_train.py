@@ -74,7 +74,7 @@ def test_callbacks_that_fail_end_the_run(texts: dict[str, Any], tmp_path: pathli
 def test_errors_name_the_cause(texts: dict[str, Any], tmp_path: pathlib.Path) -> None:
     with pytest.raises(tfm.ArgumentError, match="resume="):
         tfm.train(**texts)
-    with pytest.raises(tfm.ArgumentError, match="give --src and --tgt"):
+    with pytest.raises(tfm.ArgumentError, match="has no --tgt: give --tgt FILE"):
         tfm.train(tmp_path / "run", src=texts["src"])
     with pytest.raises(tfm.ArgumentError, match="--src has 2 files and --tgt has 1"):
         tfm.train(tmp_path / "run", src=[texts["src"]] * 2, tgt=texts["tgt"])
