@@ -1,4 +1,4 @@
-/* Whole documents for tfm translate: HTML and subtitles (document.c). */
+/* Whole documents for tfm translate: HTML, Markdown, gettext catalogs and subtitles (document.c). */
 #ifndef TFM_DOCUMENT_H
 #define TFM_DOCUMENT_H
 

@@ -1,4 +1,4 @@
-/* HTML, whose every byte is kept except the text that is translated (markup.c). */
+/* HTML and Markdown, whose every byte is kept except the text that is translated (markup.c). */
 #ifndef TFM_MARKUP_H
 #define TFM_MARKUP_H
 

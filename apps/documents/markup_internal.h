@@ -142,6 +142,12 @@ int run_path_common(const run_path *a, const run_path *b);
 /* Adds an element, unless there is one of its name already, since a link in a link is none; or there are too many. */
 void run_path_join(run_path *p, const markup *m, const markup_run *run, int element);
 
+/* ---- Markdown (markdown_escape.c) ------------------------------------------------------------------------------ */
+
+/* Whether a character of a translation would be markup where the run stands. What stands in the source without a
+ * backslash is none there. Only at its begin may a line be a heading, a list or a quote. */
+bool markdown_is_escaped(const markup_run *run, const char *text, size_t at);
+
 /* ---- Finding runs (markup_walk.c) ------------------------------------------------------------------------------ */
 
 void markup_walk(markup *m);

@@ -68,29 +68,10 @@ static bool in_expression(writer *w, size_t at) {
     return at < w->code_end;
 }
 
-/* Whether a character of the translation would be markup in Markdown. What stands in the source without a backslash is
- * none there. Only at its begin may a line be a heading, a list or a quote. */
-static bool is_escaped(const writer *w, size_t at) {
-    const char c = w->target[at];
-    const bool word_before = at > 0 && marks_is_letter(w->target + at - 1, 1);
-    const bool literal = c >= '!' && c <= '`' && (w->run->literal >> (c - '!') & 1);
-    char reference[HTML_CHARACTER];
-    if ((w->run->places & MARKUP_IN_CELL && c == '|') ||
-        (c == '&' && html_character(reference, w->target + at, strlen(w->target + at), true) > 1))
-        return true;
-    if (!literal && (strchr("\\`*[]<", c) || (c == '_' && !(word_before && marks_is_letter(w->target + at + 1, 1)))))
-        return true;
-    if (w->run->places & MARKUP_IN_LINE)
-        return false;
-    const size_t digits = strspn(w->target, "0123456789");
-    return (at == 0 && (strchr("#>+-=~", c) && (c != '-' || w->target[1] == ' ' || w->target[1] == '-'))) ||
-           (at == digits && digits > 0 && digits < 10 && (c == '.' || c == ')') && w->target[at + 1] == ' ');
-}
-
-/* Text, with what would be markup as references. */
+/* Text, with what would be markup as references, in Markdown after a backslash. */
 static void put_text(writer *w, size_t begin, size_t end) {
     for (size_t at = begin; w->m->markdown && at < end; at++) {
-        if (w->target[at] && is_escaped(w, at) && !in_expression(w, at))
+        if (w->target[at] && markdown_is_escaped(w->run, w->target, at) && !in_expression(w, at))
             put(w, "\\", 1);
         put(w, w->target + at, 1);
     }
