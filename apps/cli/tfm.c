@@ -38,9 +38,9 @@ static void print_help(FILE *to) {
     fputs("\noptions:\n  -h, --help     this text; tfm help COMMAND describes one command\n"
           "  -V, --version  the version\n\n"
           "examples:\n  tfm devices\n  echo \"Guten Morgen.\" | tfm translate -m apps/demo\n\n"
-          "environment: TFM_DEVICE, TFM_GEMM, TFM_LOG, TFM_CL_DIR, TFM_KERNELS,\n"
-          "TFM_CACHE_DIR, TFM_PROFILE, POCL_CACHE_DIR, RUSTICL_ENABLE, HF_HOME,\nHF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, "
-          "HF_HUB_OFFLINE; see tfm(1)\n",
+          "environment: TFM_DEVICE, TFM_GEMM, TFM_MEGAKERNEL, TFM_LOG, TFM_CL_DIR,\n"
+          "TFM_KERNELS, TFM_CACHE_DIR, TFM_PROFILE, POCL_CACHE_DIR, RUSTICL_ENABLE,\n"
+          "HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE; see tfm(1)\n",
           to);
 }
 

@@ -3,7 +3,7 @@
  * sequence of a row. source_ids (N, width) are each sequence's source or prompt, source_counts (N) of them valid. */
 
 /* log(exp(a) + exp(b)); either may be -inf */
-float logits_logaddexp(const float a, const float b) {
+static inline float logits_logaddexp(const float a, const float b) {
     const float most = fmax(a, b);
     return most == -INFINITY ? most : most + log(exp(a - most) + exp(b - most));
 }

@@ -7,6 +7,7 @@
 #include "dev/pocl/cpu_partition.h"
 #include "dev/offline/kernel_pack.h"
 #include "dev/pocl/launch_order.h"
+#include "dev/launch/megakernel.h"
 #include "dev/launch/profile.h"
 
 /* Opens the pack of TFM_KERNELS; the context fails to open if the pack is for another device. */
@@ -175,16 +176,19 @@ void tfm_context_free(tfm_context **pointer) {
     tfm__error_save(saved_message);
     tfm__cpu_partition_share(ctx, false);
     if (ctx->queue)
-        clFinish(ctx->queue);
+        clFinish(tfm__queue(ctx));
     tfm__pocl_unregister(ctx);
     tfm__context_storage_free(ctx);
     if (ctx->profile)
         tfm__profile_close(&ctx->profile);
-    if (ctx->status == TFM_OK)
+    if (ctx->status == TFM_OK) {
+        tfm__megakernel_store(ctx);
         tfm__programs_export(ctx);
+    }
     tfm__kernel_export_add(ctx);
     tfm__error_restore(saved_message);
     /* Kernels before programs, programs before the context: PoCL requires it. */
+    tfm__megakernel_free(ctx);
     tfm__programs_free(ctx);
     tfm__kernel_pack_close(&ctx->pack);
     tfm__pool_free(ctx);
@@ -251,7 +255,7 @@ tfm_status tfm_context_finish(tfm_context *ctx) {
     if (!ctx)
         return tfm__context_sticky(ctx);
     ctx->waits++;
-    cl_int error = clFinish(ctx->queue);
+    cl_int error = clFinish(tfm__queue(ctx));
     return error == CL_SUCCESS ? tfm__context_sticky(ctx) : tfm__cl_fail_wait(ctx, error, "clFinish");
 }
 

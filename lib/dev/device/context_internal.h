@@ -36,6 +36,7 @@ struct tfm_buffer {
     size_t bytes;
     uint64_t generation;        /* incremented when the block is released */
     bool external;              /* the caller's or another context's cl_mem, not the pool's: released, never reused */
+    uint64_t address;           /* on devices with a megakernel, or 0 if unknown */
     void *mapping;              /* the mapped file that backs `memory` (mmap_tensor.c), or NULL */
     tfm__shared_buffer *shared; /* read-only and shared: released, never reused; or NULL */
     int depth;                  /* of its scope; TFM__PINNED when only pins keep it alive */
@@ -50,6 +51,7 @@ struct tfm_buffer {
 typedef struct tfm__kernel_pack tfm__kernel_pack;
 typedef struct tfm__program tfm__program;
 typedef struct tfm__profile tfm__profile;
+typedef struct tfm__megakernel tfm__megakernel;
 typedef struct tfm__storage_entry tfm__storage_entry;
 
 struct tfm__kernel {
@@ -63,6 +65,11 @@ struct tfm__kernel {
     bool checked;
     bool built_here; /* from source, in this process */
     size_t local[3]; /* local size of the last launch that PoCL compiled for */
+    const tfm__program *program;
+    /* Its function in the megakernel (megakernel.c): a text that calls it, or NULL, and its number from 1, 0 if it has
+     * none yet, or -1 if it cannot have one. */
+    char *body;
+    int body_number;
     struct {
         uint64_t bits;
         bool set;
@@ -154,8 +161,10 @@ struct tfm_context {
     tfm__program *programs;
     tfm__kernel *kernels[TFM__KERNEL_SLOTS];
     tfm__profile *profile;
-    uint64_t launches; /* kernels, copies and fills enqueued; tests bound those of a decode step */
-    uint64_t waits;    /* host waits for the device, without builds */
+    tfm__megakernel *megakernel; /* or NULL */
+    uint64_t launches;           /* kernels, copies and fills enqueued; tests bound those of a decode step */
+    uint64_t collected;          /* of them, run in a megakernel */
+    uint64_t waits;              /* host waits for the device, without builds */
 
     tfm__storage_entry *storage; /* context-local storage, the latest first */
 
@@ -165,6 +174,9 @@ struct tfm_context {
     bool tuning_db_cleared; /* since then: saving drops all stored rows */
     int default_group;      /* the tuning's group without an overriding row */
 };
+
+/* The queue, after launching what the megakernel has collected: for commands that are not launches. */
+cl_command_queue tfm__queue(tfm_context *ctx);
 
 /* "CL_OUT_OF_RESOURCES" for -5. Never NULL. */
 const char *tfm__cl_error_name(cl_int code);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "dev/device/context_internal.h"
 #include "dev/pocl/launch_order.h"
+#include "dev/launch/megakernel.h"
 #include "dev/launch/profile.h"
 
 static int parameter_count(const tfm__arg *arg) {
@@ -71,10 +72,6 @@ static tfm_status set_arg(tfm_context *ctx, tfm__kernel *kernel, cl_uint index, 
     if (arg->kind == TFM__ARG_TENSOR) {
         cl_long offset = (cl_long)arg->tensor.offset;
         cl_mem *memory = arg->tensor.buffer ? &arg->tensor.buffer->memory : NULL;
-        if (memory && !tfm__tensor_alive(ctx, arg->tensor))
-            return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
-                                     "kernel %s: tensor '%s' is used after its scope was closed", kernel->name,
-                                     arg->name);
         error = clSetKernelArg(kernel->cl, index, sizeof(cl_mem), memory);
         if (error == CL_SUCCESS)
             error = set_scalar(kernel, index + 1, &offset, sizeof(offset));
@@ -140,30 +137,33 @@ static tfm_status set_args(tfm_context *ctx, tfm__kernel *kernel, size_t count, 
     return TFM_OK;
 }
 
-tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, size_t count, const tfm__arg *args) {
-    if (ctx->status != TFM_OK || !kernel)
-        return ctx->status;
-    if (!kernel->checked && check_names(ctx, kernel, count, args) != TFM_OK)
-        return ctx->status;
-    if (exceeds_workgroup_limit(ctx, kernel, &grid))
-        return ctx->status;
-    if (set_args(ctx, kernel, count, args) != TFM_OK)
-        return ctx->status;
-    if (grid.global[0] == 0 || grid.global[1] == 0 || grid.global[2] == 0)
-        return TFM_OK;
+static bool tensors_alive(tfm_context *ctx, const tfm__kernel *kernel, size_t count, const tfm__arg *args) {
+    for (size_t i = 0; i < count; i++)
+        if (args[i].kind == TFM__ARG_TENSOR && args[i].tensor.buffer && !tfm__tensor_alive(ctx, args[i].tensor)) {
+            tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "kernel %s: tensor '%s' is used after its scope was closed",
+                              kernel->name, args[i].name);
+            return false;
+        }
+    return true;
+}
+
+static tfm_status enqueue(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid) {
     cl_event event = NULL;
+    cl_command_queue queue = tfm__queue(ctx);
+    if (ctx->status != TFM_OK)
+        return ctx->status;
     ctx->launches++;
     /* PoCL compiles at a kernel's first run and for each new local size: wait for it and count it as a build. */
     const bool compiles = kernel->built_here && memcmp(kernel->local, grid.local, sizeof(grid.local)) != 0;
-    cl_int waited = compiles ? clFinish(ctx->queue) : CL_SUCCESS;
+    cl_int waited = compiles ? clFinish(queue) : CL_SUCCESS;
     if (waited != CL_SUCCESS)
         return wait_failed(ctx, "what was launched before", kernel, waited);
     const double begun = compiles ? tfm__seconds() : 0;
     const tfm__pocl_order order = tfm__pocl_begin(ctx, kernel, &grid);
-    cl_int error = clEnqueueNDRangeKernel(ctx->queue, kernel->cl, 3, NULL, grid.global, grid.local, 0, NULL,
+    cl_int error = clEnqueueNDRangeKernel(queue, kernel->cl, 3, NULL, grid.global, grid.local, 0, NULL,
                                           ctx->profile ? &event : NULL);
     if ((compiles || order == TFM__POCL_EXCLUSIVE) && error == CL_SUCCESS)
-        waited = clFinish(ctx->queue);
+        waited = clFinish(queue);
     tfm__pocl_end(order, error == CL_SUCCESS);
     if (waited != CL_SUCCESS) {
         if (event)
@@ -186,4 +186,21 @@ tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, si
     if (event)
         tfm__profile_add(ctx->profile, kernel->name, event, &grid);
     return TFM_OK;
+}
+
+tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, size_t count, const tfm__arg *args) {
+    if (ctx->status != TFM_OK || !kernel)
+        return ctx->status;
+    if (!kernel->checked && check_names(ctx, kernel, count, args) != TFM_OK)
+        return ctx->status;
+    if (exceeds_workgroup_limit(ctx, kernel, &grid))
+        return ctx->status;
+    const bool empty = grid.global[0] == 0 || grid.global[1] == 0 || grid.global[2] == 0;
+    if (!tensors_alive(ctx, kernel, count, args) || empty)
+        return ctx->status;
+    if (tfm__megakernel_collect(ctx, kernel, &grid, count, args))
+        ctx->launches++, ctx->collected++;
+    else if (set_args(ctx, kernel, count, args) == TFM_OK)
+        enqueue(ctx, kernel, grid);
+    return ctx->status;
 }

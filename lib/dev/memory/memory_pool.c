@@ -4,6 +4,7 @@
 #include "dev/memory/memory_pool.h"
 #include <inttypes.h>
 #include "dev/device/context_internal.h"
+#include "dev/launch/megakernel.h"
 
 enum { CLASSES_PER_OCTAVE = 4, MIN_RESERVE = 4 << 20 };
 /* A block is released after this many later frees; and the interval of that check, in frees. */
@@ -54,6 +55,9 @@ static void release_memory(tfm_buffer *buffer) {
     if (buffer->shared)
         tfm__shared_buffer_drop(buffer->shared);
     buffer->shared = NULL;
+    if (buffer->address)
+        tfm__megakernel_settle(buffer->ctx);
+    buffer->address = 0;
     clReleaseMemObject(buffer->memory);
     if (!buffer->external)
         buffer->ctx->pool_bytes -= buffer->bytes;
@@ -93,7 +97,7 @@ static void free_list_push(tfm_context *ctx, int class, tfm_buffer *buffer) {
 
 bool tfm__pool_trim(tfm_context *ctx) {
     bool any = false;
-    clFinish(ctx->queue);
+    clFinish(tfm__queue(ctx));
     ctx->releasing_bytes = 0;
     for (int i = 0; i < TFM__SIZE_CLASSES; i++) {
         while (ctx->free[i]) {
@@ -208,7 +212,7 @@ static void release_longest_unused(tfm_context *ctx, size_t bytes) {
 /* Released memory counts as used until the driver is known to have it back. */
 static bool has_room_after_release(tfm_context *ctx, size_t bytes) {
     if (ctx->releasing_bytes > 0 && !has_room(ctx, bytes + ctx->releasing_bytes)) {
-        clFinish(ctx->queue);
+        clFinish(tfm__queue(ctx));
         ctx->releasing_bytes = 0;
     }
     return has_room(ctx, bytes);

@@ -17,8 +17,8 @@ static void *map(tfm_context *ctx, cl_mem *memory, size_t bytes) {
         *memory = NULL;
         return NULL;
     }
-    void *data =
-        clEnqueueMapBuffer(ctx->queue, *memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, NULL, NULL, &error);
+    void *data = clEnqueueMapBuffer(tfm__queue(ctx), *memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, NULL,
+                                    NULL, &error);
     if (error == CL_SUCCESS && data)
         return data;
     clReleaseMemObject(*memory);
@@ -47,8 +47,8 @@ void tfm__pinned_memory_free(tfm_context *ctx, tfm__pinned_memory **pinned) {
     if (!r)
         return;
     if (r->memory) {
-        clEnqueueUnmapMemObject(ctx->queue, r->memory, r->data, 0, NULL, NULL);
-        clFinish(ctx->queue);
+        clEnqueueUnmapMemObject(tfm__queue(ctx), r->memory, r->data, 0, NULL, NULL);
+        clFinish(tfm__queue(ctx));
         clReleaseMemObject(r->memory);
     } else
         free(r->data);

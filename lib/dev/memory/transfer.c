@@ -30,8 +30,8 @@ tfm_status tfm_tensor_write(tfm_context *ctx, tfm_tensor x, const void *host) {
     if (check(ctx, "tensor_write", x) != TFM_OK || byte_count(x) == 0)
         return ctx->status;
     ctx->waits++;
-    cl_int error =
-        clEnqueueWriteBuffer(ctx->queue, x.buffer->memory, CL_TRUE, byte_offset(x), byte_count(x), host, 0, NULL, NULL);
+    cl_int error = clEnqueueWriteBuffer(tfm__queue(ctx), x.buffer->memory, CL_TRUE, byte_offset(x), byte_count(x), host,
+                                        0, NULL, NULL);
     return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail_wait(ctx, error, "tensor_write: clEnqueueWriteBuffer");
 }
 
@@ -42,13 +42,13 @@ void *tfm__tensor_map(tfm_context *ctx, tfm_tensor x) {
     if (!shared || check(ctx, "tensor_map", x) != TFM_OK || byte_count(x) == 0)
         return NULL;
     ctx->waits++;
-    memory = clEnqueueMapBuffer(ctx->queue, x.buffer->memory, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, byte_offset(x),
-                                byte_count(x), 0, NULL, NULL, &error);
+    memory = clEnqueueMapBuffer(tfm__queue(ctx), x.buffer->memory, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION,
+                                byte_offset(x), byte_count(x), 0, NULL, NULL, &error);
     return error == CL_SUCCESS ? memory : NULL;
 }
 
 tfm_status tfm__tensor_unmap(tfm_context *ctx, tfm_tensor x, void *memory) {
-    const cl_int error = clEnqueueUnmapMemObject(ctx->queue, x.buffer->memory, memory, 0, NULL, NULL);
+    const cl_int error = clEnqueueUnmapMemObject(tfm__queue(ctx), x.buffer->memory, memory, 0, NULL, NULL);
     return error == CL_SUCCESS ? ctx->status : tfm__cl_fail(ctx, error, "tensor_unmap: clEnqueueUnmapMemObject");
 }
 
@@ -58,8 +58,8 @@ tfm_status tfm_tensor_read(tfm_context *ctx, void *host, tfm_tensor x) {
     if (check(ctx, "tensor_read", x) != TFM_OK || byte_count(x) == 0)
         return ctx->status;
     ctx->waits++;
-    cl_int error =
-        clEnqueueReadBuffer(ctx->queue, x.buffer->memory, CL_TRUE, byte_offset(x), byte_count(x), host, 0, NULL, NULL);
+    cl_int error = clEnqueueReadBuffer(tfm__queue(ctx), x.buffer->memory, CL_TRUE, byte_offset(x), byte_count(x), host,
+                                       0, NULL, NULL);
     if (error != CL_SUCCESS)
         return tfm__cl_fail_wait(ctx, error, "tensor_read: clEnqueueReadBuffer");
     tfm__cpu_partition_update(ctx);
@@ -75,7 +75,7 @@ tfm_status tfm__tensor_copy(tfm_context *ctx, tfm_tensor to, tfm_tensor from) {
     if (byte_count(to) == 0)
         return TFM_OK;
     ctx->launches++;
-    cl_int error = clEnqueueCopyBuffer(ctx->queue, from.buffer->memory, to.buffer->memory, byte_offset(from),
+    cl_int error = clEnqueueCopyBuffer(tfm__queue(ctx), from.buffer->memory, to.buffer->memory, byte_offset(from),
                                        byte_offset(to), byte_count(to), 0, NULL, NULL);
     return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail(ctx, error, "tensor_copy: clEnqueueCopyBuffer");
 }
@@ -84,8 +84,8 @@ tfm_status tfm__tensor_fill(tfm_context *ctx, tfm_tensor x, const void *element)
     if (check(ctx, "tensor_fill", x) != TFM_OK || byte_count(x) == 0)
         return ctx->status;
     ctx->launches++;
-    cl_int error = clEnqueueFillBuffer(ctx->queue, x.buffer->memory, element, tfm_dtype_size(x.dtype), byte_offset(x),
-                                       byte_count(x), 0, NULL, NULL);
+    cl_int error = clEnqueueFillBuffer(tfm__queue(ctx), x.buffer->memory, element, tfm_dtype_size(x.dtype),
+                                       byte_offset(x), byte_count(x), 0, NULL, NULL);
     return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail(ctx, error, "tensor_fill: clEnqueueFillBuffer");
 }
 
@@ -102,14 +102,14 @@ static tfm_status enqueue_read(tfm_context *ctx, tfm__async_read **out, void *ho
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "out of host memory for a read of %zu bytes", byte_count(x));
     }
     *read = (struct tfm__async_read){.host = host, .own = own};
-    cl_int error = clEnqueueReadBuffer(ctx->queue, x.buffer->memory, CL_FALSE, byte_offset(x), byte_count(x), host, 0,
-                                       NULL, &read->event);
+    cl_int error = clEnqueueReadBuffer(tfm__queue(ctx), x.buffer->memory, CL_FALSE, byte_offset(x), byte_count(x), host,
+                                       0, NULL, &read->event);
     if (error != CL_SUCCESS) {
         free(own);
         free(read);
         return tfm__cl_fail(ctx, error, "read_start: clEnqueueReadBuffer");
     }
-    clFlush(ctx->queue);
+    clFlush(tfm__queue(ctx));
     *out = read;
     return TFM_OK;
 }
@@ -137,6 +137,7 @@ const void *tfm__async_read_wait(tfm_context *ctx, tfm__async_read *read) {
     if (!read || ctx->status != TFM_OK)
         return NULL;
     ctx->waits++;
+    tfm__queue(ctx); /* the device runs meanwhile */
     cl_int error = clWaitForEvents(1, &read->event);
     if (error != CL_SUCCESS) {
         tfm__cl_fail_wait(ctx, error, "read_wait: clWaitForEvents");
@@ -153,7 +154,7 @@ void tfm__async_read_free(tfm_context *ctx, tfm__async_read **pointer) {
     *pointer = NULL;
     /* The driver may still write to the host memory, so wait regardless of other failures. If the wait fails too, leak
      * the memory. */
-    if (clWaitForEvents(1, &read->event) == CL_SUCCESS || clFinish(ctx->queue) == CL_SUCCESS)
+    if (clWaitForEvents(1, &read->event) == CL_SUCCESS || clFinish(tfm__queue(ctx)) == CL_SUCCESS)
         free(read->own);
     clReleaseEvent(read->event);
     free(read);

@@ -80,7 +80,7 @@ static void switch_partition(tfm_context *ctx, size_t part, size_t parts) {
     }
     if (to == ctx->queue)
         return;
-    const cl_int error = clFinish(ctx->queue);
+    const cl_int error = clFinish(tfm__queue(ctx));
     if (error != CL_SUCCESS) {
         if (to != ctx->full_queue)
             clReleaseCommandQueue(to);

@@ -9,17 +9,6 @@
 #include "dev/pocl/env.h"
 #include "dev/program/program.h"
 
-struct tfm__program {
-    char *key;  /* "file options": unique in its context */
-    char *name; /* "file-hash": hash of its text and all its options */
-    char *options;
-    char *disk_key; /* the same for all contexts and runs; NULL if the binary is already on disk */
-    cl_program cl;
-    bool built_here;  /* built from source, in this process */
-    bool used_before; /* an earlier context left an empty entry of the disk cache */
-    tfm__program *next;
-};
-
 static uint64_t hash_text(const char *text, uint64_t seed) {
     return tfm__hash64(text, strlen(text), seed);
 }
@@ -58,7 +47,7 @@ static tfm_status build_failed(tfm_context *ctx, cl_program program, const char 
     return status;
 }
 
-static cl_program from_binary(tfm_context *ctx, const unsigned char *binary, size_t bytes, const char *options) {
+cl_program tfm__program_from_binary(tfm_context *ctx, const unsigned char *binary, size_t bytes, const char *options) {
     cl_int loaded = CL_SUCCESS, error = CL_SUCCESS;
     cl_program program = clCreateProgramWithBinary(ctx->cl, 1, &ctx->device, &bytes, &binary, &loaded, &error);
     if (error == CL_SUCCESS && loaded == CL_SUCCESS &&
@@ -83,11 +72,15 @@ static cl_program build_texts(tfm_context *ctx, cl_uint count, const char **text
 /* PoCL 3.1 parses clang's opencl-c.h for each program: 15,000 declarations, 0.25 s, often longer than all the rest. Our
  * declarations of the functions that kernels use replace it, and its include guard leaves it out. If a function is
  * missing, that does not build, and the header is used, as with other drivers. */
+bool tfm__program_has_builtins(const tfm_context *ctx) {
+    return ctx->info.type == TFM_DEVICE_CPU && strcmp(ctx->info.platform, TFM__POCL) == 0 &&
+           strncmp(ctx->info.driver, "3.1", 3) == 0;
+}
+
 static cl_program build(tfm_context *ctx, const char *source, const char *file, const char *options, cl_int *error) {
     cl_program program = NULL;
     *error = CL_BUILD_PROGRAM_FAILURE;
-    if (ctx->info.type == TFM_DEVICE_CPU && strcmp(ctx->info.platform, TFM__POCL) == 0 &&
-        strncmp(ctx->info.driver, "3.1", 3) == 0) {
+    if (tfm__program_has_builtins(ctx)) {
         const char *texts[] = {tfm__program_builtins(), source};
         char *without = tfm__format("%s -D_OPENCL_H_", options);
         program = without ? build_texts(ctx, 2, texts, without, error) : NULL;
@@ -137,7 +130,7 @@ static cl_program from_pack(tfm_context *ctx, const tfm__program *entry) {
     }
     cl_program program = NULL;
     if (tfm__options_split(&defines, &rest, entry->options)) {
-        program = from_binary(ctx, binary, bytes, rest);
+        program = tfm__program_from_binary(ctx, binary, bytes, rest);
         free(defines);
         free(rest);
     }
@@ -155,7 +148,7 @@ static cl_program from_cache(tfm_context *ctx, tfm__program *entry, const char *
     entry->disk_key = disk_key(ctx, source, file, entry->options); /* NULL: built in each run */
     void *binary = entry->disk_key ? tfm__cache_get(entry->disk_key, &bytes) : NULL;
     entry->used_before = binary && bytes == 0;
-    if (bytes > 0 && (program = from_binary(ctx, binary, bytes, entry->options))) {
+    if (bytes > 0 && (program = tfm__program_from_binary(ctx, binary, bytes, entry->options))) {
         free(entry->disk_key); /* no need to export it */
         entry->disk_key = NULL;
     } else {
@@ -192,7 +185,7 @@ static cl_program load_or_build(tfm_context *ctx, tfm__program *entry, const cha
     return program;
 }
 
-static void program_free(tfm__program *program) {
+void tfm__program_free(tfm__program *program) {
     if (program->cl)
         clReleaseProgram(program->cl);
     free(program->disk_key);
@@ -220,7 +213,7 @@ static tfm__program *program_get(tfm_context *ctx, const char *file, const char 
             entry->next = ctx->programs;
             ctx->programs = entry;
         } else {
-            program_free(entry);
+            tfm__program_free(entry);
             entry = NULL;
         }
     }
@@ -244,6 +237,7 @@ static tfm__kernel *kernel_make(tfm_context *ctx, const char *file, const char *
         return NULL;
     }
     cl_int error;
+    kernel->program = program;
     kernel->built_here = program->built_here;
     kernel->identity = hash_text(name, hash_text(program->name, program->built_here));
     kernel->cl = clCreateKernel(program->cl, name, &error);
@@ -328,6 +322,8 @@ void tfm__programs_export(tfm_context *ctx) {
 bool tfm__programs_visit(tfm_context *ctx, bool (*see)(void *user, const tfm__program_info *parts), void *user) {
     bool good = true;
     for (const tfm__program *program = ctx->programs; program && good; program = program->next) {
+        if (program->linked)
+            continue;
         char *file = tfm__format("%.*s", (int)strcspn(program->key, " "), program->key);
         char *source = file ? tfm__program_source(ctx, file) : NULL;
         const tfm__program_info parts = {program->name, file, program->options, source, program->cl};
@@ -338,12 +334,21 @@ bool tfm__programs_visit(tfm_context *ctx, bool (*see)(void *user, const tfm__pr
     return good;
 }
 
+bool tfm__program_of_kernel(tfm_context *ctx, tfm__program_info *out, const tfm__kernel *kernel) {
+    const tfm__program *program = kernel->program;
+    /* the kernel's key begins with the file's name */
+    *out = (tfm__program_info){program->name, kernel->key, program->options, tfm__program_source(ctx, kernel->key),
+                               program->cl};
+    return out->source != NULL;
+}
+
 void tfm__programs_free(tfm_context *ctx) {
     for (int i = 0; i < TFM__KERNEL_SLOTS; i++) {
         if (ctx->kernels[i]) {
             clReleaseKernel(ctx->kernels[i]->cl);
             free(ctx->kernels[i]->key);
             free(ctx->kernels[i]->scalars);
+            free(ctx->kernels[i]->body);
             free(ctx->kernels[i]);
             ctx->kernels[i] = NULL;
         }
@@ -351,6 +356,6 @@ void tfm__programs_free(tfm_context *ctx) {
     while (ctx->programs) {
         tfm__program *program = ctx->programs;
         ctx->programs = program->next;
-        program_free(program);
+        tfm__program_free(program);
     }
 }

@@ -205,6 +205,7 @@ static tfm_status decode(run *r) {
     int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_sync_interval;
     while (beam->step < r->longest && tfm_context_status(ctx) == TFM_OK && (status = check_cancelled(r)) == TFM_OK) {
         tfm_tensor logits = {0};
+        tfm__megakernel_begin(ctx);
         step(r, &logits);
         /* the device runs this step while the host waits for the previous one's tokens */
         if (streaming->streamer && (stream_tokens(r) != TFM_OK || streaming->open == 0))
@@ -227,7 +228,9 @@ static tfm_status decode(run *r) {
             tfm__async_read_free(ctx, &counter);
             tfm__async_read_start(ctx, &counter, beam->remaining);
         }
+        tfm__megakernel_end(ctx);
     }
+    tfm__megakernel_end(ctx);
     if (streaming->streamer && status == TFM_OK)
         stream_tokens(r);
     tfm__async_read_free(ctx, &counter);

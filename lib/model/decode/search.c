@@ -184,6 +184,7 @@ static tfm_status decode(search *s) {
            tfm_context_status(ctx) == TFM_OK && (status = check_cancelled(s->options, beam->step)) == TFM_OK) {
         tfm_tensor logits = {0};
         const int64_t rows = beam->rows;
+        tfm__megakernel_begin(ctx);
         tfm_kv_cache_reserve(ctx, &s->cache, rows);
         const tfm__decode_step at = next_step(s);
         tfm__model_step(model, &logits, beam->tokens, &at, bias);
@@ -200,6 +201,7 @@ static tfm_status decode(search *s) {
         tfm__beam_advance(beam, logits, keep);
         tfm_tensor_free(ctx, &logits);
         tfm__greedy_int8_after_step(beam, model, rows);
+        tfm__megakernel_end(ctx);
         if (s->joins)
             status = tfm__fed_turn(s->fed, beam, &s->cache, &s->from, &s->batch);
         if (look) {
@@ -207,6 +209,7 @@ static tfm_status decode(search *s) {
             tfm__async_read_start(ctx, &counter, beam->remaining);
         }
     }
+    tfm__megakernel_end(ctx);
     tfm__async_read_free(ctx, &counter);
     return status == TFM_OK ? tfm_context_status(ctx) : status;
 }

@@ -163,6 +163,7 @@ static uint64_t copies_memory(tfm_context *ctx, const tfm__gemm_task *task) {
 static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task, uint64_t bytes) {
     if (use(ctx) != TFM_OK)
         return ctx->status;
+    tfm__queue(ctx); /* launches what comes before */
     const tfm__pocl_order order = tfm__pocl_begin_external(ctx);
     const CLBlastStatusCode code = call_clblast(ctx, task, (size_t)bytes);
     const cl_int waited = order == TFM__POCL_EXCLUSIVE ? clFinish(ctx->queue) : CL_SUCCESS;
