@@ -145,6 +145,23 @@ static void test_larger_work_groups_run_in_order(void **unused) {
     compare(use_reference_gemm, "1", true);
 }
 
+/* Kernels that join later, so that others are linked while launches run. */
+static void use_more_kernels(tfm_context *ctx, chain *s, int number) {
+    if (number >= 10)
+        harness_ok(tfm_max(ctx, &s->sums, s->sums, s->b));
+    if (number >= 20)
+        harness_ok(tfm_sub(ctx, &s->sums, s->sums, s->a));
+    if (number >= 30)
+        harness_ok(tfm_min(ctx, &s->sums, s->sums, s->b));
+}
+
+static void test_kernels_join_while_others_run(void **unused) {
+    (void)unused;
+    if (!supported())
+        skip();
+    compare(use_more_kernels, "1", true);
+}
+
 /* Memory of the caller and of the pool, which is released while launches may still use it; later allocations get it. */
 static void release_memory(tfm_context *ctx, chain *s, int number) {
     enum { LARGE = 1 << 20 };
@@ -279,6 +296,7 @@ int main(void) {
         cmocka_unit_test(test_results_equal_separate_launches),
         cmocka_unit_test(test_other_commands_run_in_order),
         cmocka_unit_test(test_larger_work_groups_run_in_order),
+        cmocka_unit_test(test_kernels_join_while_others_run),
         cmocka_unit_test(test_memory_is_released_after_its_last_use),
         cmocka_unit_test(test_several_contexts_do_not_wait_for_each_other),
         cmocka_unit_test(test_third_context_loads_the_kernel),

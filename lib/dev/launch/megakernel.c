@@ -313,7 +313,7 @@ static void link_if_complete(tfm_context *ctx, tfm__megakernel *m) {
     if (m->seen == m->linked || m->sets >= MAX_SETS || (since != COMPLETE_AFTER && !build))
         return;
     size_t bad;
-    tfm__queue(ctx); /* the program in use may be replaced */
+    tfm__megakernel_settle(ctx); /* the check of addresses writes to a slot */
     cl_program program = build ? link_all(ctx, m) : link_bodies(ctx, m, &bad, m->seen, TFM__LINK_LOAD);
     if (m->first == 0)
         m->first = m->seen;
