@@ -21,8 +21,8 @@ enum { AT_BODY = 8, AT_LENGTH = 9, AT_SIZES = 10, AT_ARGUMENTS = 13 };
 /* Launches collected at most: few first, so that the device begins at once, and more while it runs. */
 enum { FIRST_RECORDS = 8, MAX_RECORDS = 96 };
 /* Steps without a new kernel before a set counts as complete, and before it is linked during decoding; sets linked at
- * most. */
-enum { COMPLETE_AFTER = 2, LONG_AFTER = 1000, MAX_SETS = 6 };
+ * most. Loading takes as long as ten steps gain. */
+enum { COMPLETE_AFTER = 16, COMPLETE_AFTER_IF_FORCED = 2, LONG_AFTER = 1000, MAX_SETS = 6 };
 
 struct tfm__megakernel {
     bool unusable, collecting, forced;
@@ -308,9 +308,9 @@ static cl_program link_all(tfm_context *ctx, tfm__megakernel *m) {
 }
 
 static void link_if_complete(tfm_context *ctx, tfm__megakernel *m) {
-    const uint64_t since = m->steps - m->newest;
-    const bool build = m->forced ? since == COMPLETE_AFTER : since == LONG_AFTER;
-    if (m->seen == m->linked || m->sets >= MAX_SETS || (since != COMPLETE_AFTER && !build))
+    const uint64_t since = m->steps - m->newest, complete = m->forced ? COMPLETE_AFTER_IF_FORCED : COMPLETE_AFTER;
+    const bool build = m->forced ? since == complete : since == LONG_AFTER;
+    if (m->seen == m->linked || m->sets >= MAX_SETS || (since != complete && !build))
         return;
     size_t bad;
     tfm__megakernel_settle(ctx); /* the check of addresses writes to a slot */
