@@ -14,7 +14,7 @@ shift
 counts=$build/platform-counts
 : >"$counts"
 . tests/suites.sh
-unset TFM_GEMM TFM_LOG TFM_CL_DIR TFM_PROFILE
+unset TFM_GEMM TFM_MEGAKERNEL TFM_LOG TFM_CL_DIR TFM_PROFILE
 
 skip() {
     echo "$1 is skipped: $2"

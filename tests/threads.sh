@@ -14,7 +14,7 @@ reports=$build/reports
 counts=$build/counts
 . tests/suites.sh
 export TFM_BRIEF=1 TFM_DEVICE=pocl OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
-unset TFM_LOG TFM_CL_DIR TFM_PROFILE TFM_GEMM
+unset TFM_LOG TFM_CL_DIR TFM_MEGAKERNEL TFM_PROFILE TFM_GEMM
 
 [ -f "$build/build.ninja" ] ||
     meson setup "$build" -Dwerror=true -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Dc_args=-g1 -Dcpp_args=-g1 \

@@ -3,7 +3,7 @@
  * The host writes before this text, for each kernel i, the declaration of its body tfm_body_<i>, and TFM_RUN_BODIES, a
  * case for each. Bodies are compiled and linked separately. A record is a sequence of words:
  *
- *     [0]      two counters of 32 bits: items taken, items done; in a cache line of their own
+ *     [0]      two counters of 32 bits: items taken, items done; in a separate cache line
  *     [8]      the body; [9] words up to the next record
  *     [10..12] the global size
  *     [13..]   the arguments: buffers as addresses
@@ -20,8 +20,10 @@
 #define MAX_WAITS 50000
 
 static inline void wait_briefly(void) {
-#ifdef __x86_64__
+#if defined(__x86_64__)
     __asm__ volatile("pause");
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");
 #endif
 }
 
@@ -39,6 +41,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void megakernel(__global
             switch ((int)record[BODY]) { TFM_RUN_BODIES(record + ARGUMENTS, id0, id1, id2, n0, n1, n2) }
             mine++;
         }
+        mem_fence(CLK_GLOBAL_MEM_FENCE);
         if (mine > 0)
             atomic_add(done, mine);
         for (int waits = 0; *done != items; waits++) {
@@ -46,7 +49,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void megakernel(__global
                 return;
             wait_briefly();
         }
-        atomic_add(done, 0u); /* what the others wrote is visible from here on */
+        mem_fence(CLK_GLOBAL_MEM_FENCE); /* what the others wrote is visible from here on */
     }
 }
 

@@ -276,7 +276,7 @@ size_t tfm__kernel_max_workgroup(const tfm_context *ctx, tfm__kernel *kernel);
 /* Enqueues. The global size must be a multiple of the local one. A dimension of 0 is a no-op. */
 tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, size_t count, const tfm__arg *args);
 
-/* Between both, launches of one item per work-group may be collected and run as few launches, in their order
+/* Between begin and end, launches of one item per work-group may be collected and run as few launches, in their order
  * (lib/dev/launch/megakernel.h). For a decode step, whose launches are short and repeat. */
 void tfm__megakernel_begin(tfm_context *ctx);
 void tfm__megakernel_end(tfm_context *ctx);

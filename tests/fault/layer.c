@@ -299,6 +299,14 @@ static cl_int CL_API_CALL my_clBuildProgram(cl_program program, cl_uint count, c
         return CL_COMPILER_NOT_AVAILABLE;
     return next.clBuildProgram(program, count, devices, options, notify, user);
 }
+ASK(clCompileProgram, program, CL_COMPILE_PROGRAM_FAILURE,
+    (cl_program program, cl_uint count, const cl_device_id *devices, const char *options, cl_uint headers,
+     const cl_program *texts, const char **names, BUILT),
+    (program, count, devices, options, headers, texts, names, notify, user))
+MAKE(cl_program, LEDGER_PROGRAM, clLinkProgram, context, CL_LINK_PROGRAM_FAILURE,
+     (cl_context context, cl_uint count, const cl_device_id *devices, const char *options, cl_uint inputs,
+      const cl_program *programs, BUILT, cl_int *code),
+     (context, count, devices, options, inputs, programs, notify, user, into))
 ASK(clGetProgramInfo, program, CL_OUT_OF_HOST_MEMORY, (cl_program program, cl_program_info what, ANSWER),
     (program, what, size, value, needed))
 ASK(clGetProgramBuildInfo, program, CL_OUT_OF_HOST_MEMORY,
@@ -386,7 +394,7 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch
     OWN(clCreateBuffer), OWN(clCreateSubBuffer), OWN(clRetainMemObject), OWN(clReleaseMemObject),
         OWN(clSetMemObjectDestructorCallback), OWN(clGetMemObjectInfo);
     OWN(clCreateProgramWithSource), OWN(clCreateProgramWithBinary), OWN(clRetainProgram), OWN(clReleaseProgram);
-    OWN(clBuildProgram), OWN(clGetProgramInfo), OWN(clGetProgramBuildInfo);
+    OWN(clBuildProgram), OWN(clCompileProgram), OWN(clLinkProgram), OWN(clGetProgramInfo), OWN(clGetProgramBuildInfo);
     OWN(clCreateKernel), OWN(clRetainKernel), OWN(clReleaseKernel), OWN(clSetKernelArg), OWN(clGetKernelInfo);
     OWN(clGetKernelArgInfo), OWN(clGetKernelWorkGroupInfo);
     OWN(clCreateUserEvent), OWN(clRetainEvent), OWN(clReleaseEvent), OWN(clWaitForEvents), OWN(clGetEventInfo);

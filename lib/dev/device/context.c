@@ -177,7 +177,6 @@ void tfm_context_free(tfm_context **pointer) {
     tfm__cpu_partition_share(ctx, false);
     if (ctx->queue)
         clFinish(tfm__queue(ctx));
-    tfm__pocl_unregister(ctx);
     tfm__context_storage_free(ctx);
     if (ctx->profile)
         tfm__profile_close(&ctx->profile);
@@ -185,6 +184,7 @@ void tfm_context_free(tfm_context **pointer) {
         tfm__megakernel_store(ctx);
         tfm__programs_export(ctx);
     }
+    tfm__pocl_unregister(ctx); /* after the last launch */
     tfm__kernel_export_add(ctx);
     tfm__error_restore(saved_message);
     /* Kernels before programs, programs before the context: PoCL requires it. */

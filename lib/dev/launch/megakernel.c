@@ -18,7 +18,7 @@
 enum { MAX_BODIES = 64, SLOTS = 16, SLOT_WORDS = 8192, LINE_WORDS = 8 };
 /* Words of a record before its arguments, as in megakernel.cl. */
 enum { AT_BODY = 8, AT_LENGTH = 9, AT_SIZES = 10, AT_ARGUMENTS = 13 };
-/* Launches collected at most: few first, so that the device begins at once, and more while it runs. */
+/* Launches collected at most: few first, for the device to begin at once, and more while it runs. */
 enum { FIRST_RECORDS = 8, MAX_RECORDS = 96 };
 /* Steps without a new kernel before a set counts as complete, and before it is linked during decoding; sets linked at
  * most. Loading takes as long as ten steps gain. */
@@ -29,6 +29,7 @@ struct tfm__megakernel {
     tfm__kernel *bodies[MAX_BODIES]; /* in the program, then those still missing */
     size_t linked, seen;
     int sets;
+    uint64_t text_hash;     /* of the program linked last */
     size_t first;           /* kernels of the first complete set, which the next process will have, too */
     uint64_t steps, newest; /* steps so far, and at the last new kernel */
     tfm__kernel kernel;
@@ -201,8 +202,6 @@ static void flush(tfm_context *ctx) {
     m->slot = (slot + 1) % SLOTS;
     m->used = m->count = 0;
     m->limit = m->limit * 2 > MAX_RECORDS ? MAX_RECORDS : m->limit * 2;
-    if (ctx->status != TFM_OK)
-        return;
     const cl_int error = launch(ctx, m, slot * SLOT_WORDS, count, &m->ended[slot]);
     if (error != CL_SUCCESS)
         launch_failed(ctx, error);
@@ -228,6 +227,8 @@ static cl_program link_bodies(tfm_context *ctx, tfm__megakernel *m, size_t *bad,
         free(info.source);
     }
     parts[count] = (tfm__program_part){whole ? driver_text(ctx, count) : NULL, ""};
+    for (size_t i = 0; i <= count && parts[count].text; i++)
+        m->text_hash = tfm__hash64(parts[i].text, strlen(parts[i].text), i ? m->text_hash : 0);
     cl_program program = NULL;
     *bad = count + 1;
     if (parts[count].text)
@@ -271,7 +272,8 @@ static void use_program(tfm_context *ctx, tfm__megakernel *m, cl_program program
     cl_int error;
     const double begun = tfm__seconds();
     cl_kernel kernel = clCreateKernel(program, "megakernel", &error);
-    m->kernel.identity = tfm__hash64(&program, sizeof(program), (uint64_t)m->sets++);
+    m->kernel.identity = m->text_hash;
+    m->sets++;
     if (error != CL_SUCCESS || !addresses_agree(ctx, m, program)) {
         if (error == CL_SUCCESS)
             clReleaseKernel(kernel);
@@ -292,7 +294,7 @@ static void use_program(tfm_context *ctx, tfm__megakernel *m, cl_program program
         m->bodies[i]->body_number = (int)i + 1;
 }
 
-/* Links all kernels seen, without those that cannot be functions. */
+/* Links all kernels seen, except for any that cannot be a function. */
 static cl_program link_all(tfm_context *ctx, tfm__megakernel *m) {
     cl_program program = NULL;
     for (size_t bad = 0; !program && ctx->status == TFM_OK && m->seen > m->linked;) {
@@ -335,7 +337,7 @@ static bool open_slot(tfm_context *ctx, tfm__megakernel *m) {
     return error == CL_SUCCESS || launch_failed(ctx, error) == TFM_OK;
 }
 
-/* A buffer's address. Mapping allocates it, which drivers otherwise do at the first launch. */
+/* A buffer's address, or 0. Mapping allocates it, which drivers otherwise do at the first launch. */
 static uint64_t address_of(tfm_context *ctx, tfm_buffer *buffer) {
     if (!buffer || buffer->address)
         return buffer ? buffer->address : 0;
@@ -343,11 +345,17 @@ static uint64_t address_of(tfm_context *ctx, tfm_buffer *buffer) {
     void *at = clEnqueueMapBuffer(ctx->queue, buffer->memory, CL_FALSE, CL_MAP_READ, 0, 1, 0, NULL, NULL, &error);
     if (error == CL_SUCCESS)
         error = clEnqueueUnmapMemObject(ctx->queue, buffer->memory, at, 0, NULL, NULL);
-    if (error != CL_SUCCESS)
-        launch_failed(ctx, error);
-    else
+    if (error == CL_SUCCESS)
         buffer->address = (uint64_t)(uintptr_t)at;
     return buffer->address;
+}
+
+static bool all_have_addresses(tfm_context *ctx, size_t count, const tfm__arg *args) {
+    bool all = true;
+    for (size_t i = 0; i < count; i++)
+        if (args[i].kind == TFM__ARG_TENSOR && args[i].tensor.buffer)
+            all = address_of(ctx, args[i].tensor.buffer) && all;
+    return all;
 }
 
 static size_t argument_words(size_t count, const tfm__arg *args) {
@@ -359,10 +367,10 @@ static size_t argument_words(size_t count, const tfm__arg *args) {
     return words;
 }
 
-static void write_arguments(tfm_context *ctx, uint64_t *to, size_t count, const tfm__arg *args) {
+static void write_arguments(uint64_t *to, size_t count, const tfm__arg *args) {
     for (size_t i = 0; i < count; i++) {
         if (args[i].kind == TFM__ARG_TENSOR) {
-            *to++ = address_of(ctx, args[i].tensor.buffer);
+            *to++ = args[i].tensor.buffer ? args[i].tensor.buffer->address : 0;
             *to++ = args[i].tensor.offset;
         } else if (args[i].kind == TFM__ARG_INT) {
             *to++ = (uint64_t)args[i].integer;
@@ -401,7 +409,7 @@ bool tfm__megakernel_collect(tfm_context *ctx, tfm__kernel *kernel, const tfm__g
         want(m, kernel, count, args);
         return false;
     }
-    if (items > INT32_MAX || words > SLOT_WORDS)
+    if (items > INT32_MAX || words > SLOT_WORDS || !all_have_addresses(ctx, count, args))
         return false;
     if (m->count == m->limit || m->used + words > SLOT_WORDS)
         flush(ctx);
@@ -413,7 +421,7 @@ bool tfm__megakernel_collect(tfm_context *ctx, tfm__kernel *kernel, const tfm__g
     record[AT_LENGTH] = words;
     for (int i = 0; i < 3; i++)
         record[AT_SIZES + i] = grid->global[i];
-    write_arguments(ctx, record + AT_ARGUMENTS, count, args);
+    write_arguments(record + AT_ARGUMENTS, count, args);
     m->used += words;
     m->count++;
     return true;
@@ -489,6 +497,8 @@ void tfm__megakernel_store(tfm_context *ctx) {
     size_t bad;
     if (!m || m->unusable || m->sets > 0 || m->first == 0 || !tfm__cache_usable())
         return;
+    if (m->first > m->seen)
+        m->first = m->seen;
     cl_program program = link_bodies(ctx, m, &bad, m->first, TFM__LINK_STORE);
     if (program)
         use_program(ctx, m, program, m->first); /* so that its binary is whole */

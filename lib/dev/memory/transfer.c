@@ -32,7 +32,7 @@ tfm_status tfm_tensor_write(tfm_context *ctx, tfm_tensor x, const void *host) {
     ctx->waits++;
     cl_int error = clEnqueueWriteBuffer(tfm__queue(ctx), x.buffer->memory, CL_TRUE, byte_offset(x), byte_count(x), host,
                                         0, NULL, NULL);
-    return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail_wait(ctx, error, "tensor_write: clEnqueueWriteBuffer");
+    return error == CL_SUCCESS ? ctx->status : tfm__cl_fail_wait(ctx, error, "tensor_write: clEnqueueWriteBuffer");
 }
 
 void *tfm__tensor_map(tfm_context *ctx, tfm_tensor x) {
@@ -63,7 +63,7 @@ tfm_status tfm_tensor_read(tfm_context *ctx, void *host, tfm_tensor x) {
     if (error != CL_SUCCESS)
         return tfm__cl_fail_wait(ctx, error, "tensor_read: clEnqueueReadBuffer");
     tfm__cpu_partition_update(ctx);
-    return TFM_OK;
+    return ctx->status;
 }
 
 tfm_status tfm__tensor_copy(tfm_context *ctx, tfm_tensor to, tfm_tensor from) {
@@ -77,7 +77,7 @@ tfm_status tfm__tensor_copy(tfm_context *ctx, tfm_tensor to, tfm_tensor from) {
     ctx->launches++;
     cl_int error = clEnqueueCopyBuffer(tfm__queue(ctx), from.buffer->memory, to.buffer->memory, byte_offset(from),
                                        byte_offset(to), byte_count(to), 0, NULL, NULL);
-    return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail(ctx, error, "tensor_copy: clEnqueueCopyBuffer");
+    return error == CL_SUCCESS ? ctx->status : tfm__cl_fail(ctx, error, "tensor_copy: clEnqueueCopyBuffer");
 }
 
 tfm_status tfm__tensor_fill(tfm_context *ctx, tfm_tensor x, const void *element) {
@@ -86,7 +86,7 @@ tfm_status tfm__tensor_fill(tfm_context *ctx, tfm_tensor x, const void *element)
     ctx->launches++;
     cl_int error = clEnqueueFillBuffer(tfm__queue(ctx), x.buffer->memory, element, tfm_dtype_size(x.dtype),
                                        byte_offset(x), byte_count(x), 0, NULL, NULL);
-    return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail(ctx, error, "tensor_fill: clEnqueueFillBuffer");
+    return error == CL_SUCCESS ? ctx->status : tfm__cl_fail(ctx, error, "tensor_fill: clEnqueueFillBuffer");
 }
 
 struct tfm__async_read {

@@ -13,6 +13,10 @@ static uint64_t hash_text(const char *text, uint64_t seed) {
     return tfm__hash64(text, strlen(text), seed);
 }
 
+static char *program_name(const char *file, const char *source, const char *options) {
+    return tfm__format("%s-%016" PRIx64, file, hash_text(options, hash_text(source, 0)));
+}
+
 /* What a binary depends on, including driver and platform: PoCL aborts on another device's binary. */
 static char *disk_key(tfm_context *ctx, const char *source, const char *file, const char *options) {
     char *device = tfm__device_fingerprint_text(ctx->device), *key = NULL;
@@ -173,7 +177,7 @@ static cl_program load_or_build(tfm_context *ctx, tfm__program *entry, const cha
     char *source = tfm__program_source(ctx, file);
     entry->options = source ? tfm__capability_options(&ctx->capabilities, source, given) : NULL;
     if (entry->options)
-        entry->name = tfm__format("%s-%016" PRIx64, file, hash_text(entry->options, hash_text(source, 0)));
+        entry->name = program_name(file, source, entry->options);
     cl_program program = NULL;
     if (entry->name) {
         tfm__log(TFM_LOG_DEBUG, "program %s: prelude.cl + %s.cl with '%s'", entry->name, file, entry->options);
@@ -339,7 +343,15 @@ bool tfm__program_of_kernel(tfm_context *ctx, tfm__program_info *out, const tfm_
     /* the kernel's key begins with the file's name */
     *out = (tfm__program_info){program->name, kernel->key, program->options, tfm__program_source(ctx, kernel->key),
                                program->cl};
-    return out->source != NULL;
+    char *name = out->source ? program_name(kernel->key, out->source, out->options) : NULL;
+    if (name && strcmp(name, out->name) == 0) {
+        free(name);
+        return true;
+    }
+    free(name); /* the file in TFM_CL_DIR has changed since */
+    free(out->source);
+    out->source = NULL;
+    return false;
 }
 
 void tfm__programs_free(tfm_context *ctx) {

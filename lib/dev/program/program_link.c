@@ -63,12 +63,19 @@ static cl_program compile_and_link(tfm_context *ctx, size_t *bad, size_t count, 
     return without_errors(ctx, linked, error, "linking a program");
 }
 
+/* The payload of a program that cannot be linked here; an empty one marks a program that would have been used. */
+#define UNLINKABLE "-"
+
 /* From the disk cache, or built. */
 static void load_or_build(tfm_context *ctx, tfm__program *entry, size_t *bad, size_t count,
                           const tfm__program_part *parts, tfm__link_mode mode) {
     size_t bytes = 0;
     void *binary = tfm__cache_get(entry->disk_key, &bytes);
     entry->used_before = binary && bytes == 0;
+    if (bytes == strlen(UNLINKABLE)) {
+        free(binary);
+        return;
+    }
     if (bytes > 0)
         entry->cl = tfm__program_from_binary(ctx, binary, bytes, "");
     if (bytes > 0 && !entry->cl)
@@ -78,8 +85,11 @@ static void load_or_build(tfm_context *ctx, tfm__program *entry, size_t *bad, si
         free(entry->disk_key); /* no need to export it */
         entry->disk_key = NULL;
     } else if (mode == TFM__LINK_BUILD || (mode == TFM__LINK_STORE && entry->used_before)) {
+        tfm__log(TFM_LOG_INFO, "linking %zu kernels of decoding for this device", count - 1);
         entry->cl = compile_and_link(ctx, bad, count, parts);
         entry->built_here = true;
+        if (!entry->cl)
+            tfm__cache_put(entry->disk_key, UNLINKABLE, strlen(UNLINKABLE));
     } else if (mode == TFM__LINK_STORE) {
         tfm__cache_put(entry->disk_key, "", 0);
     }

@@ -207,9 +207,11 @@ static tfm_status decode(run *r) {
         tfm_tensor logits = {0};
         tfm__megakernel_begin(ctx);
         step(r, &logits);
+        tfm__megakernel_end(ctx); /* callbacks may use the context */
         /* the device runs this step while the host waits for the previous one's tokens */
         if (streaming->streamer && (stream_tokens(r) != TFM_OK || streaming->open == 0))
             break;
+        tfm__megakernel_begin(ctx);
         const bool counts = beam->step % interval == 0;
         const int32_t *remaining = counts && counter ? tfm__async_read_wait(ctx, counter) : NULL;
         if (remaining && *remaining == 0)
