@@ -7,7 +7,7 @@
 #              vocabularies, timings of other variants, longer training, number words (tests/numbers.sh), a whole
 #              report of `tfm report`; with PoCL's optimization for scripts that train, export and tune
 #   shapes     all shapes of ops on PoCL; with kernel optimization what run.sh runs without it; a model against golden
-#              results with CLBlast
+#              results with CLBlast; decoding with a megakernel
 #   rows       the suite `rows` (GPU kernels) in all shapes and with kernel optimization, with aligned tensors for all ops
 #              (run.sh: seven), and the memory estimate there
 #   fault      every OpenCL call of a translation fails, one by one, not a sample of 40 (TFM_FAULT_ALL=1); 300 calls of
@@ -57,7 +57,7 @@
 # NIGHTLY_SECONDS: seconds for each reader (default 600). NIGHTLY_SEED: seed of the random models (default: the date).
 # The last line is "N passed, N failed, N skipped"; the exit code is 1 if something failed.
 set -u
-unset TFM_BRIEF # run.sh sets it
+unset TFM_BRIEF TFM_MEGAKERNEL # run.sh sets them
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD
 counts=$root/build/nightly-counts
@@ -92,6 +92,8 @@ shapes() {
     # shellcheck disable=SC2046 # names
     suite shapes build/check --suite device $(grep -rl --include='test_*.c' harness_brief tests | sed 's,.*/test_,,; s,[.]c$,,')
     suite shapes-optimized build/check --suite device --no-suite optimized --no-suite measuring
+    TFM_MEGAKERNEL=1 suite megakernel build/check beam generate generation_rules prompt_cache translate_stream \
+        translation decode_steps kv_half families
 }
 optimized_rows() {
     TFM_DEVICE=pocl TFM_CACHE_DIR=off suite rows-optimized build/check --suite rows \

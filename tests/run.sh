@@ -31,7 +31,8 @@ sh apps/packages.sh gcc g++ dpkg-dev clang-format make meson ninja-build pkg-con
 . tests/suites.sh
 counts=$build/counts
 : >"$counts"
-unset TFM_DEVICE TFM_GEMM TFM_MEGAKERNEL TFM_LOG TFM_CL_DIR TFM_PROFILE RUSTICL_ENABLE
+unset TFM_DEVICE TFM_GEMM TFM_LOG TFM_CL_DIR TFM_PROFILE RUSTICL_ENABLE
+export TFM_MEGAKERNEL=0 # linking takes seconds for each model; test_megakernel and nightly.sh have it
 export TFM_CACHE_DIR="$build/cache/tfm" POCL_CACHE_DIR="$build/cache/pocl"
 export TFM_TEST_BINARIES="$TFM_CACHE_DIR" # for tests with many contexts or faults, which have private caches
 rm -rf "$build/cache"
