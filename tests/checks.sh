@@ -9,7 +9,7 @@ trap 'rm -rf "$here"' EXIT
 trap : PIPE # if the program dies early, a check fails, not the script; children do not inherit the trap
 cd "$here" || exit 1
 export TFM_CACHE_DIR="${TFM_CACHE_DIR:-$here/cache}" # never the user's
-unset TFM_LOG TFM_CL_DIR TFM_MEGAKERNEL TFM_PROFILE TFM_GEMM TFM_KERNELS
+unset TFM_LOG TFM_CL_DIR TFM_PROFILE TFM_GEMM TFM_KERNELS
 count=0
 
 # brief: whether a few cases of each kind are enough, as in tests/run.sh; tests/nightly.sh runs all.
