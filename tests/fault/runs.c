@@ -310,8 +310,7 @@ void runs_short(void) {
 }
 
 int runs_begin(void **state) {
-    static const char *const UNSET[] = {"TFM_CL_DIR", "TFM_GEMM",       "TFM_KERNELS",
-                                        "TFM_LOG",    "TFM_MEGAKERNEL", "TFM_PROFILE"};
+    static const char *const UNSET[] = {"TFM_CL_DIR", "TFM_GEMM", "TFM_KERNELS", "TFM_LOG", "TFM_PROFILE"};
     if (scratch_setup(state) != 0)
         return -1;
     for (size_t i = 0; i < sizeof(UNSET) / sizeof(UNSET[0]); i++)
