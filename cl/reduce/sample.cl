@@ -7,6 +7,9 @@
  * >= t weigh at least p of all; min p is a threshold already. The sample is the first index at which the cumulative
  * weight exceeds u times the total, u from a counter-based generator: equal seeds give equal samples.
  *
+ * With PER_ROW, each row has its own options: settings (rows, 4) are its k, p, min-p distance and inverse temperature,
+ * numbers (rows, 5) its stream, seed and counter, low words first. A row with k = 1 is greedy.
+ *
  * With WITH_SCORES, if work-items share rows, values (rows) gets the logits of the ids, and lse (rows) the log-sum-exp
  * of each row; streams has one entry for each sequence, and sources (rows) is the sequence of a row.
  *
@@ -63,6 +66,25 @@ INLINE float sum_of(const row_logits *r, const float t, const int equal_too, con
             sum += weighted ? WEIGHT(float, r->x[i]) : 1.0f;
     return tfm_group_sum(sum);
 }
+
+INLINE float maximum_of(__global const float *x, const long n SCRATCH_PARAM) {
+    tfm_vec best = (tfm_vec)(-INFINITY);
+    for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
+        best = fmax(best, tfm_load(x + i));
+    float maximum = tfm_vec_max(best);
+    for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
+        maximum = fmax(maximum, x[i]);
+    return tfm_group_max(maximum);
+}
+
+#ifdef WITH_SCORES
+INLINE float exp_sum(const row_logits *r SCRATCH_PARAM) {
+    float exps = 0.0f;
+    for (long i = TFM_LOCAL_ID(); i < r->n; i += TFM_GROUP)
+        exps += r->x[i] > -INFINITY ? exp(r->x[i] - r->maximum) : 0.0f;
+    return tfm_group_sum(exps);
+}
+#endif
 
 /* The candidate cut: `above` entries are > t, with weight `weight_above`, and `equal` are t. */
 typedef struct {
@@ -183,6 +205,22 @@ static inline float scan_share(const row_logits *r, const long begin, const long
 #define STREAM(row) (streams != 0 ? TFM_AT(streams)[row] : (row))
 #endif
 
+#ifdef PER_ROW
+TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_INPUT(float, logits), TFM_INPUT(float, settings),
+                       TFM_INPUT(int, numbers), const long rows, const long n) {
+    TFM_SCRATCH
+    const long row = TFM_ROW();
+    if (row >= rows)
+        return;
+    __global const float *setting = TFM_AT(settings) + row * 4;
+    __global const int *number = TFM_AT(numbers) + row * 5;
+    __global float *const probabilities = 0;
+    const long probabilities_offset = 0, k = (long)setting[0];
+    const float p = setting[1], min_p_distance = setting[2], inv_temperature = setting[3];
+    const ulong seed = (uint)number[1] | (ulong)(uint)number[2] << 32;
+    const ulong counter = (uint)number[3] | (ulong)(uint)number[4] << 32;
+    const uint stream = (uint)number[0];
+#else
 TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), TFM_INPUT(float, logits),
                        TFM_INPUT(int, streams), SCORE_PARAMETERS const long rows, const long n, const long k,
                        const float p, const float min_p_distance, const float inv_temperature, const long seed,
@@ -191,14 +229,10 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
     const long row = TFM_ROW();
     if (row >= rows)
         return;
+    const uint stream = (uint)STREAM(row);
+#endif
     row_logits full = {TFM_AT(logits) + row * n, n, -INFINITY, inv_temperature};
-    tfm_vec best = (tfm_vec)(-INFINITY);
-    for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
-        best = fmax(best, tfm_load(full.x + i));
-    float maximum = tfm_vec_max(best);
-    for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
-        maximum = fmax(maximum, full.x[i]);
-    full.maximum = tfm_group_max(maximum);
+    full.maximum = maximum_of(full.x, n SCRATCH_ARG);
     const row_logits *r = &full;
     if (full.maximum == -INFINITY) {
         if (TFM_LOCAL_ID() == 0) {
@@ -211,19 +245,26 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
         }
         return;
     }
+#if defined(PER_ROW) && TFM_GROUP == 1
+    if (k == 1) { /* as below, in half a pass */
+        long i = 0;
+        while (full.x[i] != full.maximum)
+            i++;
+        TFM_AT(ids)[row] = (int)i;
+        return;
+    }
+#endif
 #ifdef WITH_SCORES
-    float exps = 0.0f;
-    for (long i = TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
-        exps += full.x[i] > -INFINITY ? exp(full.x[i] - full.maximum) : 0.0f;
-    exps = tfm_group_sum(exps);
+    const float exps = exp_sum(&full SCRATCH_ARG);
     if (TFM_LOCAL_ID() == 0)
         TFM_AT(lse)[row] = full.maximum == INFINITY ? INFINITY : full.maximum + log(exps);
 #endif
 
     /* Top k, then top p of those, then min p. The three are iterations of one loop, so that the bisection is compiled
      * once. */
-    float t = -FLT_MAX, quota = (float)n, goal = 0.0f;
-    const int stages = min_p_distance < INFINITY ? 3 : p < 1.0f ? 2 : k < n ? 1 : 0;
+    const int greedy = k == 1;
+    float t = greedy ? full.maximum : -FLT_MAX, quota = greedy ? 1.0f : (float)n, goal = 0.0f;
+    const int stages = greedy ? 0 : min_p_distance < INFINITY ? 3 : p < 1.0f ? 2 : k < n ? 1 : 0;
     for (int stage = 0; stage < stages; stage += p < 1.0f ? 1 : 2) {
         const int searched = stage == 0 ? k < n : stage == 1;
         const float low = stage == 2 ? fmax(full.maximum - min_p_distance, t) : t;
@@ -250,7 +291,7 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
     long sampled = -1;
     own = scan_share(r, begin, end, t, quota, -1.0f, &sampled);
     const float before = exclusive_sum(own, &total SCRATCH_ARG);
-    const uint word = philox((ulong)seed, (ulong)counter, (uint)STREAM(row));
+    const uint word = philox((ulong)seed, (ulong)counter, stream);
     const float place = (float)(word >> 8) * 0x1p-24f * total;
     if (place < before || !(place < before + own))
         return;

@@ -1,6 +1,6 @@
 #include <string.h>
+#include "nn/kv_cache.h"
 #include "ops/ops.h"
-#include "tfm/nn.h"
 
 static tfm_status kv_new(tfm_context *ctx, tfm_kv *logs, int layers, int64_t capacity, int64_t width, tfm_dtype dtype) {
     const int64_t dims[] = {capacity, width};
@@ -80,6 +80,24 @@ tfm_status tfm_kv_cache_reserve(tfm_context *ctx, tfm_kv_cache *cache, int64_t c
     cache->kv = larger;
     cache->capacity = capacity;
     return TFM_OK;
+}
+
+static void compact(tfm_context *ctx, tfm_tensor x, tfm_tensor list) {
+    tfm_tensor kept = {0}, front = {0};
+    tfm_scope_open(ctx);
+    tfm_gather(ctx, &kept, x, list);
+    tfm_tensor_rows(ctx, &front, x, 0, list.dims[0]);
+    tfm__tensor_copy(ctx, front, kept);
+    tfm_scope_close(ctx, 0, NULL);
+}
+
+tfm_status tfm__kv_cache_compact(tfm_context *ctx, tfm_kv_cache *cache, tfm_tensor list) {
+    for (int i = 0; i < cache->layers; i++) {
+        compact(ctx, tfm__kv_words(cache->kv[i].keys), list);
+        compact(ctx, tfm__kv_words(cache->kv[i].values), list);
+    }
+    cache->slots = list.dims[0];
+    return tfm_context_status(ctx);
 }
 
 void tfm_kv_cache_free(tfm_context *ctx, tfm_kv_cache *cache) {

@@ -197,16 +197,6 @@ static void write_front(tfm_context *ctx, tfm_tensor to, const void *host, int64
     tfm_tensor_write(ctx, front, host);
 }
 
-/* The first `count` kept slots are already in the KV cache. */
-static void compact_kv(tfm_context *ctx, tfm_tensor x, tfm_tensor list) {
-    tfm_tensor kept = {0}, front = {0};
-    tfm_scope_open(ctx);
-    tfm_gather(ctx, &kept, x, list);
-    tfm_tensor_rows(ctx, &front, x, 0, list.dims[0]);
-    tfm__tensor_copy(ctx, front, kept);
-    tfm_scope_close(ctx, 0, NULL);
-}
-
 /* Counts steps from the oldest live sentence's admission, so that the numbers stay small. */
 static void rebase_steps(tfm__beam *beam) {
     tfm_context *ctx = beam->ctx;
@@ -235,11 +225,8 @@ tfm_status tfm__beam_tidy(tfm__beam *beam, tfm_kv_cache *cache) {
         write_front(ctx, beam->slot_score, n.score, n.stay);
         tfm_tensor_write(ctx, beam->block_table, n.block_table);
         tfm_tensor_write(ctx, beam->finished_slot, n.finished);
-        const tfm_tensor list = past > 0 ? tfm__beam_ints_of(ctx, n.moved, past) : (tfm_tensor){0};
-        for (int i = 0; i < cache->layers && past > 0; i++) {
-            compact_kv(ctx, tfm__kv_words(cache->kv[i].keys), list);
-            compact_kv(ctx, tfm__kv_words(cache->kv[i].values), list);
-        }
+        if (past > 0)
+            tfm__kv_cache_compact(ctx, cache, tfm__beam_ints_of(ctx, n.moved, past));
         beam->slot = past;
         cache->slots = past;
         rebase_steps(beam);

@@ -29,13 +29,19 @@ tfm_status tfm_sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabiliti
 /* Scalar kernel arguments, with room for them after the tensors. */
 enum { SCALAR_ARGS = 8 };
 
+static float inverse_temperature(const tfm_sample_options *options) {
+    return options->temperature == 0.0f ? 1.0f : 1.0f / options->temperature;
+}
+
+/* The min-p threshold as a distance below the largest logit; unlimited if min p is off. */
+static float min_p_distance_of(const tfm_sample_options *options) {
+    return options->min_p == 0.0f ? INFINITY : -logf(options->min_p) / inverse_temperature(options);
+}
+
 static void scalar_args(tfm__arg *args, tfm_tensor logits, const tfm_sample_options *options) {
-    const int64_t n = logits.dims[1];
-    const float inv_temperature = options->temperature == 0.0f ? 1.0f : 1.0f / options->temperature;
-    const float p = options->top_p == 0.0f ? 1.0f : options->top_p;
-    /* The min-p threshold as a distance below the largest logit; unlimited if min p is off. */
-    const float min_p_distance = options->min_p == 0.0f ? INFINITY : -logf(options->min_p) / inv_temperature;
-    const int64_t k = options->top_k == 0 || options->top_k > n ? n : options->top_k;
+    const int64_t n = logits.dims[1], k = options->top_k == 0 || options->top_k > n ? n : options->top_k;
+    const float inv_temperature = inverse_temperature(options), p = options->top_p == 0.0f ? 1.0f : options->top_p;
+    const float min_p_distance = min_p_distance_of(options);
     const tfm__arg all[SCALAR_ARGS] = {TFM__I_AS("rows", logits.dims[0]),
                                        TFM__I(n),
                                        TFM__I(k),
@@ -111,6 +117,37 @@ tfm_status tfm__sample_with_scores(tfm_context *ctx, tfm_tensor *ids, tfm_tensor
     scalar_args(args + TFM__COUNT(tensors), logits, options);
     return tfm__launch(ctx, tfm__kernel_get(ctx, op, "sample", "-DWITH_SCORES"), tfm__row_grid(ctx, rows),
                        TFM__COUNT(args), args);
+}
+
+void tfm__sample_row(float *settings, int32_t *numbers, const tfm_sample_options *options, uint32_t stream) {
+    const tfm_sample_options greedy = {.top_k = 1}, *o = options ? options : &greedy;
+    settings[0] = o->top_k == 0 ? 0x1p30f : (float)o->top_k;
+    settings[1] = o->top_p == 0.0f ? 1.0f : o->top_p;
+    settings[2] = min_p_distance_of(o);
+    settings[3] = inverse_temperature(o);
+    numbers[0] = (int32_t)stream;
+    numbers[1] = (int32_t)(uint32_t)o->seed;
+    numbers[2] = (int32_t)(uint32_t)(o->seed >> 32);
+    numbers[3] = (int32_t)(uint32_t)o->step;
+    numbers[4] = (int32_t)(uint32_t)(o->step >> 32);
+}
+
+tfm_status tfm__sample_rows(tfm_context *ctx, tfm_tensor *ids, tfm_tensor logits, tfm_tensor settings,
+                            tfm_tensor numbers) {
+    const char *op = "sample";
+    const tfm_sample_options none = {0};
+    const int64_t rows = logits.dims[0];
+    if (begin(ctx, logits, numbers, (tfm_tensor){0}, &none) != TFM_OK ||
+        TFM__OP_BEGIN(ctx, op, "f", settings) != TFM_OK || tfm__op_output(ctx, op, ids, TFM_I32, 1, &rows) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (tfm_tensor_count(settings) != (size_t)(rows * TFM__SAMPLE_SETTINGS) ||
+        tfm_tensor_count(numbers) != (size_t)(rows * TFM__SAMPLE_NUMBERS))
+        return tfm__op_error(ctx, op, "settings is %s and numbers %s: each of the %lld rows needs %d and %d",
+                             TFM__SHAPE(settings), TFM__SHAPE(numbers), (long long)rows, TFM__SAMPLE_SETTINGS,
+                             TFM__SAMPLE_NUMBERS);
+    return tfm__launch(ctx, tfm__kernel_get(ctx, op, "sample", "-DPER_ROW"), tfm__row_grid(ctx, rows),
+                       TFM__ARGS(TFM__T_AS("ids", *ids), TFM__T(logits), TFM__T(settings), TFM__T(numbers),
+                                 TFM__I(rows), TFM__I_AS("n", logits.dims[1])));
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */

@@ -15,4 +15,14 @@ tfm_status tfm__sample_with_scores(tfm_context *ctx, tfm_tensor *ids, tfm_tensor
                                    tfm_tensor logits, tfm_tensor streams, tfm_tensor sources,
                                    const tfm_sample_options *options);
 
+/* Options of one row of tfm__sample_rows. */
+enum { TFM__SAMPLE_SETTINGS = 4, TFM__SAMPLE_NUMBERS = 5 };
+/* Fills a row's settings and numbers: tfm_sample's `options` (checked by the caller) with this random stream, or
+ * greedy search if `options` is NULL. */
+void tfm__sample_row(float *settings, int32_t *numbers, const tfm_sample_options *options, uint32_t stream);
+/* ids (R) from logits (R, V), each row with its own options: settings (R, TFM__SAMPLE_SETTINGS) F32 and numbers (R,
+ * TFM__SAMPLE_NUMBERS) I32. -1 where all logits are -inf. */
+tfm_status tfm__sample_rows(tfm_context *ctx, tfm_tensor *ids, tfm_tensor logits, tfm_tensor settings,
+                            tfm_tensor numbers);
+
 #endif

@@ -264,6 +264,53 @@ static void test_row_samples_by_its_random_stream(void **state) {
     free(host);
 }
 
+/* Rows of different options get what each option gives all rows. */
+static void test_each_row_may_have_its_own_options(void **state) {
+    (void)state;
+    enum { ROWS = 24, N = 301, WAYS = 6 };
+    tfm_context *ctx = harness_context();
+    const tfm_sample_options ways[WAYS] = {{.top_k = 1},
+                                           {.seed = 1ULL << 40, .step = 7},
+                                           {.temperature = 0.7f, .top_p = 0.8f, .seed = 3, .step = 1ULL << 33},
+                                           {.temperature = 2, .top_k = 5, .seed = 4},
+                                           {.min_p = 0.2f, .seed = 5, .step = 2},
+                                           {.top_k = 9, .top_p = 0.5f, .min_p = 0.01f, .temperature = 1.5f}};
+    float *host = calloc(ROWS * N, sizeof(float)), settings[ROWS * TFM__SAMPLE_SETTINGS];
+    int32_t streams[ROWS], numbers[ROWS * TFM__SAMPLE_NUMBERS];
+    harness_random random = {6};
+    assert_non_null(host);
+    harness_fill(&random, host, ROWS * N, 4);
+    for (int i = 0; i < N; i++)
+        host[3 * N + i] = -INFINITY;
+    host[N - 1] = host[7] = 50; /* a tie: the first one */
+    for (int r = 0; r < ROWS; r++) {
+        streams[r] = 100 - r;
+        tfm__sample_row(settings + r * TFM__SAMPLE_SETTINGS, numbers + r * TFM__SAMPLE_NUMBERS,
+                        r % WAYS ? &ways[r % WAYS] : NULL, (uint32_t)streams[r]);
+    }
+    tfm_tensor logits = HARNESS_TENSOR(TFM_F32, host, ROWS, N), ids = HARNESS_TENSOR(TFM_I32, NULL, ROWS);
+    harness_ok(tfm__sample_rows(ctx, &ids, logits, HARNESS_TENSOR(TFM_F32, settings, ROWS, TFM__SAMPLE_SETTINGS),
+                                HARNESS_TENSOR(TFM_I32, numbers, ROWS, TFM__SAMPLE_NUMBERS)));
+    harness_guards(ids);
+    int32_t *got = harness_ints(ids);
+    for (int way = 0; way < WAYS; way++) {
+        tfm_tensor all = {0};
+        harness_ok(tfm__sample(ctx, &all, NULL, logits, HARNESS_TENSOR(TFM_I32, streams, ROWS), &ways[way]));
+        int32_t *want = harness_ints(all);
+        for (int r = way; r < ROWS; r += WAYS)
+            assert_int_equal(got[r], want[r]);
+        free(want);
+        tfm_tensor_free(ctx, &all);
+    }
+    assert_int_equal(got[0], 7);
+    assert_int_equal(got[3], -1);
+    harness_refused(tfm__sample_rows(ctx, &ids, logits, HARNESS_TENSOR(TFM_F32, settings, 2, TFM__SAMPLE_SETTINGS),
+                                     HARNESS_TENSOR(TFM_I32, numbers, ROWS, TFM__SAMPLE_NUMBERS)),
+                    TFM_ERROR_ARGUMENT, "settings is (2, 4)");
+    free(got);
+    free(host);
+}
+
 static void test_sample_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -359,6 +406,7 @@ int main(void) {
         cmocka_unit_test(test_min_p_sampling_matches_oracle),
         cmocka_unit_test(test_equal_logits_keep_the_first_tokens),
         cmocka_unit_test(test_row_samples_by_its_random_stream),
+        cmocka_unit_test(test_each_row_may_have_its_own_options),
         cmocka_unit_test(test_sampling_handles_nan_and_infinite_rows),
         cmocka_unit_test(test_sampling_frequencies_match_probabilities),
         cmocka_unit_test(test_sample_rejects_bad_arguments),
