@@ -100,7 +100,7 @@ for script in options libretranslate models concurrency limits openai chat_templ
     tail -n 1 "$build/serve-$script.tap" | grep -q '^1\.\.[1-9]'
     judged "the server's tests: $script" $?
 done
-python3 tests/serve/soak.py "$build/apps/tfm" . --requests 600 --log "$build/soak.log" >"$build/soak.out" 2>&1
+python3 tests/serve/soak.py "$build/apps/tfm" . "$build/tests/make_decoder" --requests 600 --log "$build/soak.log" >"$build/soak.out" 2>&1
 code=$?
 cat "$build/soak.out"
 judged "the server under load" $code
