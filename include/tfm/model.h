@@ -708,6 +708,7 @@ typedef struct tfm_generation {
                      `skip_scores`, without sampling and with a beam of 0 or 1. */
     double log_prob;        /* The sum of log p of the tokens. */
     size_t prompt_tokens;   /* Prompt tokens; 0 for a rejected prompt. */
+    size_t cached_tokens;   /* Prompt tokens found in the KV cache of an engine (engine.h); else 0. */
     tfm_token_list tokens;  /* Generated tokens, with the end token. */
     const float *log_probs; /* [tokens.count]: log p of each token, as in tfm_generate_ids. */
     tfm_finish_reason finish_reason;

@@ -66,6 +66,7 @@
 #include "metrics.h"
 #include "model.h"
 #include "embed.h"
+#include "engine.h"
 #include "fleet.h"
 #include "hub.h"
 #include "train.h"

@@ -129,6 +129,15 @@ static inline tfm_model *toy_decoder(toy_kind kind, int ends) {
     return model;
 }
 
+/* A toy model with the pieces of another model's vocabulary. */
+static inline tfm_model *talking_toy(void) {
+    tfm_model *model = toy_decoder(TOY_ROTARY, 0);
+    char *dir = harness_source("apps/demo");
+    harness_ok(tfm_tokenizer_open(&model->tokenizer, dir));
+    free(dir);
+    return model;
+}
+
 /* The logits [V] after these token ids, from one forward pass. */
 static inline void toy_logits(tfm_model *model, float *out, const int32_t *ids, size_t count) {
     tfm_context *ctx = model->ctx;

@@ -3,7 +3,7 @@
 #include <string.h>
 #include "model/decode/decode_loop.h"
 #include "model/tasks/batch.h"
-#include "model/tasks/incremental_detokenizer.h"
+#include "model/tasks/prompts.h"
 
 /* Tokens of a batch, including new ones. */
 enum { BATCH_TOKENS = 16384 };
@@ -43,27 +43,6 @@ typedef struct running {
 
 /* ---- Prompts ------------------------------------------------------------------------------------------- */
 
-/* The prompt's ids; without any, those of an empty text, which may begin with BOS. */
-static tfm_status read_prompt(const job *j, tfm__line *line, const tfm_prompt *prompt) {
-    tfm_status status = TFM_OK;
-    if (prompt->text)
-        status = tfm_tokenizer_encode(j->model->tokenizer, &line->ids, &line->count, TFM_SOURCE, prompt->text,
-                                      prompt->bytes);
-    const int start = j->model->rules.start_id;
-    const size_t count = line->count ? line->count : prompt->text ? 0 : prompt->count;
-    if (status != TFM_OK || (prompt->text && line->count > 0))
-        return status;
-    tfm_ids_free(&line->ids);
-    line->ids = tfm__alloc(count ? count : 1, sizeof(*line->ids));
-    if (!line->ids)
-        return TFM_ERROR_MEMORY;
-    line->count = count || start < 0 ? count : 1;
-    line->ids[0] = start < 0 ? 0 : (int32_t)start;
-    if (count > 0)
-        memcpy(line->ids, prompt->ids, count * sizeof(*line->ids));
-    return TFM_OK;
-}
-
 static tfm_status reject(const job *j, tfm__line *line, tfm_status status, const char *saved_message) {
     const tfm_text_options options = {.reject = j->options->reject, .reject_user = j->options->reject_user};
     return tfm__line_reject(line, "", &options, status, saved_message);
@@ -77,7 +56,7 @@ static tfm_status read_prompts(job *j) {
     for (size_t i = 0; i < j->count && status == TFM_OK; i++) {
         tfm__line *line = &j->lines[i];
         line->index = line->line = i;
-        status = read_prompt(j, line, &j->prompts[i]);
+        status = tfm__prompt_read(j->model, &line->ids, &line->count, &j->prompts[i]);
         if (status == TFM_OK)
             status = tfm__prompt_check(j->model, "the prompt ", line->ids, line->count);
         if (status == TFM_ERROR_INPUT || (status == TFM_ERROR_ARGUMENT && j->options->reject))
@@ -92,16 +71,9 @@ static tfm_status read_prompts(job *j) {
 
 /* Calls back with the text's next piece. */
 static void emit_piece(const job *j, text *t, size_t prompt, int best, bool ended) {
-    const size_t final = tfm__incremental_detokenizer_final_bytes(&t->detokenizer, ended),
-                 reported = t->detokenizer.emitted_bytes;
-    if (!j->options->on_text || t->refused || final <= reported)
-        return;
-    char *const end = t->detokenizer.text + final;
-    const char kept = *end;
-    *end = 0;
-    t->refused = !j->options->on_text(j->options->on_text_user, prompt, best, t->detokenizer.text + reported);
-    *end = kept;
-    t->detokenizer.emitted_bytes = final;
+    if (j->options->on_text && !t->refused)
+        t->refused = !tfm__incremental_detokenizer_emit(&t->detokenizer, ended, j->options->on_text,
+                                                        j->options->on_text_user, prompt, best);
 }
 
 /* Handles a new token of a running batch. */
@@ -313,25 +285,6 @@ static tfm_status run(job *j) {
     return status;
 }
 
-static tfm_status check(const tfm_model *model, const tfm_prompt *prompts, size_t count,
-                        const tfm_generate_options *o) {
-    if (!model->tokenizer && (o->on_text || o->stop_string_count > 0))
-        return tfm__fail(
-            TFM_ERROR_ARGUMENT,
-            "generate: the model was opened without its tokenizer, which stop strings and on_piece require");
-    for (size_t i = 0; i < o->stop_string_count; i++)
-        if (!o->stop_strings[i] || !o->stop_strings[i][0])
-            return tfm__fail(TFM_ERROR_ARGUMENT, "generate: stop string %zu is %s", i + 1,
-                             o->stop_strings[i] ? "empty" : "NULL");
-    for (size_t i = 0; i < count; i++) {
-        if (!prompts[i].text && !prompts[i].ids && prompts[i].count > 0)
-            return tfm__fail(TFM_ERROR_ARGUMENT, "generate: prompt %zu has neither text nor ids", i + 1);
-        if (prompts[i].text && !model->tokenizer)
-            return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer: it takes ids, not text");
-    }
-    return TFM_OK;
-}
-
 tfm_status tfm_generate(tfm_model *model, const tfm_prompt *prompts, size_t count, const tfm_generate_options *options,
                         tfm_generation_fn emit, void *user) {
     static const tfm_generate_options defaults;
@@ -345,7 +298,7 @@ tfm_status tfm_generate(tfm_model *model, const tfm_prompt *prompts, size_t coun
              .user = user};
     tfm_status status = tfm__generate_params_of(model, &j.rules, j.options);
     if (status == TFM_OK)
-        status = check(model, prompts, count, j.options);
+        status = tfm__prompts_check(model, prompts, count, j.options);
     if (status == TFM_OK)
         status = tfm__prompt_cache_check(model, j.options, count);
     return status == TFM_OK && count > 0 ? run(&j) : status;

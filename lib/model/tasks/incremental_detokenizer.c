@@ -122,6 +122,20 @@ size_t tfm__incremental_detokenizer_final_bytes(const tfm__incremental_detokeniz
     return s->bytes - held;
 }
 
+bool tfm__incremental_detokenizer_emit(tfm__incremental_detokenizer *s, bool ended, tfm_text_fn on_text, void *user,
+                                       size_t prompt, int rank) {
+    const size_t final = tfm__incremental_detokenizer_final_bytes(s, ended);
+    if (final <= s->emitted_bytes)
+        return true;
+    char *const end = s->text + final;
+    const char kept = *end;
+    *end = 0;
+    const bool more = on_text(user, prompt, rank, s->text + s->emitted_bytes);
+    *end = kept;
+    s->emitted_bytes = final;
+    return more;
+}
+
 void tfm__incremental_detokenizer_free(tfm__incremental_detokenizer *s) {
     free(s->ids);
     free(s->text);

@@ -28,6 +28,9 @@ tfm_status tfm__incremental_detokenizer_push(tfm__incremental_detokenizer *detok
 tfm_status tfm__incremental_detokenizer_finish(tfm__incremental_detokenizer *detokenizer);
 /* Number of final bytes: a possible beginning of a stop string is not final unless the text has ended. */
 size_t tfm__incremental_detokenizer_final_bytes(const tfm__incremental_detokenizer *detokenizer, bool ended);
+/* Calls back with the bytes that became final, if any. Returns false if the callback does. */
+bool tfm__incremental_detokenizer_emit(tfm__incremental_detokenizer *detokenizer, bool ended, tfm_text_fn on_text,
+                                       void *user, size_t prompt, int rank);
 void tfm__incremental_detokenizer_free(tfm__incremental_detokenizer *detokenizer);
 
 #endif

@@ -689,15 +689,6 @@ static void test_generate_rejects_bad_arguments(void **state) {
 
 /* ---- Text ------------------------------------------------------------------------------------------------------ */
 
-/* A toy model with the pieces of another model's vocabulary. */
-static tfm_model *talking_toy(void) {
-    tfm_model *model = toy_decoder(TOY_ROTARY, 0);
-    char *dir = harness_source("apps/demo");
-    harness_ok(tfm_tokenizer_open(&model->tokenizer, dir));
-    free(dir);
-    return model;
-}
-
 typedef struct heard {
     char pieces[MOST][4096], text[MOST][4096];
     int tokens[MOST], said, last; /* last: the piece after which the text is stopped; 0: none */

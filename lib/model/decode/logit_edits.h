@@ -1,0 +1,27 @@
+/* Logits processors of the scheduler: the host lists changes of single logits, since it knows the tokens of each
+ * sequence, and the device applies them in one launch. */
+#ifndef TFM_LIB_LOGIT_EDITS_H
+#define TFM_LIB_LOGIT_EDITS_H
+
+#include "model/decode/decode_loop.h"
+
+typedef struct tfm__logit_edits {
+    int32_t *indices; /* [count]: row * V + token */
+    float *edits;     /* [count][2]: see edit_logits.cl */
+    size_t count, room;
+    bool failed; /* out of host memory */
+} tfm__logit_edits;
+
+/* Whether the rules of the directory and these parameters are supported; else TFM_ERROR_UNSUPPORTED with a message. */
+tfm_status tfm__logit_edits_check(const tfm__generation_rules *rules, const tfm__generate_params *params);
+/* Whether the edits of a step depend on the token before it. */
+bool tfm__logit_edits_need_tokens(const tfm__generation_rules *rules, const tfm__generate_params *params);
+/* Lists the edits of a row for the token after ids [count], of which the first `prompt` are the prompt. With a token
+ * still unknown, which is only for rules that do not need it, ids[count - 1] is not read. */
+void tfm__logit_edits_add(tfm__logit_edits *edits, int64_t row, int64_t vocabulary, const tfm__generation_rules *rules,
+                          const tfm__generate_params *params, const int32_t *ids, int64_t count, int64_t prompt);
+/* Applies them to logits (R, V), and empties the list. */
+tfm_status tfm__logit_edits_apply(tfm_context *ctx, tfm__logit_edits *edits, tfm_tensor logits);
+void tfm__logit_edits_free(tfm__logit_edits *edits);
+
+#endif

@@ -1,0 +1,313 @@
+/* The scheduler: which sequences run in a step. scheduler_step.c runs the model. */
+#include <string.h>
+#include "model/decode/scheduler_step.h"
+#include "ops/ops.h"
+
+/* Prompt tokens of a step while no text is decoded, and on GPUs; else, on CPUs, for up to FEW_ROWS rows, whose next
+ * tokens they delay by about twice the time of a step; and more of them for each further row, since with many sequences
+ * about as many prompts are waiting as texts end. */
+enum { MOST_PREFILL = 512, LEAST_PREFILL = 32, FEW_ROWS = 8, PREFILL_PER_ROW = 8 };
+
+/* ---- Creation ------------------------------------------------------------------------------------------ */
+
+tfm_status tfm__scheduler_new(tfm__scheduler **out, tfm_model *model, const tfm__scheduler_options *options) {
+    tfm__scheduler *s = *out = NULL;
+    if (model->arch.encoder.layers || model->arch.decoder.recurrent)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "continuous batching of generated texts needs a decoder-only model, "
+                         "not one of the family %s",
+                         model->family->name);
+    s = *out = tfm__alloc(1, sizeof(*s));
+    if (!s)
+        return TFM_ERROR_MEMORY;
+    *s = (tfm__scheduler){.model = model, .options = *options};
+    tfm_status status = tfm__kv_pool_begin(&s->pool, model, options->slots);
+    if (!s->pool.shares) /* RoPE frequencies depend on the length of the sequence: no two in one step */
+        s->options.sequences = 1;
+    const size_t rows = (size_t)s->options.sequences;
+    s->live = tfm__alloc(rows, sizeof(tfm__sequence *));
+    for (int i = 0; i < 2; i++) {
+        s->flights[i].rows = tfm__alloc(rows, sizeof(tfm__sequence *));
+        if (!s->flights[i].rows)
+            status = TFM_ERROR_MEMORY;
+    }
+    if (status == TFM_OK && s->live)
+        status = tfm__scheduler_step_begin(s);
+    return s->live ? status : TFM_ERROR_MEMORY;
+}
+
+void tfm__scheduler_free(tfm__scheduler *s) {
+    if (!s)
+        return;
+    for (tfm__sequence *q = s->sequences, *next; q; q = next) {
+        next = q->next;
+        free(q);
+    }
+    tfm__scheduler_step_end(s);
+    tfm__kv_pool_free(&s->pool);
+    free(s->flights[0].rows);
+    free(s->flights[1].rows);
+    free(s->live);
+    free(s);
+}
+
+tfm_status tfm__scheduler_add(tfm__scheduler *s, tfm__sequence **out, const tfm__sequence_request *request) {
+    const int64_t limit = tfm__generate_limit(&request->params, s->model, request->count);
+    *out = NULL;
+    tfm_status status = tfm__logit_edits_check(&s->model->rules, &request->params);
+    if (status != TFM_OK)
+        return status;
+    if ((int64_t)request->count + limit > s->pool.most)
+        return tfm__fail(TFM_ERROR_MEMORY,
+                         "the KV cache has %lld slots, and a prompt of %zu tokens with %lld new ones needs more: allow "
+                         "more slots, or ask for fewer new tokens",
+                         (long long)s->pool.most, request->count, (long long)limit);
+    tfm__sequence *q = tfm__alloc(1, sizeof(*q));
+    if (!q)
+        return TFM_ERROR_MEMORY;
+    *q = (tfm__sequence){
+        .request = *request, .prompt = (int64_t)request->count, .limit = limit, .found = -1, .next = s->sequences};
+    q->run = tfm__kv_pool_add(&s->pool, request->ids, request->count);
+    q->needs_tokens = tfm__logit_edits_need_tokens(&s->model->rules, &request->params);
+    if (!q->run) {
+        free(q);
+        return TFM_ERROR_MEMORY;
+    }
+    tfm__sequence **last = &s->waiting;
+    while (*last)
+        last = &(*last)->queue;
+    *last = s->sequences = *out = q;
+    return TFM_OK;
+}
+
+/* ---- Ends ---------------------------------------------------------------------------------------------- */
+
+/* Frees an ended sequence once no step computes a token of it. */
+static void release(tfm__scheduler *s, tfm__sequence *q) {
+    if (!q->over || q->flights > 0)
+        return;
+    tfm__kv_pool_retire(&s->pool, q->run);
+    tfm__sequence **at = &s->sequences;
+    while (*at != q)
+        at = &(*at)->next;
+    *at = q->next;
+    free(q);
+}
+
+/* Takes a sequence out of the queue and the running ones. */
+static void leave(tfm__scheduler *s, tfm__sequence *q) {
+    tfm__sequence **at = &s->waiting;
+    while (*at && *at != q)
+        at = &(*at)->queue;
+    if (*at)
+        *at = q->queue;
+    for (size_t i = 0; i < s->live_count; i++)
+        if (s->live[i] == q) {
+            memmove(s->live + i, s->live + i + 1, (s->live_count - i - 1) * sizeof(tfm__sequence *));
+            s->live_count--;
+        }
+    s->full = false;
+    q->over = true;
+}
+
+void tfm__scheduler_cancel(tfm__scheduler *s, tfm__sequence *q) {
+    if (q->over)
+        return;
+    leave(s, q);
+    if (!q->reporting)
+        release(s, q);
+}
+
+/* Hands a token to its sequence. */
+static void report(tfm__scheduler *s, tfm__sequence *q, int32_t id, float log_prob) {
+    const tfm__sequence_request *r = &q->request;
+    bool more = true;
+    if (id >= 0) { /* else all tokens were suppressed */
+        if (!tfm__kv_run_push(q->run, id)) {
+            tfm__context_fail(s->model->ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message());
+            return;
+        }
+        q->made++;
+        q->reporting = true;
+        more = r->on_token(r->user, id, log_prob);
+        q->reporting = false;
+    }
+    const bool ends = id < 0 || tfm__generation_is_eos(&s->model->rules, id);
+    if (q->over || (more && !ends && q->made < q->limit))
+        return;
+    leave(s, q);
+    if (r->on_end)
+        r->on_end(r->user, !more ? TFM_FINISH_STOP : ends ? TFM_FINISH_EOS : TFM_FINISH_LENGTH, q->found);
+}
+
+/* Waits for the tokens of a step, and hands them out. */
+static tfm_status collect(tfm__scheduler *s, tfm__flight *flight) {
+    const float *log_probs = NULL;
+    const int32_t *tokens = flight->count > 0 ? tfm__flight_wait(s, flight, &log_probs) : NULL;
+    for (int64_t i = 0; tokens && i < flight->count; i++) {
+        tfm__sequence *q = flight->rows[i];
+        q->flights--;
+        if (!q->over)
+            report(s, q, tokens[i], log_probs ? log_probs[i] : 0);
+        release(s, q);
+    }
+    tfm__flight_free(s, flight);
+    return tfm_context_status(s->model->ctx);
+}
+
+/* ---- Admission and preemption -------------------------------------------------------------------------- */
+
+static void admit(tfm__scheduler *s) {
+    while (s->waiting && s->live_count < (size_t)s->options.sequences && !s->full) {
+        tfm__sequence *q = s->waiting;
+        s->waiting = q->queue;
+        q->queue = NULL;
+        s->live[s->live_count++] = q;
+        s->counts.admitted++;
+    }
+}
+
+/* Makes room for `count` slots. The youngest sequences give theirs back, and are computed again later. *left: whether
+ * the sequence `by` is still running; NULL for none. */
+static tfm_status reserve(tfm__scheduler *s, int64_t count, const tfm__sequence *by, bool *left) {
+    bool enough = false;
+    *left = true;
+    tfm_status status = tfm__kv_pool_reserve(&s->pool, count, &enough);
+    while (status == TFM_OK && !enough && s->live_count > 1) {
+        tfm__sequence *q = s->live[--s->live_count];
+        tfm__kv_pool_drop(&s->pool, q->run);
+        q->queue = s->waiting;
+        s->waiting = q;
+        s->full = true; /* until a sequence ends */
+        s->counts.preempted++;
+        *left = q != by;
+        if (!*left)
+            return TFM_OK;
+        status = tfm__kv_pool_reserve(&s->pool, count, &enough);
+    }
+    if (status == TFM_OK && !enough)
+        status = tfm__context_fail(s->model->ctx, TFM_ERROR_MEMORY,
+                                   "the KV cache of %lld slots is too small for a sequence of %lld tokens",
+                                   (long long)s->pool.most, (long long)s->live[0]->run->count);
+    return status;
+}
+
+/* Whether prompt tokens, or those of a preempted sequence, are to be computed before its next token. */
+static bool needs_prefill(const tfm__sequence *q) {
+    return q->flights == 0 && q->run->cached < q->run->count - 1;
+}
+
+static bool can_decode(const tfm__sequence *q) {
+    return q->run->cached == q->run->count + q->flights - 1 && q->made + q->flights < q->limit;
+}
+
+static int64_t prefill_budget(const tfm__scheduler *s) {
+    int64_t rows = 0;
+    for (size_t i = 0; i < s->live_count; i++)
+        rows += can_decode(s->live[i]);
+    if (s->options.prefill_tokens)
+        return s->options.prefill_tokens;
+    if (rows == 0 || tfm__context_tuning(s->model->ctx)->class == TFM__CLASS_GPU)
+        return MOST_PREFILL;
+    return LEAST_PREFILL + (rows > FEW_ROWS ? PREFILL_PER_ROW * (rows - FEW_ROWS) : 0);
+}
+
+/* Keys of other RoPE frequencies than the next step's are computed again. */
+static void drop_other_frequencies(tfm__scheduler *s) {
+    for (size_t i = 0; i < s->live_count && !s->pool.shares; i++) {
+        tfm__kv_run *run = s->live[i]->run;
+        if (run->cached > 0 && !tfm__model_rope_matches(s->model, run->length, run->count))
+            tfm__kv_pool_drop(&s->pool, run);
+    }
+}
+
+static tfm_status prefill(tfm__scheduler *s) {
+    int64_t budget = prefill_budget(s);
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < s->live_count && budget > 0 && status == TFM_OK;) {
+        tfm__sequence *q = s->live[i];
+        tfm__kv_run *run = q->run;
+        bool left = true;
+        if (q->found < 0 || (run->cached == 0 && q->flights == 0)) {
+            tfm__kv_pool_share(&s->pool, run);
+            s->counts.cached += q->found < 0 ? (uint64_t)run->cached : 0;
+            q->found = q->found < 0 ? run->cached : q->found;
+        }
+        if (!needs_prefill(q)) {
+            i++;
+            continue;
+        }
+        const int64_t rest = run->count - 1 - run->cached, part = rest < MOST_PREFILL ? rest : MOST_PREFILL;
+        const int64_t tokens = part < budget ? part : budget;
+        status = reserve(s, tokens, q, &left);
+        if (status == TFM_OK && left)
+            status = tfm__scheduler_prefill(s, run, tokens);
+        budget -= tokens;
+        s->counts.prefilled += left ? (uint64_t)tokens : 0;
+    }
+    return status;
+}
+
+/* ---- A step -------------------------------------------------------------------------------------------- */
+
+/* Lists the rows of a step. */
+static int64_t list_rows(const tfm__scheduler *s, tfm__sequence **rows) {
+    int64_t count = 0;
+    for (size_t i = 0; i < s->live_count; i++)
+        if (can_decode(s->live[i]))
+            rows[count++] = s->live[i];
+    return count;
+}
+
+static tfm_status decode(tfm__scheduler *s, tfm__flight *flight, const tfm__flight *before) {
+    bool left;
+    flight->count = list_rows(s, flight->rows);
+    tfm_status status = flight->count > 0 ? reserve(s, flight->count, NULL, &left) : TFM_OK;
+    flight->count = list_rows(s, flight->rows); /* fewer, if some were preempted */
+    if (flight->count == 0 || status != TFM_OK)
+        return status;
+    status = tfm__scheduler_decode(s, flight, before);
+    s->counts.steps++;
+    s->counts.rows += (uint64_t)flight->count;
+    return status;
+}
+
+/* Whether a step may begin before the host knows the tokens of the step before it: a GPU then never waits. A CPU gains
+ * nothing, and would compute one row more for each sequence that ends. */
+static bool looks_ahead(const tfm__scheduler *s) {
+    bool needs = !s->pool.shares;
+    if (s->options.lookahead ? s->options.lookahead < 0 : tfm__context_tuning(s->model->ctx)->class != TFM__CLASS_GPU)
+        return false;
+    for (size_t i = 0; i < s->live_count; i++)
+        needs = needs || s->live[i]->needs_tokens;
+    return !needs;
+}
+
+tfm_status tfm__scheduler_step(tfm__scheduler *s, bool *more) {
+    tfm__flight *before = &s->flights[s->newest], *next = &s->flights[1 - s->newest];
+    tfm_status status = tfm__context_ready(s->model->ctx, "scheduler");
+    const bool ahead = looks_ahead(s);
+    if (status == TFM_OK && !ahead)
+        status = collect(s, before);
+    admit(s);
+    drop_other_frequencies(s);
+    if (status == TFM_OK)
+        status = prefill(s);
+    if (status == TFM_OK)
+        status = decode(s, next, before);
+    if (status == TFM_OK && ahead)
+        status = collect(s, before);
+    s->newest = 1 - s->newest;
+    *more = s->live_count > 0 || s->waiting || next->count > 0;
+    return status;
+}
+
+tfm__scheduler_counts tfm__scheduler_get_counts(const tfm__scheduler *s) {
+    tfm__scheduler_counts counts = s->counts;
+    counts.running = s->live_count;
+    counts.waiting = 0;
+    for (const tfm__sequence *q = s->waiting; q; q = q->queue)
+        counts.waiting++;
+    counts.slots = s->pool.used;
+    return counts;
+}
