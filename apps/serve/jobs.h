@@ -16,6 +16,7 @@ typedef struct serve_result {
     char **texts;   /* [n_best], NULL after the last */
     json_t *detail; /* tokens and alignment, if requested */
     size_t source_tokens, target_tokens;
+    size_t cached_tokens;            /* source tokens found in the KV cache */
     const char *finish[SERVE_TEXTS]; /* finish reason of each generated text, static */
 } serve_result;
 

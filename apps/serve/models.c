@@ -186,6 +186,7 @@ serve_model *serve_model_named(const serve_models *models, const char *name) {
 /* ---- Loading --------------------------------------------------------------------------------------------------- */
 
 void serve_model_unload(serve_instance *instance) {
+    tfm_engine_free(&instance->engine);
     if (instance->embedder)
         instance->model = NULL; /* the embedder's */
     tfm_model_free(&instance->model);
@@ -287,7 +288,8 @@ tfm_status serve_model_acquire(const serve_worker *w, serve_model *model) {
     if (!serve_model_loaded(model))
         atomic_fetch_add(&s->counters.loads, 1);
     atomic_store(&instance->loaded, true);
-    const int workers = s->options->workers ? s->options->workers : tfm_model_workers(instance->model);
+    const int usual = model->task == SERVE_GENERATE ? 1 : tfm_model_workers(instance->model); /* a batch of all texts */
+    const int workers = s->options->workers ? s->options->workers : usual;
     serve_queue_set_workers(s, model, several ? 1 : workers);
     return TFM_OK;
 }

@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdatomic.h>
 #include "cli/chat_model.h"
+#include "tfm/engine.h"
 
 struct serve_options;
 typedef struct serve_worker serve_worker;
@@ -18,6 +19,7 @@ typedef struct serve_instance {
     tfm_fleet *fleet; /* the devices that share batches; NULL: not loaded */
     tfm_model *model; /* the embedder's, of an encoder */
     tfm_embedder *embedder;
+    tfm_engine *engine; /* of a decoder-only model that has generated text, on one device */
     atomic_bool loaded;
     atomic_ullong memory; /* peak device memory while loaded */
 } serve_instance;

@@ -5,15 +5,17 @@
 #include "serve/openai.h"
 
 json_t *serve_openai_usage(const serve_job *job) {
-    uint64_t read = 0, written = 0;
+    uint64_t read = 0, written = 0, cached = 0;
     for (size_t i = 0; i < job->count; i++) {
         read += job->results[i].source_tokens;
         written += job->results[i].target_tokens;
+        cached += job->results[i].cached_tokens;
     }
     if (job->key.task == SERVE_EMBED)
         return json_pack("{s:I, s:I}", "prompt_tokens", (json_int_t)read, "total_tokens", (json_int_t)read);
-    return json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)read, "completion_tokens", (json_int_t)written,
-                     "total_tokens", (json_int_t)(read + written));
+    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)read, "completion_tokens",
+                     (json_int_t)written, "total_tokens", (json_int_t)(read + written), "prompt_tokens_details",
+                     "cached_tokens", (json_int_t)cached);
 }
 
 const char *serve_openai_fingerprint(void) {

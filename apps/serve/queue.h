@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include "serve/jobs.h"
 
-enum { SERVE_BATCH = 1024 };
+/* Maximum segments of a batch at first; segments that an engine runs together; and all segments of such a batch, after
+ * which it ends. */
+enum { SERVE_BATCH = 1024, SERVE_SEQUENCES = 32, SERVE_ENGINE_BATCH = 65536 };
 
 /* A worker thread. */
 struct serve_worker {
@@ -42,6 +44,8 @@ bool serve_queue_take(serve_worker *w);
 bool serve_queue_take_more(serve_worker *w);
 /* Minimum tokens per device: below, scheduling costs more than it gains. */
 enum { LEAST_TOKENS = 256 };
+/* Whether a worker generates texts by an engine, which admits requests with any options at any time. */
+bool serve_queue_has_engine(const server *s, const serve_batch_key *key);
 /* Maximum tokens per device of the worker's batch, so that all devices get a part of a large one: at least `least`, at
  * most `tokens` of the options unless 0. `tokens` for a single device. */
 int serve_queue_micro_batch_tokens(const serve_worker *w, int tokens, int least);
@@ -65,9 +69,14 @@ size_t serve_queue_waiting(server *s);
 /* ---- Workers (worker.c, work_*.c) ---------------------------------------------------------------------------- */
 
 void *serve_worker_run(void *worker);
-/* Each runs one batch, and fails jobs with bad segments. Segments may be admitted to a running translation. */
+/* Each runs one batch, and fails jobs with bad segments. Segments may be admitted to running translations and texts. */
 tfm_status serve_work_translate(serve_worker *w, serve_model *model);
 tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_batch_item *items, size_t count);
 tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_batch_item *items, size_t count);
+tfm_status serve_work_engine(serve_worker *w, serve_model *model);
+/* Keeps a generated text of a segment. False without memory. */
+bool serve_generate_keep(server *s, const serve_batch_item *item, const tfm_generation *g);
+/* Whether a token is no stop token of the request. */
+bool serve_generate_goes_on(const serve_job *job, int32_t id);
 
 #endif

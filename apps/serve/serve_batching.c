@@ -13,7 +13,13 @@ static const double BATCH_SECONDS = 0.5;
 static const double JOIN_SECONDS = 5;
 enum { LEAST_PART = 16, UNKNOWN_PART = 4 };
 
-static bool same_key(const serve_batch_key *a, const serve_batch_key *b) {
+bool serve_queue_has_engine(const server *s, const serve_batch_key *key) {
+    return key->task == SERVE_GENERATE && s->devices < 2;
+}
+
+static bool same_key(const server *s, const serve_batch_key *a, const serve_batch_key *b) {
+    if (serve_queue_has_engine(s, a))
+        return a->model == b->model && a->task == b->task;
     return a->model == b->model && a->task == b->task && a->n_best == b->n_best && a->layer == b->layer &&
            a->head == b->head && a->split == b->split && a->detail == b->detail && a->keep == b->keep &&
            a->max_new_tokens == b->max_new_tokens && a->alone == b->alone;
@@ -35,7 +41,7 @@ static serve_job *next_job(const serve_worker *w, const serve_batch_key *key) {
     serve_job *best = NULL;
     for (serve_job *job = w->server->first; job; job = job->next)
         if (job->taken < job->count && may_take(w, job) && !job->answer_code && !serve_job_stopped(job) &&
-            (!key || same_key(key, &job->key)) && (!best || before(job, best)))
+            (!key || same_key(w->server, key, &job->key)) && (!best || before(job, best)))
             best = job;
     return best;
 }
@@ -154,6 +160,12 @@ static void add_segment(serve_worker *w, serve_job *job, uint64_t cost) {
     w->left++;
 }
 
+/* Whether a batch has no room for a segment of this cost. */
+static bool is_full(const serve_worker *w, uint64_t tokens, uint64_t cost) {
+    return serve_queue_has_engine(w->server, &w->key) ? w->left >= SERVE_SEQUENCES
+                                                      : tokens + cost > budget_of(w->server, w->key.model);
+}
+
 bool serve_queue_take(serve_worker *w) {
     server *s = w->server;
     pthread_mutex_lock(&s->lock);
@@ -162,14 +174,13 @@ bool serve_queue_take(serve_worker *w) {
     wait_for_returns(w);
     serve_job *job = s->ending ? NULL : next_job(w, NULL);
     const serve_batch_key key = w->key = job ? job->key : (serve_batch_key){0};
-    const uint64_t budget = job ? budget_of(s, key.model) : 0;
     w->full_since = 0;
     w->batch_tokens = w->live_tokens = 0;
     w->count = w->left = 0;
     w->since = w->accounted = cli_seconds();
     for (; job && w->count < SERVE_BATCH && reserve_item(w); job = next_job(w, &key)) {
         const uint64_t cost = cost_of(job);
-        if (w->count > 0 && w->batch_tokens + cost > budget) {
+        if (w->count > 0 && is_full(w, w->batch_tokens, cost)) {
             w->full_since = w->since;
             break;
         }
@@ -189,14 +200,16 @@ bool serve_queue_take(serve_worker *w) {
 bool serve_queue_take_more(serve_worker *w) {
     server *s = w->server;
     const serve_batch_key key = w->key;
+    const bool open =
+        serve_queue_has_engine(s, &key) ? w->count < SERVE_ENGINE_BATCH : cli_seconds() - w->since < JOIN_SECONDS;
     bool came = false;
     pthread_mutex_lock(&s->lock);
-    while (!came && !s->ending && cli_seconds() - w->since < JOIN_SECONDS) {
+    while (!came && !s->ending && open) {
         serve_job *job = next_job(w, NULL);
-        if (!job || !same_key(&job->key, &key)) /* others come first */
+        if (!job || !same_key(s, &job->key, &key)) /* others come first */
             break;
         const uint64_t cost = cost_of(job);
-        const bool full = w->live_tokens + cost > budget_of(s, key.model);
+        const bool full = is_full(w, w->live_tokens, cost);
         if (full && w->full_since == 0) {
             w->full_since = cli_seconds();
             w->full_done = w->batch_tokens - w->live_tokens;

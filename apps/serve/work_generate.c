@@ -15,23 +15,26 @@ static const char *finish_of(tfm_finish_reason end) {
     return end == TFM_FINISH_LENGTH ? "length" : "stop";
 }
 
-static bool on_generation(void *user, const tfm_generation *g) {
-    batch *b = user;
-    const serve_batch_item *item = &b->items[g->prompt];
+bool serve_generate_keep(server *s, const serve_batch_item *item, const tfm_generation *g) {
     serve_job *job = item->job;
     serve_result *r = &job->results[item->segment];
     if (!r->texts)
         r->texts = calloc((size_t)job->key.n_best, sizeof(*r->texts));
-    if (!r->texts || !(r->texts[g->rank] = strdup(g->text))) {
-        b->out_of_memory = true;
+    if (!r->texts || !(r->texts[g->rank] = strdup(g->text)))
         return false;
-    }
     r->finish[g->rank] = finish_of(g->finish_reason);
     r->source_tokens = g->prompt_tokens;
+    r->cached_tokens = g->rank == 0 ? g->cached_tokens : r->cached_tokens;
     r->target_tokens += g->tokens.count;
-    atomic_fetch_add(&b->server->counters.source_tokens, g->rank == 0 ? g->prompt_tokens : 0);
-    atomic_fetch_add(&b->server->counters.target_tokens, g->tokens.count);
+    atomic_fetch_add(&s->counters.source_tokens, g->rank == 0 ? g->prompt_tokens : 0);
+    atomic_fetch_add(&s->counters.target_tokens, g->tokens.count);
     return true;
+}
+
+static bool on_generation(void *user, const tfm_generation *g) {
+    batch *b = user;
+    b->out_of_memory |= !serve_generate_keep(b->server, &b->items[g->prompt], g);
+    return !b->out_of_memory;
 }
 
 static bool on_piece(void *user, size_t prompt, int best, const char *segment) {
@@ -46,15 +49,17 @@ static bool on_piece(void *user, size_t prompt, int best, const char *segment) {
     return true;
 }
 
-/* Stop tokens and stop strings of a request. */
-static bool on_token(void *user, size_t prompt, int best, int32_t id) {
-    const batch *b = user;
-    const serve_job *job = b->items[prompt].job;
-    (void)best;
+bool serve_generate_goes_on(const serve_job *job, int32_t id) {
     for (size_t i = 0; i < job->stop_id_count; i++)
         if (job->stop_ids[i] == id)
             return false;
     return true;
+}
+
+static bool on_token(void *user, size_t prompt, int best, int32_t id) {
+    const batch *b = user;
+    (void)best;
+    return serve_generate_goes_on(b->items[prompt].job, id);
 }
 
 static bool on_reject(void *user, size_t prompt, const char *message) {
