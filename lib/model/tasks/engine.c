@@ -30,7 +30,7 @@ struct request {
     size_t prompt_tokens;
     tfm_generation_fn done;
     void *user;
-    int count, left; /* texts, and those that have not ended */
+    int count, left; /* texts, and unfinished ones */
     bool reporting;  /* in a callback: freed after it */
     text texts[];
 };

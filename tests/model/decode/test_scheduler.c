@@ -1,4 +1,4 @@
-/* Continuous batching: every sequence gets the tokens that it gets alone, whatever runs beside it. */
+/* Continuous batching: every sequence gets the tokens that it gets alone, whatever else runs. */
 #include "model/decode/kv_pool.h"
 #include "model/decode/scheduler.h"
 #include "support/toy_decoder.h"
