@@ -17,7 +17,7 @@ typedef struct tfm__kv_run {
     uint64_t used;  /* when it was last used, of `clock` */
 } tfm__kv_run;
 
-/* Slots are appended at cache.slots; those that no run uses are freed by compaction. */
+/* Slots are appended at cache.slots; compaction frees slots without references. */
 typedef struct tfm__kv_pool {
     tfm_model *model;
     tfm_kv_cache cache;
@@ -34,7 +34,7 @@ typedef struct tfm__kv_pool {
 tfm_status tfm__kv_pool_begin(tfm__kv_pool *pool, tfm_model *model, int64_t most);
 void tfm__kv_pool_free(tfm__kv_pool *pool);
 
-/* A run of these tokens, without slots; NULL without memory. The pool owns it. */
+/* A run of the tokens `ids`, without slots; NULL without memory. The pool owns it. */
 tfm__kv_run *tfm__kv_pool_add(tfm__kv_pool *pool, const int32_t *ids, size_t count);
 /* Adds a token. False without memory. */
 bool tfm__kv_run_push(tfm__kv_run *run, int32_t id);
