@@ -97,7 +97,7 @@ shapes() {
 }
 optimized_rows() {
     TFM_DEVICE=pocl TFM_CACHE_DIR=off suite rows-optimized build/check --suite rows \
-        --suite optimized-rows --suite long-rows
+        --suite optimized-rows --suite long-rows --suite long-optimized-rows
 }
 host() {
     export TFM_DEVICE=pocl TFM_CACHE_DIR="$root/build/cache/tfm"

@@ -221,7 +221,7 @@ static void test_mma_is_selected_only_where_rounding_is_allowed(void **state) {
         assert_int_equal(tfm__gemm_select(harness_context(), &task) == &tfm__gemm_gpu_mma, gpu);
         assert_int_equal(tfm__context_set_gemm_input_dtype(harness_context(), TFM_F32), TFM_BF16);
         assert_ptr_not_equal(tfm__gemm_select(harness_context(), &task), &tfm__gemm_gpu_mma);
-        assert_non_null(strstr(tfm__gemm_gpu_mma.declines(harness_context(), &task), "32 bits"));
+        assert_non_null(strstr(tfm__gemm_gpu_mma.declines(harness_context(), &task), "reads fp32"));
     }
     *tuning() = own;
 }

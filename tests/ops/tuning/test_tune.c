@@ -323,8 +323,8 @@ static void test_wrong_kernels_never_win_tuning(void **state) {
     size_t size;
     int changed = 0;
     char *text = scratch_source("cl/gemm/gemm_gpu_tiled.cl", &size);
-    static const char *const RIGHT[] = {"tfm_fma(alpha,", "(tfm_vec)(alpha)"};
-    static const char *const WRONG[] = {"tfm_fma(1.01f,", "(tfm_vec)(1.01f)"};
+    static const char *const RIGHT[] = {"sum[i][j] = 0.0f;", "(tfm_vec)(alpha)"};
+    static const char *const WRONG[] = {"sum[i][j] = 0.1f;", "(tfm_vec)(1.01f)"};
     for (int i = 0; i < 2; i++)
         for (char *at = text; (at = strstr(at, RIGHT[i])) != NULL; changed++)
             memcpy(at, WRONG[i], strlen(WRONG[i]));
