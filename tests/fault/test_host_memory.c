@@ -1,83 +1,11 @@
 /* Host allocation failures: each allocation site of the library fails at its first and at its last execution in a call,
  * alone or with all later allocations. The call must fail with TFM_ERROR_MEMORY and a sentence or succeed, leave its
  * output NULL, leak no block, and work afterwards. Allocations of jansson do not fail: it would abort. */
-#include <math.h>
 #include "support/demo.h"
-#include "support/harness.h"
-#include "fault/failing.h"
+#include "fault/each_failure.h"
 #include "support/scratch.h"
 #include "support/small_model.h"
 #include "tfm/tfm.h"
-
-/* A call's result: a hash, and a sum of values that may differ by rounding, because without memory batches are split.
- */
-typedef struct result {
-    uint64_t hash;
-    double sum;
-} result;
-
-/* A call, or several related ones: *sum depends on all their results. */
-typedef tfm_status (*work_fn)(const void *what, result *sum);
-
-static void add(result *sum, const void *data, size_t bytes) {
-    for (size_t i = 0; i < bytes; i++)
-        sum->hash = (sum->hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
-}
-
-static bool same(const result *a, const result *b) {
-    return a->hash == b->hash && fabs(a->sum - b->sum) <= 1e-5 * (1 + fabs(b->sum));
-}
-
-static void add_text(result *sum, const char *text) {
-    add(sum, text, strlen(text) + 1);
-}
-
-/* One try with a failure; 1 if it is bad. */
-static int try(const char *name, work_fn work, const void *what, size_t number, bool stays, const result *want,
-               bool may_keep) {
-    result sum = {0};
-    failing_begin(number, stays);
-    const tfm_status status = work(what, &sum);
-    const size_t left = failing_end();
-    const char *sentence = tfm_error_message(), *fault = NULL;
-    if (status == TFM_OK && !same(&sum, want))
-        fault = "it gives another result";
-    else if (status != TFM_OK && status != TFM_ERROR_MEMORY)
-        fault = "it fails in another way";
-    else if (status != TFM_OK && (!strstr(sentence, "memory") || strchr(sentence, '\n')))
-        fault = "its message does not mention memory";
-    else if (left > 0 && !may_keep)
-        fault = "it leaks";
-    tfm_context_clear_error(harness_context());
-    if (fault)
-        print_error("%s: allocation %zu%s fails: %s (%s, %zu blocks left): %s\n", name, number,
-                    stays ? " and all later" : "", fault, tfm_status_name(status), left, status ? sentence : "");
-    if (fault)
-        failing_print();
-    return fault != NULL;
-}
-
-/* `may_keep`: a context may cache blocks for the next call and frees them at its end. */
-static void each_failure(const char *name, work_fn work, const void *what, bool may_keep) {
-    result want = {0}, again = {0};
-    const size_t *numbers, most = harness_brief() ? 40 : SIZE_MAX;
-    int bad = 0;
-    harness_ok(work(what, &want)); /* also fills one-time caches */
-    failing_record();
-    const tfm_status status = work(what, &again);
-    const size_t count = failing_places(&numbers), step = count > most ? (count + most - 1) / most : 1;
-    harness_ok(status);
-    assert_true(same(&again, &want));
-    assert_true(count > 0);
-    bad += try(name, work, what, 0, false, &want, may_keep);
-    for (size_t i = 0; i < count && bad < 20; i += step)
-        for (int stays = 0; stays < 2; stays++)
-            if (!harness_brief() || (size_t)stays == i / step % 2)
-                bad += try(name, work, what, numbers[i], stays, &want, may_keep);
-    if (bad)
-        fail_msg("%s: %d bad runs", name, bad);
-    printf("%s: %zu allocations failed\n", name, (count + step - 1) / step);
-}
 
 /* ---- Text ---------------------------------------------------------------------------------------------------------
  */
@@ -85,7 +13,7 @@ static void each_failure(const char *name, work_fn work, const void *what, bool 
 static const char LINE[] = "Zwei M\xc3\xa4nner, 12.5 km weit: \xe2\x80\x9eHe's here!\xe2\x80\x9c "
                            "\xe4\xb8\xad\xe6\x96\x87 <unk> 1e\xcc\x81 end.";
 
-static tfm_status tokenize(const void *dir, result *sum) {
+static tfm_status tokenize(const void *dir, failure_result *sum) {
     tfm_tokenizer *tokenizer;
     int32_t *ids = NULL;
     size_t count = 0;
@@ -136,7 +64,7 @@ static void test_tokenizers_survive_failed_allocations(void **state) {
     }
 }
 
-static tfm_status find_sentences(const void *language, result *sum) {
+static tfm_status find_sentences(const void *language, failure_result *sum) {
     static const char text[] =
         "Dr. Meyer kam am 3. Mai. Er blieb! Warum? \xe2\x80\x9eNun ja.\xe2\x80\x9c Das ist z. B. gut.";
     tfm_sentence *sentences;
@@ -150,7 +78,7 @@ static tfm_status find_sentences(const void *language, result *sum) {
     return status;
 }
 
-static tfm_status measure(const void *what, result *sum) {
+static tfm_status measure(const void *what, failure_result *sum) {
     tfm_metrics *metrics;
     tfm_status status = tfm_metrics_new(&metrics, NULL);
     (void)what;
@@ -170,7 +98,7 @@ static void test_sentence_split_and_metrics_survive_failed_allocations(void **st
     each_failure("metrics", measure, NULL, false);
 }
 
-static tfm_status learn(const void *texts, result *sum) {
+static tfm_status learn(const void *texts, failure_result *sum) {
     static const char *const NAMES[] = {"vocab.json", "source.spm", "tokenizer.json"};
     char path[4200], *content;
     size_t size;
@@ -187,7 +115,7 @@ static tfm_status learn(const void *texts, result *sum) {
     return status;
 }
 
-static tfm_status read_pairs(const void *texts, result *sum) {
+static tfm_status read_pairs(const void *texts, failure_result *sum) {
     tfm_tokenizer *tokenizer;
     tfm_data *data = NULL;
     tfm_batch batch;
@@ -223,7 +151,7 @@ static void test_vocabulary_training_and_readers_survive_failed_allocs(void **st
 /* ---- Models -------------------------------------------------------------------------------------------------------
  */
 
-static tfm_status read_info(const void *dir, result *sum) {
+static tfm_status read_info(const void *dir, failure_result *sum) {
     tfm_model_info info;
     const tfm_status status = tfm_model_read_info(&info, dir, &(tfm_model_options){.no_tokenizer = true});
     if (status == TFM_OK)
@@ -249,7 +177,7 @@ static void test_model_info_survives_failed_allocations(void **state) {
     }
 }
 
-static tfm_status quantize(const void *dir, result *sum) {
+static tfm_status quantize(const void *dir, failure_result *sum) {
     char *content = NULL;
     size_t size = 0;
     nftw(scratch_path("small"), scratch_remove, 16, FTW_DEPTH | FTW_PHYS);
@@ -272,7 +200,7 @@ static bool add_translation(void *user, const tfm_translation *t) {
     return true;
 }
 
-static tfm_status translate(const void *what, result *sum) {
+static tfm_status translate(const void *what, failure_result *sum) {
     static const char *const LINES[] = {"Danke.", "Zwei Hunde. Ein Kind lacht."};
     const bool *split = what;
     tfm_model *model;
@@ -297,7 +225,7 @@ static bool add_generation(void *user, const tfm_generation *g) {
     return true;
 }
 
-static tfm_status generate(const void *dir, result *sum) {
+static tfm_status generate(const void *dir, failure_result *sum) {
     static const int32_t IDS[] = {11, 12, 13};
     tfm_model *model;
     tfm_status status = tfm_model_open(&model, harness_context(), dir, &(tfm_model_options){.no_tokenizer = true});
@@ -308,7 +236,7 @@ static tfm_status generate(const void *dir, result *sum) {
     return status;
 }
 
-static tfm_status embed(const void *dir, result *sum) {
+static tfm_status embed(const void *dir, failure_result *sum) {
     static const char *const LINES[] = {"one two", "three"};
     float vectors[2 * 64] = {0};
     tfm_embedder *embedder;
@@ -329,7 +257,7 @@ static void test_generation_and_embedding_survive_failed_allocations(void **stat
     each_failure("embedding", embed, TFM_ROOT "/tests/golden/embedder", true);
 }
 
-static tfm_status train(const void *what, result *sum) {
+static tfm_status train(const void *what, failure_result *sum) {
     int32_t ids[8 * 9], lengths[8];
     harness_random random = {5};
     const tfm_batch batch = copy_batch(&random, ids, lengths);

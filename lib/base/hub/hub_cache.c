@@ -31,7 +31,10 @@ tfm_status tfm__hub_commit(char **out, const char *repo_dir, const char *revisio
     free(ref);
     if (text)
         text[strcspn(text, " \r\n")] = '\0';
-    char *snapshot = text && tfm__hub_word_is_safe(text) ? tfm__format("%s/snapshots/%s", repo_dir, text) : NULL;
+    const bool safe = text && tfm__hub_word_is_safe(text);
+    char *snapshot = safe ? tfm__format("%s/snapshots/%s", repo_dir, text) : NULL;
+    if (safe && !snapshot)
+        status = TFM_ERROR_MEMORY;
     if (snapshot && is_folder(snapshot)) {
         *out = text;
         text = NULL;
@@ -133,7 +136,9 @@ static const char *download_hint(char *text, size_t room, const char *given, con
 
 static tfm_status fail_absent(const char *repo_dir, const char *given, const tfm__hub_name *name, const char *hint) {
     char *snapshots = tfm__path_join(repo_dir, "snapshots");
-    const bool any = snapshots && tfm__file_exists(snapshots);
+    if (!snapshots)
+        return TFM_ERROR_MEMORY;
+    const bool any = tfm__file_exists(snapshots);
     free(snapshots);
     if (any)
         return tfm__fail(TFM_ERROR_IO,
