@@ -5,7 +5,7 @@
 # With LINES and BRANCHES, lower percentages are a failure. Lines are executable lines; branches are all that gcov
 # reports. Suites run with few shapes (TFM_BRIEF=1), which cover the same lines, two tests at a time unless
 # MESON_TESTTHREADS is set. TFM_COVERAGE_KEEP=1 adds to the counts of the previous run; TFM_COVERAGE_SUITES: the suites
-# to run, of those below. A killed process leaves no counts. On two idle cores it takes 50 minutes. The last line is "N
+# to run, of those below. A killed process leaves no counts. On two idle cores it takes half an hour. The last line is "N
 # passed, N failed, N skipped".
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -71,10 +71,19 @@ selftest() {
     OPENCL_LAYERS="$build/tests/fault_layer.so" TFM_FAULT_LIE=type=4,width=1,local=32768 \
         part_of "the self-test as a GPU" "$build/apps/tfm" selftest
 }
+# Every allocation site, and damaged input of every reader.
+memory() {
+    unset TFM_BRIEF
+    TFM_CACHE_DIR="$build-cache" suite memory "$build" host_memory host_memory_language
+    TFM_BRIEF=1
+}
+fuzzers() {
+    TFM_FUZZ_BUILD="$build" part_of "the fuzzers" sh tests/fuzz/run.sh 5
+}
 cached() { # stores and loads binaries
     TFM_CACHE_DIR="$build-cache" suite cached "$build" generate translation
 }
-for run in ${TFM_COVERAGE_SUITES:-device host unoptimized rows gpu clblast selftest cached}; do
+for run in ${TFM_COVERAGE_SUITES:-device host unoptimized rows gpu clblast selftest memory fuzzers cached}; do
     $run
 done
 
