@@ -73,9 +73,7 @@ selftest() {
 }
 # Every allocation site, and damaged input of every reader.
 memory() {
-    unset TFM_BRIEF
-    TFM_CACHE_DIR="$build-cache" suite memory "$build" host_memory host_memory_language
-    TFM_BRIEF=1
+    (unset TFM_BRIEF && TFM_CACHE_DIR="$build-cache" suite memory "$build" host_memory host_memory_language)
 }
 fuzzers() {
     TFM_FUZZ_BUILD="$build" part_of "the fuzzers" sh tests/fuzz/run.sh 5
