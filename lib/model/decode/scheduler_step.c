@@ -125,7 +125,7 @@ static void fill_row(tfm__scheduler *s, step_inputs *in, int64_t r, tfm__sequenc
             in->tokens[in->rows + r] = (int32_t)k;
             in->ahead = true;
         }
-    in->scored = in->scored || !request->params.skip_scores || sampling->do_sample;
+    in->scored = in->scored || !request->params.skip_scores;
     tfm__sample_row(in->settings + r * TFM__SAMPLE_SETTINGS, in->numbers + r * TFM__SAMPLE_NUMBERS,
                     sampling->do_sample ? &options : NULL, request->stream);
     tfm__logit_edits_add(&s->edits, r, s->model->arch.decoder.vocabulary, &s->model->rules, &request->params, run->ids,
@@ -205,6 +205,7 @@ tfm_status tfm__scheduler_decode(tfm__scheduler *s, tfm__flight *flight, const t
     step_inputs in;
     tfm_status status = inputs_alloc(&in, flight) ? TFM_OK : TFM_ERROR_MEMORY;
     for (bool again = status == TFM_OK; again;) {
+        s->edits.count = 0; /* of a try before */
         for (int64_t r = 0; r < in.rows; r++)
             fill_row(s, &in, r, flight->rows[r], before);
         status = run_step(s, &in, flight, before, s->newest);

@@ -180,7 +180,7 @@ static bool on_token(void *user, int32_t id, float log_prob) {
 static void finish(text *t, tfm_finish_reason reason, size_t cached) {
     request *r = t->request;
     tfm_engine *e = r->engine;
-    const bool scored = !r->options.skip_scores || r->options.sample;
+    const bool scored = !r->options.skip_scores;
     double log_prob = 0;
     if (e->model->tokenizer && e->status == TFM_OK)
         e->status = tfm__incremental_detokenizer_finish(&t->detokenizer);
