@@ -34,6 +34,7 @@ typedef struct serve_model {
     cli_chat_model chat;                         /* of a decoder-only model */
     int positions, vocabulary;                   /* of a decoder-only model */
     int width;                                   /* of its embeddings; 0: none */
+    atomic_bool no_engine;                       /* of a decoder-only model: its generation rules need tfm_generate */
     uint64_t bytes;                              /* estimated device memory */
     serve_instance instances[SERVE_WORKERS];
     uint64_t used; /* batch count at its last use, with one worker */

@@ -13,12 +13,14 @@ static const double BATCH_SECONDS = 0.5;
 static const double JOIN_SECONDS = 5;
 enum { LEAST_PART = 16, UNKNOWN_PART = 4 };
 
-bool serve_queue_has_engine(const server *s, const serve_batch_key *key) {
-    return key->task == SERVE_GENERATE && s->devices < 2;
+/* Whether a worker generates texts by an engine, which admits requests with any options at any time. */
+static bool has_engine(const server *s, const serve_batch_key *key) {
+    return key->task == SERVE_GENERATE && s->devices < 2 && !atomic_load(&key->model->no_engine);
 }
 
-static bool same_key(const server *s, const serve_batch_key *a, const serve_batch_key *b) {
-    if (serve_queue_has_engine(s, a))
+/* `engine`: the batch is of an engine. */
+static bool same_key(bool engine, const serve_batch_key *a, const serve_batch_key *b) {
+    if (engine)
         return a->model == b->model && a->task == b->task;
     return a->model == b->model && a->task == b->task && a->n_best == b->n_best && a->layer == b->layer &&
            a->head == b->head && a->split == b->split && a->detail == b->detail && a->keep == b->keep &&
@@ -41,7 +43,7 @@ static serve_job *next_job(const serve_worker *w, const serve_batch_key *key) {
     serve_job *best = NULL;
     for (serve_job *job = w->server->first; job; job = job->next)
         if (job->taken < job->count && may_take(w, job) && !job->answer_code && !serve_job_stopped(job) &&
-            (!key || same_key(w->server, key, &job->key)) && (!best || before(job, best)))
+            (!key || same_key(w->engine, key, &job->key)) && (!best || before(job, best)))
             best = job;
     return best;
 }
@@ -157,13 +159,14 @@ static void add_segment(serve_worker *w, serve_job *job, uint64_t cost) {
     take_segment(w, job, &w->items[w->count++]);
     w->batch_tokens += cost;
     w->live_tokens += cost;
+    w->texts += (size_t)job->key.n_best;
     w->left++;
 }
 
-/* Whether a batch has no room for a segment of this cost. */
-static bool is_full(const serve_worker *w, uint64_t tokens, uint64_t cost) {
-    return serve_queue_has_engine(w->server, &w->key) ? w->left >= SERVE_SEQUENCES
-                                                      : tokens + cost > budget_of(w->server, w->key.model);
+/* Whether a batch has no room for a segment of the job, of this cost. */
+static bool is_full(const serve_worker *w, uint64_t tokens, uint64_t cost, const serve_job *job) {
+    return w->engine ? w->texts > 0 && w->texts + (size_t)job->key.n_best > SERVE_SEQUENCES
+                     : tokens + cost > budget_of(w->server, w->key.model);
 }
 
 bool serve_queue_take(serve_worker *w) {
@@ -174,13 +177,14 @@ bool serve_queue_take(serve_worker *w) {
     wait_for_returns(w);
     serve_job *job = s->ending ? NULL : next_job(w, NULL);
     const serve_batch_key key = w->key = job ? job->key : (serve_batch_key){0};
+    w->engine = job && has_engine(s, &key);
     w->full_since = 0;
     w->batch_tokens = w->live_tokens = 0;
-    w->count = w->left = 0;
+    w->count = w->left = w->texts = 0;
     w->since = w->accounted = cli_seconds();
     for (; job && w->count < SERVE_BATCH && reserve_item(w); job = next_job(w, &key)) {
         const uint64_t cost = cost_of(job);
-        if (w->count > 0 && is_full(w, w->batch_tokens, cost)) {
+        if (w->count > 0 && is_full(w, w->batch_tokens, cost, job)) {
             w->full_since = w->since;
             break;
         }
@@ -200,16 +204,15 @@ bool serve_queue_take(serve_worker *w) {
 bool serve_queue_take_more(serve_worker *w) {
     server *s = w->server;
     const serve_batch_key key = w->key;
-    const bool open =
-        serve_queue_has_engine(s, &key) ? w->count < SERVE_ENGINE_BATCH : cli_seconds() - w->since < JOIN_SECONDS;
+    const bool open = w->engine ? w->count < SERVE_ENGINE_BATCH : cli_seconds() - w->since < JOIN_SECONDS;
     bool came = false;
     pthread_mutex_lock(&s->lock);
     while (!came && !s->ending && open) {
         serve_job *job = next_job(w, NULL);
-        if (!job || !same_key(s, &job->key, &key)) /* others come first */
+        if (!job || !same_key(w->engine, &job->key, &key)) /* others come first */
             break;
         const uint64_t cost = cost_of(job);
-        const bool full = is_full(w, w->live_tokens, cost);
+        const bool full = is_full(w, w->live_tokens, cost, job);
         if (full && w->full_since == 0) {
             w->full_since = cli_seconds();
             w->full_done = w->batch_tokens - w->live_tokens;
@@ -253,6 +256,7 @@ void serve_queue_segment_done(serve_worker *w, serve_batch_item *item) {
     pthread_mutex_lock(&w->server->lock);
     item->job = NULL;
     w->live_tokens -= item->cost;
+    w->texts -= (size_t)job->key.n_best;
     const double now = cli_seconds();
     atomic_fetch_add(&w->server->counters.work_micros, (unsigned long long)(1e6 * (now - w->accounted)));
     w->accounted = now;

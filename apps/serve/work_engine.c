@@ -59,7 +59,8 @@ static bool on_end(void *user, const tfm_generation *g) {
     return true;
 }
 
-/* Submits the next item. A request that the engine does not support is run alone. */
+/* Submits the next item. If the engine does not support the model's generation rules, the items of this batch run one
+ * by one. */
 static tfm_status submit(batch *b) {
     serve_worker *w = b->worker;
     const size_t at = b->submitted++;
@@ -82,16 +83,18 @@ static tfm_status submit(batch *b) {
     if (status == TFM_OK)
         return TFM_OK;
     if (status == TFM_ERROR_UNSUPPORTED) {
+        atomic_store(&b->model->no_engine, true); /* from the next batch on */
         status = serve_work_generate(w, b->model, item, 1);
-        if (status == TFM_OK) {
+        if (status == TFM_ERROR_CANCELLED)
+            serve_job_fail_stopped(w->server, job);
+        if (status == TFM_OK || status == TFM_ERROR_CANCELLED) {
             finish(t);
             return TFM_OK;
         }
     }
-    const bool asked_wrongly = status == TFM_ERROR_ARGUMENT || status == TFM_ERROR_INPUT;
-    if (!asked_wrongly && status != TFM_ERROR_MEMORY)
+    if (status != TFM_ERROR_ARGUMENT && status != TFM_ERROR_INPUT)
         return status;
-    serve_job_fail(job, asked_wrongly ? MHD_HTTP_BAD_REQUEST : MHD_HTTP_SERVICE_UNAVAILABLE, "%s", tfm_error_message());
+    serve_job_fail(job, MHD_HTTP_BAD_REQUEST, "%s", tfm_error_message());
     finish(t);
     return TFM_OK;
 }

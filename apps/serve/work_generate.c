@@ -85,6 +85,7 @@ tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_
     tfm_generate_options options =
         items[0].job->generate; /* equal for all: jobs with sampling or stop strings are not batched */
     options.skip_scores = true;
+    options.first_prompt = items[0].segment;
     bool streams = w->server->devices < 2,
          stops = false; /* several devices share a batch only without a callback per token */
     for (size_t i = 0; i < count; i++) {

@@ -46,10 +46,10 @@ static void run_batch(serve_worker *w) {
         pthread_mutex_unlock(&s->lock);
     }
     if (loaded)
-        status = w->key.task == SERVE_TRANSLATE       ? serve_work_translate(w, model)
-                 : w->key.task == SERVE_EMBED         ? serve_work_embed(w, model, w->items, count)
-                 : serve_queue_has_engine(s, &w->key) ? serve_work_engine(w, model)
-                                                      : serve_work_generate(w, model, w->items, count);
+        status = w->key.task == SERVE_TRANSLATE ? serve_work_translate(w, model)
+                 : w->key.task == SERVE_EMBED   ? serve_work_embed(w, model, w->items, count)
+                 : w->engine                    ? serve_work_engine(w, model)
+                                                : serve_work_generate(w, model, w->items, count);
     if (status != TFM_OK && status != TFM_ERROR_CANCELLED)
         fail_all(instance, w->items, w->count, status, loaded);
     if (instance->fleet)
@@ -60,7 +60,7 @@ static void run_batch(serve_worker *w) {
     const double seconds = cli_seconds() - start - building;
     const double counted = w->accounted - w->since, rest = seconds - counted;
     atomic_fetch_add(&s->counters.work_micros, (unsigned long long)(rest > 0 ? 1e6 * rest : 0));
-    if (status == TFM_OK && !serve_queue_has_engine(s, &w->key))
+    if (status == TFM_OK && !w->engine)
         serve_queue_record_time(w, model, seconds);
     serve_queue_finish(w, status == TFM_ERROR_CANCELLED);
 }

@@ -579,12 +579,15 @@ TFM_KERNEL void prompt_padding_mask(TFM_TENSOR(float, mask), TFM_TENSOR(int, pos
         TFM_AT(positions)[row] = (int)past - 1 - none;
 }
 
-/* One item per row: out (R) = log p of targets (R) under logits (R, vocabulary) with log-sum-exp lse (R). */
+/* One item per row: out (R) = log p of targets (R) under logits (R, vocabulary) with log-sum-exp lse (R); -inf for a
+ * target of -1. */
 TFM_KERNEL void token_log_prob(TFM_TENSOR(float, out), TFM_INPUT(float, logits), TFM_INPUT(float, lse),
                                TFM_INPUT(int, targets), const long rows, const long vocabulary) {
     const long row = get_global_id(0);
-    if (row < rows)
-        TFM_AT(out)[row] = TFM_AT(logits)[row * vocabulary + TFM_AT(targets)[row]] - TFM_AT(lse)[row];
+    if (row >= rows)
+        return;
+    const int target = TFM_AT(targets)[row];
+    TFM_AT(out)[row] = target < 0 ? -INFINITY : TFM_AT(logits)[row * vocabulary + target] - TFM_AT(lse)[row];
 }
 
 #endif

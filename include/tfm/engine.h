@@ -2,6 +2,10 @@
  * options, and a step computes a token of each. A request that ends makes room for the next one at once. Prompts are
  * computed in chunks between the steps, and prompts that begin alike share their keys and values (prefix caching).
  *
+ *     static bool print(void *user, const tfm_generation *generation) {
+ *         return puts(generation->text) >= 0;
+ *     }
+ *
  *     tfm_engine *engine = NULL;
  *     if (tfm_engine_open(&engine, model, NULL) == TFM_OK &&
  *         tfm_engine_submit(engine, NULL, &(tfm_prompt){.text = "Once", .bytes = 4}, NULL, print, NULL) == TFM_OK)
@@ -26,7 +30,7 @@ typedef struct tfm_engine_options {
     int max_sequences; /* Texts decoded together; others wait. 0 means 32. */
     /* Maximum tokens in the KV cache: of texts with their prompts, and of earlier ones kept as prefixes. If running
      * texts need more, the youngest are computed again later. Memory is allocated as it is needed. 0 means at most an
-     * eighth of the device's memory, and at most the model's positions for each text. */
+     * eighth of the device's memory, but one text of full length fits; and at most as much for each text. */
     int64_t max_cache_tokens;
     /* Prompt tokens computed in a step. More of them end a prompt sooner, and delay the next tokens of other texts. 0
      * means 512 on a GPU and while no text is decoded; else 32 for up to 8 texts, and 8 more for each other one. */
@@ -54,7 +58,7 @@ TFM_API tfm_status tfm_engine_open(tfm_engine **out, tfm_model *model, const tfm
  * `done` receives each of the n_best texts when it ends; its result is ignored. Callbacks are called by
  * tfm_engine_step; they may submit and cancel. Errors do not affect other requests: those of tfm_generate;
  * TFM_ERROR_UNSUPPORTED for a beam, a prompt cache, and logits processors of the directory that only tfm_generate has;
- * TFM_ERROR_MEMORY for more tokens than the KV cache can hold. */
+ * TFM_ERROR_INPUT for more tokens than the KV cache can hold. */
 TFM_API tfm_status tfm_engine_submit(tfm_engine *engine, uint64_t *request, const tfm_prompt *prompt,
                                      const tfm_generate_options *options, tfm_generation_fn done, void *user);
 

@@ -188,7 +188,9 @@ static tfm_status compact(tfm__kv_pool *pool) {
         if (kept > 0) {
             tfm_tensor_new(ctx, &tensor, TFM_I32, 1, &kept);
             tfm_tensor_write(ctx, tensor, list);
-            tfm__kv_cache_compact(ctx, &pool->cache, tensor);
+            const int depth = tfm__scope_depth(ctx);
+            while (tfm__context_retry(ctx, depth, tfm__kv_cache_compact(ctx, &pool->cache, tensor)))
+                continue; /* refused before anything was copied */
         }
         for (int64_t i = 0; i < had; i++) /* list[i] >= i: in order, nothing is overwritten before it is read */
             pool->references[i] = i < kept ? pool->references[list[i]] : 0;
@@ -203,29 +205,37 @@ static tfm_status compact(tfm__kv_pool *pool) {
     return tfm_scope_close(ctx, 0, NULL);
 }
 
+/* Grows the cache. Without device memory it stays as large as it is from now on. */
+static tfm_status grow_or_settle(tfm__kv_pool *pool, int64_t count) {
+    tfm_context *ctx = pool->model->ctx;
+    const int depth = tfm__scope_depth(ctx);
+    const tfm_status status = grow(pool, count);
+    if (status != TFM_ERROR_MEMORY)
+        return status;
+    tfm__context_recover(ctx, depth); /* the cache is unchanged */
+    pool->most = pool->cache.limit = pool->cache.capacity;
+    return TFM_OK;
+}
+
 tfm_status tfm__kv_pool_reserve(tfm__kv_pool *pool, int64_t count, bool *enough) {
     const tfm_kv_cache *cache = &pool->cache;
     tfm_status status = grow(pool, 0); /* the first time, the counts of references */
     *enough = true;
-    if (status != TFM_OK || cache->slots + count <= cache->capacity)
-        return status;
-    const bool wastes = cache->slots - pool->used >= cache->capacity / 4;
-    if (!wastes && cache->slots + count <= pool->most) {
-        const int depth = tfm__scope_depth(pool->model->ctx);
-        status = grow(pool, count);
-        if (status != TFM_ERROR_MEMORY)
-            return status;
-        tfm__context_recover(pool->model->ctx, depth); /* the cache is unchanged, and stays as large as it is */
-        pool->most = pool->cache.limit = cache->capacity;
-    }
-    if (pool->used + count > pool->most) /* some more, so that this is rare */
-        for (tfm__kv_run *run; pool->used + count > pool->most - pool->most / 8 && (run = oldest(pool));) {
-            tfm__kv_pool_drop(pool, run);
-            remove_run(pool, run);
+    while (status == TFM_OK && cache->slots + count > cache->capacity) {
+        const bool wastes = cache->slots > pool->used && cache->slots - pool->used >= cache->capacity / 4;
+        if (!wastes && cache->slots + count <= pool->most) {
+            status = grow_or_settle(pool, count);
+            continue;
         }
-    *enough = pool->used + count <= pool->most;
-    if (!*enough)
-        return TFM_OK;
-    status = compact(pool);
-    return status == TFM_OK ? grow(pool, count) : status;
+        if (pool->used + count > pool->most) /* some more, so that this is rare */
+            for (tfm__kv_run *run; pool->used + count > pool->most - pool->most / 8 && (run = oldest(pool));) {
+                tfm__kv_pool_drop(pool, run);
+                remove_run(pool, run);
+            }
+        *enough = pool->used + count <= pool->most;
+        if (!*enough)
+            return TFM_OK;
+        status = compact(pool);
+    }
+    return status;
 }

@@ -17,6 +17,11 @@ tfm_status tfm__scheduler_new(tfm__scheduler **out, tfm_model *model, const tfm_
                          "continuous batching of generated texts needs a decoder-only model, "
                          "not one of the family %s",
                          model->family->name);
+    if ((int64_t)options->sequences * model->arch.decoder.vocabulary > INT32_MAX)
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "continuous batching of %d sequences with a vocabulary of %d: their logits "
+                         "are more than 2^31: allow fewer sequences",
+                         options->sequences, model->arch.decoder.vocabulary);
     s = *out = tfm__alloc(1, sizeof(*s));
     if (!s)
         return TFM_ERROR_MEMORY;
@@ -58,10 +63,11 @@ tfm_status tfm__scheduler_add(tfm__scheduler *s, tfm__sequence **out, const tfm_
     if (status != TFM_OK)
         return status;
     if ((int64_t)request->count + limit > s->pool.most)
-        return tfm__fail(TFM_ERROR_MEMORY,
-                         "the KV cache has %lld slots, and a prompt of %zu tokens with %lld new ones needs more: allow "
-                         "more slots, or ask for fewer new tokens",
-                         (long long)s->pool.most, request->count, (long long)limit);
+        return tfm__fail(
+            TFM_ERROR_INPUT,
+            "the prompt has %zu tokens, and with %lld new ones it exceeds the %lld tokens of the KV cache: "
+            "shorten it, or ask for fewer new tokens",
+            request->count, (long long)limit, (long long)s->pool.most);
     tfm__sequence *q = tfm__alloc(1, sizeof(*q));
     if (!q)
         return TFM_ERROR_MEMORY;
@@ -118,6 +124,12 @@ void tfm__scheduler_cancel(tfm__scheduler *s, tfm__sequence *q) {
         release(s, q);
 }
 
+static void end(tfm__scheduler *s, tfm__sequence *q, tfm_finish_reason reason) {
+    leave(s, q);
+    if (q->request.on_end)
+        q->request.on_end(q->request.user, reason, q->found);
+}
+
 /* Hands a token to its sequence. */
 static void report(tfm__scheduler *s, tfm__sequence *q, int32_t id, float log_prob) {
     const tfm__sequence_request *r = &q->request;
@@ -135,9 +147,7 @@ static void report(tfm__scheduler *s, tfm__sequence *q, int32_t id, float log_pr
     const bool ends = id < 0 || tfm__generation_is_eos(&s->model->rules, id);
     if (q->over || (more && !ends && q->made < q->limit))
         return;
-    leave(s, q);
-    if (r->on_end)
-        r->on_end(r->user, !more ? TFM_FINISH_STOP : ends ? TFM_FINISH_EOS : TFM_FINISH_LENGTH, q->found);
+    end(s, q, !more ? TFM_FINISH_STOP : ends ? TFM_FINISH_EOS : TFM_FINISH_LENGTH);
 }
 
 /* Waits for the tokens of a step, and hands them out. */
@@ -167,28 +177,35 @@ static void admit(tfm__scheduler *s) {
     }
 }
 
-/* Makes room for `count` slots. The youngest sequences give theirs back, and are computed again later. *left: whether
- * the sequence `by` is still running; NULL for none. */
+/* Makes room for `count` slots. The youngest sequences give theirs back, and are computed again later; one that does
+ * not fit alone ends. *left: whether the sequence `by` is still running, and there is room; NULL for none. */
 static tfm_status reserve(tfm__scheduler *s, int64_t count, const tfm__sequence *by, bool *left) {
     bool enough = false;
     *left = true;
     tfm_status status = tfm__kv_pool_reserve(&s->pool, count, &enough);
-    while (status == TFM_OK && !enough && s->live_count > 1) {
-        tfm__sequence *q = s->live[--s->live_count];
+    while (status == TFM_OK && !enough && *left && s->live_count > 0) {
+        tfm__sequence *q = s->live[s->live_count - 1];
+        if (s->ahead &&
+            s->flights[s->newest].count > 0) { /* its tokens may end sequences: try again in the next step */
+            *left = false;
+            return TFM_OK;
+        }
+        *left = q != by;
+        if (s->live_count == 1) { /* memory was available when it was accepted */
+            end(s, q, TFM_FINISH_LENGTH);
+            release(s, q);
+            *left = false;
+            return TFM_OK;
+        }
+        s->live_count--;
         tfm__kv_pool_drop(&s->pool, q->run);
         q->queue = s->waiting;
         s->waiting = q;
         s->full = true; /* until a sequence ends */
         s->counts.preempted++;
-        *left = q != by;
-        if (!*left)
-            return TFM_OK;
-        status = tfm__kv_pool_reserve(&s->pool, count, &enough);
+        if (*left)
+            status = tfm__kv_pool_reserve(&s->pool, count, &enough);
     }
-    if (status == TFM_OK && !enough)
-        status = tfm__context_fail(s->model->ctx, TFM_ERROR_MEMORY,
-                                   "the KV cache of %lld slots is too small for a sequence of %lld tokens",
-                                   (long long)s->pool.most, (long long)s->live[0]->run->count);
     return status;
 }
 
@@ -221,29 +238,60 @@ static void drop_other_frequencies(tfm__scheduler *s) {
     }
 }
 
-static tfm_status prefill(tfm__scheduler *s) {
-    int64_t budget = prefill_budget(s);
-    tfm_status status = TFM_OK;
-    for (size_t i = 0; i < s->live_count && budget > 0 && status == TFM_OK;) {
+/* Whether the prompt begins as that of the oldest one being prefilled does, which is to compute more of it. */
+static bool waits_for(const tfm__sequence *q, const tfm__sequence *oldest) {
+    const tfm__kv_run *run = q->run, *other = oldest->run;
+    const int64_t most = run->count - 1 < other->count - 1 ? run->count - 1 : other->count - 1;
+    int64_t same = 0;
+    while (same < most && run->ids[same] == other->ids[same])
+        same++;
+    return same > other->cached;
+}
+
+/* The next sequence to prefill: the oldest, or for the second half of the budget the one with the fewest tokens left,
+ * so that a long prompt does not stop the short ones. */
+static tfm__sequence *next_to_prefill(const tfm__scheduler *s, bool oldest) {
+    tfm__sequence *first = NULL, *best = NULL;
+    for (size_t i = 0; i < s->live_count; i++) {
         tfm__sequence *q = s->live[i];
-        tfm__kv_run *run = q->run;
-        bool left = true;
-        if (q->found < 0 || (run->cached == 0 && q->flights == 0)) {
-            tfm__kv_pool_share(&s->pool, run);
-            s->counts.cached += q->found < 0 ? (uint64_t)run->cached : 0;
-            q->found = q->found < 0 ? run->cached : q->found;
-        }
-        if (!needs_prefill(q)) {
-            i++;
+        if (!needs_prefill(q))
             continue;
-        }
-        const int64_t rest = run->count - 1 - run->cached, part = rest < MOST_PREFILL ? rest : MOST_PREFILL;
-        const int64_t tokens = part < budget ? part : budget;
+        first = first ? first : q;
+        if (oldest || (q != first && s->pool.shares && waits_for(q, first)))
+            continue;
+        if (!best || q->run->count - q->run->cached < best->run->count - best->run->cached)
+            best = q;
+    }
+    return oldest ? first : best;
+}
+
+/* Takes a common prefix before the first token is computed. */
+static void share(tfm__scheduler *s, tfm__sequence *q) {
+    if (q->run->cached > 0 || q->flights > 0)
+        return;
+    tfm__kv_pool_share(&s->pool, q->run);
+    s->counts.cached += q->found < 0 ? (uint64_t)q->run->cached : 0;
+    q->found = q->found < 0 ? q->run->cached : q->found;
+}
+
+static tfm_status prefill(tfm__scheduler *s) {
+    const int64_t all = prefill_budget(s);
+    int64_t budget = all;
+    tfm_status status = TFM_OK;
+    for (tfm__sequence *q; budget > 0 && status == TFM_OK && (q = next_to_prefill(s, budget == all));) {
+        bool left = true;
+        share(s, q);
+        if (!needs_prefill(q))
+            continue;
+        const int64_t half = budget == all && next_to_prefill(s, false) != q ? (all + 1) / 2 : budget;
+        const int64_t rest = q->run->count - 1 - q->run->cached, part = rest < MOST_PREFILL ? rest : MOST_PREFILL;
+        const int64_t tokens = part < half ? part : half;
         status = reserve(s, tokens, q, &left);
-        if (status == TFM_OK && left)
-            status = tfm__scheduler_prefill(s, run, tokens);
+        if (status != TFM_OK || !left)
+            return status;
+        status = tfm__scheduler_prefill(s, q->run, tokens);
         budget -= tokens;
-        s->counts.prefilled += left ? (uint64_t)tokens : 0;
+        s->counts.prefilled += (uint64_t)tokens;
     }
     return status;
 }
@@ -260,11 +308,11 @@ static int64_t list_rows(const tfm__scheduler *s, tfm__sequence **rows) {
 }
 
 static tfm_status decode(tfm__scheduler *s, tfm__flight *flight, const tfm__flight *before) {
-    bool left;
+    bool left = true;
     flight->count = list_rows(s, flight->rows);
     tfm_status status = flight->count > 0 ? reserve(s, flight->count, NULL, &left) : TFM_OK;
-    flight->count = list_rows(s, flight->rows); /* fewer, if some were preempted */
-    if (flight->count == 0 || status != TFM_OK)
+    flight->count = status == TFM_OK && left ? list_rows(s, flight->rows) : 0; /* fewer, if some were preempted */
+    if (flight->count == 0)
         return status;
     status = tfm__scheduler_decode(s, flight, before);
     s->counts.steps++;
@@ -286,7 +334,7 @@ static bool looks_ahead(const tfm__scheduler *s) {
 tfm_status tfm__scheduler_step(tfm__scheduler *s, bool *more) {
     tfm__flight *before = &s->flights[s->newest], *next = &s->flights[1 - s->newest];
     tfm_status status = tfm__context_ready(s->model->ctx, "scheduler");
-    const bool ahead = looks_ahead(s);
+    const bool ahead = s->ahead = looks_ahead(s);
     if (status == TFM_OK && !ahead)
         status = collect(s, before);
     admit(s);

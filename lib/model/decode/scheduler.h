@@ -34,7 +34,7 @@ tfm_status tfm__scheduler_new(tfm__scheduler **out, tfm_model *model, const tfm_
 /* Forgets all sequences without a callback. */
 void tfm__scheduler_free(tfm__scheduler *scheduler);
 /* Adds a sequence. May be called from a callback. TFM_ERROR_UNSUPPORTED: a logits processor that only tfm_generate has;
- * TFM_ERROR_MEMORY: more tokens than slots. */
+ * TFM_ERROR_INPUT: more tokens than slots. */
 tfm_status tfm__scheduler_add(tfm__scheduler *scheduler, tfm__sequence **out, const tfm__sequence_request *request);
 /* Ends a sequence without a callback. May be called from a callback. */
 void tfm__scheduler_cancel(tfm__scheduler *scheduler, tfm__sequence *sequence);

@@ -4,11 +4,8 @@
 #include "ops/ops.h"
 #include "ops/reduce/sample.h"
 
-tfm_status tfm__scheduler_step_begin(tfm__scheduler *s) {
+static tfm_status make_position_bias(tfm__scheduler *s) {
     tfm_context *ctx = s->model->ctx;
-    const int64_t rows = s->options.sequences;
-    for (int i = 0; i < 2; i++)
-        tfm__tensor_new_persistent(ctx, &s->tokens[i], TFM_I32, 1, &rows);
     tfm_tensor bias = {0};
     tfm_scope_open(ctx);
     tfm__model_position_bias(s->model, &bias, s->model->info.max_positions);
@@ -17,6 +14,19 @@ tfm_status tfm__scheduler_step_begin(tfm__scheduler *s) {
         tfm__tensor_copy(ctx, s->position_bias, bias);
     }
     return tfm_scope_close(ctx, 0, NULL);
+}
+
+tfm_status tfm__scheduler_step_begin(tfm__scheduler *s) {
+    tfm_context *ctx = s->model->ctx;
+    const int64_t rows = s->options.sequences;
+    const int depth = tfm__scope_depth(ctx);
+    tfm_status status;
+    for (int i = 0; i < 2; i++)
+        tfm__tensor_new_persistent(ctx, &s->tokens[i], TFM_I32, 1, &rows);
+    do
+        status = make_position_bias(s);
+    while (tfm__context_retry(ctx, depth, status));
+    return status;
 }
 
 void tfm__scheduler_step_end(tfm__scheduler *s) {
@@ -212,6 +222,7 @@ tfm_status tfm__scheduler_decode(tfm__scheduler *s, tfm__flight *flight, const t
         again = tfm__context_retry(ctx, depth, status);
         if (again)
             tfm__flight_free(s, flight);
+        flight->count = in.rows;
     }
     const int64_t slot = s->pool.cache.slots;
     for (int64_t r = 0; r < in.rows && status == TFM_OK; r++) {

@@ -35,6 +35,7 @@ struct tfm__scheduler {
     tfm__sequence **live; /* [live_count]: running ones, oldest first */
     size_t live_count;
     bool full;              /* sequences were preempted, and none has ended since */
+    bool ahead;             /* the step began before the tokens of the step before it were read */
     tfm__flight flights[2]; /* the newest step, and the one before it */
     int newest;
     tfm_tensor tokens[2];     /* (sequences): the tokens of each of them */

@@ -187,6 +187,8 @@ static void finish(text *t, tfm_finish_reason reason, size_t cached) {
     if (r->options.on_text && !t->detokenizer.stopped)
         tfm__incremental_detokenizer_emit(&t->detokenizer, true, r->options.on_text, r->options.on_text_user,
                                           (size_t)r->number, t->rank);
+    if (r->left == 0) /* the callback has cancelled it */
+        return;
     for (size_t i = 0; i < t->count && scored; i++)
         log_prob += (double)t->log_probs[i];
     const char **names = tfm__token_names(e->model, TFM_TARGET, t->ids, t->count);

@@ -1,6 +1,6 @@
 /* Continuous batching: every sequence gets the tokens that it gets alone, whatever else runs. */
 #include "model/decode/kv_pool.h"
-#include "model/decode/scheduler.h"
+#include "model/decode/scheduler_step.h"
 #include "support/toy_decoder.h"
 
 enum { MOST = 48, NEW = 24 };
@@ -86,6 +86,8 @@ static void submit(bench *b, request *r) {
 /* Runs until nothing is left; with `arrive`, a request is submitted in each step with that percentage. */
 static void run(bench *b, int arrive) {
     int next = 0;
+    while (next < b->count && b->requests[next].submitted)
+        next++;
     for (bool more = true; more || next < b->count;) {
         while (next < b->count && (int)harness_range(&b->random, 0, 99) < arrive)
             submit(b, &b->requests[next++]);
@@ -93,7 +95,21 @@ static void run(bench *b, int arrive) {
     }
 }
 
+/* Each slot in use has as many references as runs have it. */
+static void check_references(const tfm__kv_pool *pool) {
+    int64_t used = 0, references = 0, held = 0;
+    for (int64_t i = 0; i < pool->room; i++) {
+        used += pool->references[i] > 0;
+        references += pool->references[i];
+    }
+    for (const tfm__kv_run *r = pool->runs; r; r = r->next)
+        held += r->cached;
+    assert_int_equal(used, pool->used);
+    assert_int_equal(references, held);
+}
+
 static void compare(bench *b) {
+    check_references(&b->scheduler->pool);
     for (int i = 0; i < b->count; i++) {
         const request *r = &b->requests[i];
         const tfm_hypothesis *want = r->alone.items;
@@ -232,6 +248,81 @@ static void test_rope_frequencies_follow_the_length_of_each_sequence(void **stat
     }
 }
 
+/* The first step of a sequence is tried again, as after a work-group that the driver refused. */
+static void test_step_that_is_tried_again_loses_no_token(void **state) {
+    (void)state;
+    bench b = bench_begin(TOY_ROTARY, 0, (tfm__scheduler_options){.sequences = 2, .slots = 200});
+    tfm__scheduler *s = b.scheduler;
+    tfm__flight *flight = &s->flights[1 - s->newest];
+    bool enough = false;
+    submit(&b, add(&b, 0, 1, (tfm_generate_options){.max_new_tokens = 6, .repetition_penalty = 1.5f}));
+    s->live[s->live_count++] = flight->rows[flight->count++] = s->waiting;
+    s->waiting = NULL;
+    harness_ok(tfm__kv_pool_reserve(&s->pool, 1, &enough));
+    assert_true(enough);
+    tfm__context_fail(b.model->ctx, TFM_ERROR_AGAIN, "a test");
+    harness_ok(tfm__scheduler_decode(s, flight, &s->flights[s->newest]));
+    assert_int_equal(flight->count, 1);
+    s->newest = 1 - s->newest;
+    for (bool more = true; more;)
+        harness_ok(tfm__scheduler_step(s, &more));
+    compare(&b);
+    bench_end(&b);
+}
+
+static void test_one_token_prompts_between_long_ones_keep_their_slots(void **state) {
+    (void)state;
+    bench b = bench_begin(TOY_LEARNED, 0, (tfm__scheduler_options){.sequences = 4, .slots = 3000, .prefill_tokens = 2});
+    submit(&b, add(&b, 5, 0, (tfm_generate_options){.max_new_tokens = 3}));
+    for (bool more = true; more;)
+        harness_ok(tfm__scheduler_step(b.scheduler, &more));
+    const int first = b.count;
+    add(&b, 0, 150, (tfm_generate_options){.max_new_tokens = 2});
+    add(&b, 1, 0, (tfm_generate_options){.max_new_tokens = 20}); /* begins as the first one does */
+    for (int i = first; i < b.count; i++)
+        submit(&b, &b.requests[i]);
+    for (bool more = true; more;) {
+        harness_ok(tfm__scheduler_step(b.scheduler, &more));
+        check_references(&b.scheduler->pool);
+    }
+    compare(&b);
+    assert_true(b.requests[b.count - 1].cached <= 0);
+    bench_end(&b);
+}
+
+static void test_short_prompts_pass_a_long_one(void **state) {
+    (void)state;
+    bench b = bench_begin(TOY_ROTARY, 0, (tfm__scheduler_options){.sequences = 4, .slots = 3000, .prefill_tokens = 8});
+    request *longest = add(&b, 0, 500, (tfm_generate_options){.max_new_tokens = 2});
+    request *shortest = add(&b, 0, 9, (tfm_generate_options){.max_new_tokens = 5});
+    submit(&b, longest);
+    submit(&b, shortest);
+    for (bool more = true; more && !shortest->ended;)
+        harness_ok(tfm__scheduler_step(b.scheduler, &more));
+    assert_true(longest->made == 0);
+    run(&b, 0);
+    compare(&b);
+    bench_end(&b);
+}
+
+/* All end in one step, in a cache that has no slot left for the next prompt until their tokens are read. */
+static void test_sequences_that_end_together_make_room(void **state) {
+    (void)state;
+    for (int lookahead = -1; lookahead <= 1; lookahead += 2) {
+        bench b =
+            bench_begin(TOY_ROTARY, 0, (tfm__scheduler_options){.sequences = 8, .slots = 90, .lookahead = lookahead});
+        for (int i = 0; i < 8; i++)
+            add(&b, 0, 5, (tfm_generate_options){.max_new_tokens = 6});
+        add(&b, 0, 70, (tfm_generate_options){.max_new_tokens = 6});
+        add(&b, 0, 70, (tfm_generate_options){.max_new_tokens = 6});
+        run(&b, 100);
+        compare(&b);
+        for (int i = 0; i < b.count; i++)
+            assert_int_equal(b.requests[i].made, 6);
+        bench_end(&b);
+    }
+}
+
 static void test_cancelled_sequences_leave_at_once(void **state) {
     (void)state;
     for (int lookahead = -1; lookahead <= 1; lookahead += 2) {
@@ -262,9 +353,9 @@ static void test_requests_that_cannot_run_are_refused(void **state) {
     tfm__sequence_request asked = {.ids = r->ids, .count = r->count, .on_token = on_token, .on_end = on_end, .user = r};
     tfm__sequence *sequence = NULL;
     harness_ok(tfm__generate_params_of(b.model, &asked.params, &r->options));
-    assert_int_equal(tfm__scheduler_add(b.scheduler, &sequence, &asked), TFM_ERROR_MEMORY);
+    assert_int_equal(tfm__scheduler_add(b.scheduler, &sequence, &asked), TFM_ERROR_INPUT);
     assert_null(sequence);
-    assert_non_null(strstr(tfm_error_message(), "20 slots"));
+    assert_non_null(strstr(tfm_error_message(), "the 20 tokens of the KV cache"));
     asked.params.sampling.length_decay = 1.1;
     asked.params.max_new_tokens = 2;
     assert_int_equal(tfm__scheduler_add(b.scheduler, &sequence, &asked), TFM_ERROR_UNSUPPORTED);
@@ -283,6 +374,10 @@ int main(void) {
         cmocka_unit_test(test_int8_and_half_caches_are_compacted),
         cmocka_unit_test(test_common_prefixes_are_computed_once),
         cmocka_unit_test(test_rope_frequencies_follow_the_length_of_each_sequence),
+        cmocka_unit_test(test_step_that_is_tried_again_loses_no_token),
+        cmocka_unit_test(test_one_token_prompts_between_long_ones_keep_their_slots),
+        cmocka_unit_test(test_short_prompts_pass_a_long_one),
+        cmocka_unit_test(test_sequences_that_end_together_make_room),
         cmocka_unit_test(test_cancelled_sequences_leave_at_once),
         cmocka_unit_test(test_requests_that_cannot_run_are_refused),
     };

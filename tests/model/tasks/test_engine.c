@@ -175,7 +175,7 @@ static void test_bad_requests_are_refused_and_others_go_on(void **state) {
         {good, {.prompt_cache = cache}, TFM_ERROR_UNSUPPORTED, "a prompt cache"},
         {good, {.temperature = 1}, TFM_ERROR_ARGUMENT, "set `sample`"},
         {good, {.stop_strings = (const char *const[]){"a"}, .stop_string_count = 1}, TFM_ERROR_ARGUMENT, "tokenizer"},
-        {good, {.max_new_tokens = 49}, TFM_ERROR_MEMORY, "50 slots"},
+        {good, {.max_new_tokens = 49}, TFM_ERROR_INPUT, "the 50 tokens of the KV cache"},
         {{.ids = ids, .count = TOY_POSITIONS + 1}, {0}, TFM_ERROR_INPUT, "641 tokens"},
         {{.ids = outside, .count = 1}, {0}, TFM_ERROR_ARGUMENT, "has the id 61"},
         {{.text = "a", .bytes = 1}, {0}, TFM_ERROR_ARGUMENT, "takes ids, not text"},
