@@ -280,8 +280,8 @@ int cmd_serve(int argc, char **argv) {
          "device memory for models: the least recently used ones are unloaded (default: no limit)", NULL},
         {'q', "quiet", CLI_FLAG, &o.quiet, NULL, "do not log requests", NULL},
         {0, "workers", CLI_POSITIVE, &o.workers, "N",
-         "batches in flight on a device, 1 to 4 (default: 2 with a small model on one CPU, else "
-         "1)",
+         "batches in flight on a device, 1 to 4 (default: 1; 2 on one CPU with a small model that is no "
+         "language model)",
          NULL},
         CLI_KEEP(&o.keep),
         CLI_SEARCH(o.search, o.text, o.penalty, o.precision),
