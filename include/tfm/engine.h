@@ -29,8 +29,8 @@ typedef struct tfm_engine tfm_engine;
 typedef struct tfm_engine_options {
     int max_sequences; /* Texts decoded together; others wait. 0 means 32. */
     /* Maximum tokens in the KV cache: of texts with their prompts, and of earlier ones kept as prefixes. If running
-     * texts need more, the youngest are computed again later. Memory is allocated as it is needed. 0 means at most an
-     * eighth of the device's memory, but one text of full length fits; and at most as much for each text. */
+     * texts need more, the youngest are computed again later. Memory is allocated as it is needed. 0 means what
+     * fits an eighth of the device's memory: at least one text of the model's positions, at most max_sequences. */
     int64_t max_cache_tokens;
     /* Prompt tokens computed in a step. More of them end a prompt sooner, and delay the next tokens of other texts. 0
      * means 512 on a GPU and while no text is decoded; else 32 for up to 8 texts, and 8 more for each other one. */
@@ -54,11 +54,12 @@ TFM_API tfm_status tfm_engine_open(tfm_engine **out, tfm_model *model, const tfm
 /* Submits a prompt. *request, which may be NULL, receives its number, the argument `prompt` of the callbacks; numbers
  * count from 0. `options` are those of tfm_generate, and may be NULL; a beam and a prompt cache are not supported,
  * batch_tokens, reject, should_continue and stats are ignored, skip_scores applies to samples too, and the stop strings
- * must stay valid until the end.
- * `done` receives each of the n_best texts when it ends; its result is ignored. Callbacks are called by
- * tfm_engine_step; they may submit and cancel. Errors do not affect other requests: those of tfm_generate;
- * TFM_ERROR_UNSUPPORTED for a beam, a prompt cache, and logits processors of the directory that only tfm_generate has;
- * TFM_ERROR_INPUT for more tokens than the KV cache can hold. */
+ * must stay valid until the end. `done` receives each of the n_best texts when it ends; its result is ignored.
+ * Callbacks are called by tfm_engine_step; they may submit and cancel.
+ *
+ * Errors do not affect other requests: those of tfm_generate; TFM_ERROR_UNSUPPORTED for a beam, a prompt cache, and
+ * logits processors of the directory that only tfm_generate has; TFM_ERROR_INPUT for more tokens than the KV cache can
+ * hold. */
 TFM_API tfm_status tfm_engine_submit(tfm_engine *engine, uint64_t *request, const tfm_prompt *prompt,
                                      const tfm_generate_options *options, tfm_generation_fn done, void *user);
 

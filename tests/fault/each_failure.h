@@ -10,6 +10,7 @@
 #include <string.h>
 #include "support/harness.h"
 #include "fault/failing.h"
+#include "support/scratch.h"
 #include "tfm/tfm.h"
 
 /* A call's result: a hash, and a sum of values that may differ by rounding, because without memory batches are split.
@@ -80,6 +81,18 @@ static inline void each_failure(const char *name, work_fn work, const void *what
     if (bad)
         fail_msg("%s: %d bad runs", name, bad);
     printf("%s: %zu allocations failed\n", name, (count + step - 1) / step);
+}
+
+static inline int failure_setup(void **state) {
+    if (scratch_setup(state) != 0)
+        return -1;
+    tfm_log_set(NULL, NULL, TFM_LOG_ERROR); /* there would be many warnings */
+    return harness_setup(state);
+}
+
+static inline int failure_teardown(void **state) {
+    harness_teardown(state);
+    return scratch_teardown(state);
 }
 
 #endif

@@ -3,7 +3,6 @@
  * output NULL, leak no block, and work afterwards. Allocations of jansson do not fail: it would abort. */
 #include "support/demo.h"
 #include "fault/each_failure.h"
-#include "support/scratch.h"
 #include "support/small_model.h"
 #include "tfm/tfm.h"
 
@@ -289,18 +288,6 @@ static void test_training_survives_failed_allocations(void **state) {
     each_failure("training", train, NULL, true);
 }
 
-static int setup(void **state) {
-    if (scratch_setup(state) != 0)
-        return -1;
-    tfm_log_set(NULL, NULL, TFM_LOG_ERROR); /* there would be many warnings */
-    return harness_setup(state);
-}
-
-static int teardown(void **state) {
-    harness_teardown(state);
-    return scratch_teardown(state);
-}
-
 int main(int count, char **arguments) {
     if (count > 1)
         cmocka_set_test_filter(arguments[1]);
@@ -314,5 +301,5 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_generation_and_embedding_survive_failed_allocations),
         cmocka_unit_test(test_training_survives_failed_allocations),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, failure_setup, failure_teardown);
 }

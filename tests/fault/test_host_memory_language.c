@@ -4,7 +4,6 @@
 #include <jansson.h>
 #include <sys/stat.h>
 #include "fault/each_failure.h"
-#include "support/scratch.h"
 #include "support/toy_decoder.h"
 
 /* ---- Chat templates -------------------------------------------------------------------------------------------- */
@@ -236,18 +235,6 @@ static void test_decode_engine_survives_failed_allocations(void **state) {
     tfm_model_free(&model);
 }
 
-static int setup(void **state) {
-    if (scratch_setup(state) != 0)
-        return -1;
-    tfm_log_set(NULL, NULL, TFM_LOG_ERROR); /* there would be many warnings */
-    return harness_setup(state);
-}
-
-static int teardown(void **state) {
-    harness_teardown(state);
-    return scratch_teardown(state);
-}
-
 int main(int count, char **arguments) {
     if (count > 1)
         cmocka_set_test_filter(arguments[1]);
@@ -257,5 +244,5 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_hub_cache_survives_failed_allocations),
         cmocka_unit_test(test_decode_engine_survives_failed_allocations),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, failure_setup, failure_teardown);
 }

@@ -185,8 +185,7 @@ static tfm_status reserve(tfm__scheduler *s, int64_t count, const tfm__sequence 
     tfm_status status = tfm__kv_pool_reserve(&s->pool, count, &enough);
     while (status == TFM_OK && !enough && *left && s->live_count > 0) {
         tfm__sequence *q = s->live[s->live_count - 1];
-        if (s->ahead &&
-            s->flights[s->newest].count > 0) { /* its tokens may end sequences: try again in the next step */
+        if (s->ahead && s->flights[s->newest].count > 0) { /* its tokens may end sequences: in the next step */
             *left = false;
             return TFM_OK;
         }
@@ -320,8 +319,9 @@ static tfm_status decode(tfm__scheduler *s, tfm__flight *flight, const tfm__flig
     return status;
 }
 
-/* Whether a step may begin before the host knows the tokens of the step before it: a GPU then never waits. A CPU gains
- * nothing, and would compute one row more for each sequence that ends. */
+/* Whether a step may begin before the host knows the tokens of the step before it, so that a GPU computes while the
+ * host handles them; not measured on a GPU yet. A CPU gains nothing, and would compute one row more for each sequence
+ * that ends. */
 static bool looks_ahead(const tfm__scheduler *s) {
     bool needs = !s->pool.shares;
     if (s->options.lookahead ? s->options.lookahead < 0 : tfm__context_tuning(s->model->ctx)->class != TFM__CLASS_GPU)
