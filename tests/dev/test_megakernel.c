@@ -1,7 +1,9 @@
 /* Launches that are collected and run in one kernel (lib/dev/launch/megakernel.h): the results are those of separate
- * launches to the bit, also with commands between them, with memory that is released at once,
- * and where kernels cannot be linked. Skipped on other drivers than PoCL, and on other devices than CPUs. */
+ * launches to the bit, also with commands between them, with memory that is released at once, with several contexts,
+ * which share buffers, and where kernels cannot be linked. Skipped on other drivers than PoCL, and on other devices
+ * than CPUs. */
 #include <ftw.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,7 @@
 #include "support/harness.h"
 #include "tfm/ops.h"
 
-enum { ROWS = 61, WIDTH = 1021, STEPS = 80 };
+enum { ROWS = 61, WIDTH = 1021, STEPS = 80, THREADS = 4, WEIGHTS = 400 };
 
 static char folder[64] = "/tmp/tfm-megakernel-XXXXXX";
 
@@ -20,10 +22,9 @@ static int remove_entry(const char *path, const struct stat *about, int kind, st
     return remove(path);
 }
 
-static bool is_supported;
-
 static bool supported(void) {
-    return is_supported;
+    const tfm_context *ctx = harness_context();
+    return ctx->on_pocl && ctx->info.type == TFM_DEVICE_CPU && ctx->tuning.class == TFM__CLASS_CPU;
 }
 
 static tfm_context *open_with(const char *mode) {
@@ -192,25 +193,98 @@ static void test_memory_is_released_after_its_last_use(void **unused) {
     compare(release_memory, "1", true);
 }
 
-static void test_several_contexts_launch_separately(void **unused) {
+static void *run_thread(void *out) {
+    tfm_context *ctx = NULL;
+    harness_ok(tfm_context_open(&ctx, NULL));
+    for (int i = 0; i < 5; i++)
+        run(ctx, out, i % 2 ? use_other_commands : NULL);
+    run(ctx, out, NULL);
+    assert_true(ctx->collected > 0);
+    tfm_context_free(&ctx);
+    return NULL;
+}
+
+static void test_several_contexts_do_not_wait_for_each_other(void **unused) {
     (void)unused;
     if (!supported())
         skip();
-    static float alone[ROWS * WIDTH], shared[ROWS * WIDTH];
-    tfm_context *ctx = open_with("1"), *other = open_with("1");
-    run(ctx, shared, NULL);
-    assert_int_equal(ctx->collected, 0);
-    tfm_context_free(&other);
-    run(ctx, alone, NULL);
-    const uint64_t collected = ctx->collected;
-    assert_true(collected > 0);
-    assert_memory_equal(alone, shared, sizeof(alone));
-    other = open_with("1");
-    run(ctx, shared, NULL);
-    assert_int_equal(ctx->collected, collected);
-    assert_memory_equal(alone, shared, sizeof(alone));
-    tfm_context_free(&other);
+    static float results[THREADS + 1][ROWS * WIDTH];
+    pthread_t threads[THREADS];
+    tfm_context *ctx = open_with("0");
+    run(ctx, results[THREADS], NULL);
     tfm_context_free(&ctx);
+    setenv("TFM_MEGAKERNEL", "1", 1);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_thread, results[i]), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < THREADS; i++)
+        assert_memory_equal(results[i], results[THREADS], sizeof(results[0]));
+}
+
+/* A context with weights that all contexts share. */
+typedef struct sharer {
+    tfm_context *ctx;
+    pthread_t thread;
+    tfm_tensor weights[WEIGHTS], squares[WEIGHTS];
+} sharer;
+
+static void *square_weights(void *argument) {
+    sharer *s = argument;
+    tfm__megakernel_begin(s->ctx);
+    for (int i = 0; i < WEIGHTS; i++)
+        harness_ok(tfm_mul(s->ctx, &s->squares[i], s->weights[i], s->weights[i]));
+    tfm__megakernel_end(s->ctx);
+    return NULL;
+}
+
+/* All contexts ask for the weights' addresses at once, while the queue of the first one waits. */
+static void test_contexts_share_buffers(void **unused) {
+    (void)unused;
+    if (!supported())
+        skip();
+    enum { COUNT = 64 };
+    static float host[COUNT], result[ROWS * WIDTH];
+    static sharer sharers[THREADS];
+    const int64_t dims[] = {COUNT};
+    harness_random random = {7};
+    harness_fill(&random, host, COUNT, 1);
+    for (int t = 0; t < THREADS; t++)
+        sharers[t].ctx = open_with("1");
+    for (int t = 0; t < THREADS; t++)
+        run(sharers[t].ctx, result, NULL);
+    for (int t = 0; t < THREADS; t++) {
+        sharer *s = &sharers[t];
+        for (int i = 0; i < WEIGHTS; i++) {
+            const tfm__shared_buffer_key key = {31, (uint64_t)i};
+            if (t > 0) {
+                assert_true(tfm__tensor_open_shared(s->ctx, &s->weights[i], key, TFM_F32, 1, dims));
+                continue;
+            }
+            harness_ok(tfm__tensor_new_persistent(s->ctx, &s->weights[i], TFM_F32, 1, dims));
+            harness_ok(tfm_tensor_write(s->ctx, s->weights[i], host));
+            tfm__tensor_publish(s->ctx, s->weights[i], key);
+        }
+    }
+    cl_int error;
+    cl_event gate = clCreateUserEvent(sharers[0].ctx->cl, &error);
+    assert_int_equal(error, CL_SUCCESS);
+    assert_int_equal(clEnqueueBarrierWithWaitList(sharers[0].ctx->queue, 1, &gate, NULL), CL_SUCCESS);
+    for (int t = 0; t < THREADS; t++)
+        assert_int_equal(pthread_create(&sharers[t].thread, NULL, square_weights, &sharers[t]), 0);
+    for (int t = 0; t < THREADS; t++)
+        pthread_join(sharers[t].thread, NULL);
+    assert_int_equal(clSetUserEventStatus(gate, CL_COMPLETE), CL_SUCCESS);
+    clReleaseEvent(gate);
+    for (int t = 0; t < THREADS; t++) {
+        for (int i = 0; i < WEIGHTS; i++) {
+            harness_ok(tfm_tensor_read(sharers[t].ctx, result, sharers[t].squares[i]));
+            for (int k = 0; k < COUNT; k++)
+                assert_true(result[k] == host[k] * host[k]);
+        }
+    }
+    for (int t = 0; t < THREADS; t++)
+        tfm_context_free(&sharers[t].ctx);
 }
 
 /* Runs without TFM_MEGAKERNEL: only the third context on an empty cache has the kernel. */
@@ -274,19 +348,13 @@ static void test_other_addresses_are_noticed(void **unused) {
 }
 
 static int setup(void **state) {
-    tfm_context *ctx = NULL; /* and no other one at a time: the harness has none */
-    (void)state;
-    if (!mkdtemp(folder) || tfm_context_open(&ctx, NULL) != TFM_OK)
-        return -1;
-    is_supported = ctx->on_pocl && ctx->info.type == TFM_DEVICE_CPU && ctx->tuning.class == TFM__CLASS_CPU;
-    tfm_context_free(&ctx);
-    return 0;
+    return mkdtemp(folder) ? harness_setup(state) : -1;
 }
 
 static int teardown(void **state) {
     unsetenv("TFM_MEGAKERNEL");
-    (void)state;
-    return nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    return harness_teardown(state);
 }
 
 int main(void) {
@@ -296,7 +364,8 @@ int main(void) {
         cmocka_unit_test(test_larger_work_groups_run_in_order),
         cmocka_unit_test(test_kernels_join_while_others_run),
         cmocka_unit_test(test_memory_is_released_after_its_last_use),
-        cmocka_unit_test(test_several_contexts_launch_separately),
+        cmocka_unit_test(test_several_contexts_do_not_wait_for_each_other),
+        cmocka_unit_test(test_contexts_share_buffers),
         cmocka_unit_test(test_third_context_loads_the_kernel),
         cmocka_unit_test(test_kernel_that_does_not_build_is_not_used),
         cmocka_unit_test(test_other_addresses_are_noticed),

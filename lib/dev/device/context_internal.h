@@ -28,6 +28,12 @@ tfm__shared_buffer *tfm__shared_buffer_find(cl_context cl, tfm__shared_buffer_ke
 tfm__shared_buffer *tfm__shared_buffer_add(cl_context cl, tfm__shared_buffer_key key, cl_mem memory, size_t bytes);
 void tfm__shared_buffer_drop(tfm__shared_buffer *shared);
 uint64_t tfm__shared_buffer_bytes(cl_context cl);
+/* The address of its mapping, or 0. Mapped once for all contexts: PoCL finds the mapping to end by its address, so two
+ * contexts that map one buffer end each other's mappings, and PoCL then copies to freed memory. */
+uint64_t tfm__shared_buffer_address(tfm__shared_buffer *shared, cl_command_queue queue);
+/* Maps a buffer, unmaps it, and returns the address, or 0. This allocates the memory, which drivers otherwise do at the
+ * first launch. */
+uint64_t tfm__mapped_address(cl_command_queue queue, cl_mem memory);
 
 /* A block of device memory. The struct outlives its use, so that `generation` detects stale tensors. */
 struct tfm_buffer {

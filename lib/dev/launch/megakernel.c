@@ -6,8 +6,7 @@
  *
  * Linking takes seconds. A set of kernels is complete when steps add no more: then it is loaded from the disk cache. If
  * it is not there, it is linked after a thousand steps, or when the second context that would have used it is closed.
- * Until then launches are as usual, and also while the process has several contexts on PoCL: three workers once got a
- * wrong line in about 600 translations, of a cause still unknown, and workers gained little. */
+ * Until then launches are as usual. */
 #include "dev/launch/megakernel.h"
 #include <stdio.h>
 #include <string.h>
@@ -212,17 +211,22 @@ static bool open_slot(tfm_context *ctx, tfm__megakernel *m) {
     return error == CL_SUCCESS || launch_failed(ctx, error) == TFM_OK;
 }
 
-/* A buffer's address, or 0. Mapping allocates it, which drivers otherwise do at the first launch. */
-static uint64_t address_of(tfm_context *ctx, tfm_buffer *buffer) {
-    if (!buffer || buffer->address)
-        return buffer ? buffer->address : 0;
+uint64_t tfm__mapped_address(cl_command_queue queue, cl_mem memory) {
     cl_int error;
-    void *at = clEnqueueMapBuffer(ctx->queue, buffer->memory, CL_FALSE, CL_MAP_READ, 0, 1, 0, NULL, NULL, &error);
+    void *at = clEnqueueMapBuffer(queue, memory, CL_FALSE, CL_MAP_READ, 0, 1, 0, NULL, NULL, &error);
     if (error == CL_SUCCESS)
-        error = clEnqueueUnmapMemObject(ctx->queue, buffer->memory, at, 0, NULL, NULL);
-    if (error == CL_SUCCESS)
-        buffer->address = (uint64_t)(uintptr_t)at;
-    return buffer->address;
+        error = clEnqueueUnmapMemObject(queue, memory, at, 0, NULL, NULL);
+    return error == CL_SUCCESS ? (uint64_t)(uintptr_t)at : 0;
+}
+
+/* A buffer's address, or 0. The caller's buffers have none here: the caller may have mapped them, or release them while
+ * the megakernel runs. */
+static uint64_t address_of(tfm_context *ctx, tfm_buffer *buffer) {
+    if (buffer && !buffer->address && buffer->shared)
+        buffer->address = tfm__shared_buffer_address(buffer->shared, ctx->queue);
+    else if (buffer && !buffer->address && !buffer->external)
+        buffer->address = tfm__mapped_address(ctx->queue, buffer->memory);
+    return buffer ? buffer->address : 0;
 }
 
 static bool all_have_addresses(tfm_context *ctx, size_t count, const tfm__arg *args) {
@@ -353,7 +357,7 @@ void tfm__megakernel_begin(tfm_context *ctx) {
     if (!ctx->megakernel)
         ctx->megakernel = create(ctx); /* NULL out of memory: launches as usual */
     tfm__megakernel *m = ctx->megakernel;
-    if (!m || m->unusable || !tfm__pocl_is_alone(ctx))
+    if (!m || m->unusable)
         return;
     m->steps++;
     link_if_complete(ctx, m);

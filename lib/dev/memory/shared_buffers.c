@@ -71,6 +71,7 @@ struct tfm__shared_buffer {
     cl_context cl;
     cl_mem memory;
     size_t bytes;
+    uint64_t address; /* 0 before the first use */
     int users;
     tfm__shared_buffer *next;
 };
@@ -111,6 +112,15 @@ uint64_t tfm__shared_buffer_bytes(cl_context cl) {
         bytes += s->cl == cl ? s->bytes : 0;
     pthread_mutex_unlock(&lock);
     return bytes;
+}
+
+uint64_t tfm__shared_buffer_address(tfm__shared_buffer *shared, cl_command_queue queue) {
+    pthread_mutex_lock(&lock);
+    if (!shared->address)
+        shared->address = tfm__mapped_address(queue, shared->memory);
+    const uint64_t address = shared->address;
+    pthread_mutex_unlock(&lock);
+    return address;
 }
 
 void tfm__shared_buffer_drop(tfm__shared_buffer *shared) {

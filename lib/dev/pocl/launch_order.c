@@ -69,13 +69,6 @@ static bool has_several_contexts(void) {
     return all.contexts && all.contexts->next_on_pocl;
 }
 
-bool tfm__pocl_is_alone(const tfm_context *ctx) {
-    pthread_mutex_lock(&all.lock);
-    const bool alone = all.contexts == ctx && !ctx->next_on_pocl;
-    pthread_mutex_unlock(&all.lock);
-    return alone;
-}
-
 static void wait_for_exclusive(void) {
     while (all.exclusive)
         pthread_cond_wait(&all.changed, &all.lock);

@@ -25,9 +25,6 @@ void tfm__pocl_unregister(tfm_context *ctx);
 /* Sets the context's new queue and returns the old one, which is empty. */
 cl_command_queue tfm__pocl_replace_queue(tfm_context *ctx, cl_command_queue queue);
 
-/* Whether the process has no other context on PoCL. */
-bool tfm__pocl_is_alone(const tfm_context *ctx);
-
 tfm__pocl_order tfm__pocl_begin(tfm_context *ctx, const tfm__kernel *kernel, const tfm__grid *grid);
 /* The same for launches of another library. Exclusive if there is another context. */
 tfm__pocl_order tfm__pocl_begin_external(tfm_context *ctx);
