@@ -211,14 +211,6 @@ static bool open_slot(tfm_context *ctx, tfm__megakernel *m) {
     return error == CL_SUCCESS || launch_failed(ctx, error) == TFM_OK;
 }
 
-uint64_t tfm__mapped_address(cl_command_queue queue, cl_mem memory) {
-    cl_int error;
-    void *at = clEnqueueMapBuffer(queue, memory, CL_FALSE, CL_MAP_READ, 0, 1, 0, NULL, NULL, &error);
-    if (error == CL_SUCCESS)
-        error = clEnqueueUnmapMemObject(queue, memory, at, 0, NULL, NULL);
-    return error == CL_SUCCESS ? (uint64_t)(uintptr_t)at : 0;
-}
-
 /* A buffer's address, or 0. The caller's buffers have none here: the caller may have mapped them, or release them while
  * the megakernel runs. */
 static uint64_t address_of(tfm_context *ctx, tfm_buffer *buffer) {

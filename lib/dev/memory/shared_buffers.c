@@ -114,6 +114,14 @@ uint64_t tfm__shared_buffer_bytes(cl_context cl) {
     return bytes;
 }
 
+uint64_t tfm__mapped_address(cl_command_queue queue, cl_mem memory) {
+    cl_int error;
+    void *at = clEnqueueMapBuffer(queue, memory, CL_FALSE, CL_MAP_READ, 0, 1, 0, NULL, NULL, &error);
+    if (error == CL_SUCCESS)
+        error = clEnqueueUnmapMemObject(queue, memory, at, 0, NULL, NULL);
+    return error == CL_SUCCESS ? (uint64_t)(uintptr_t)at : 0;
+}
+
 uint64_t tfm__shared_buffer_address(tfm__shared_buffer *shared, cl_command_queue queue) {
     pthread_mutex_lock(&lock);
     if (!shared->address)
