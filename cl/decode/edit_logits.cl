@@ -1,13 +1,13 @@
 /* Changes single logits (lib/model/decode/logit_edits.c). */
 
-/* One item per edit: logits[indices[i]] is divided by edits[i][0] if positive, else multiplied by it; then edits[i][1]
- * is added. Edits of one index all add -inf without a penalty. logits (R V), indices (count), edits (count, 2). */
-TFM_KERNEL void edit_logits(TFM_TENSOR(float, logits), TFM_INPUT(int, indices), TFM_INPUT(float, edits),
-                            const long count) {
+/* One item per edit (index, penalty, added), of which the last two are floats: logits[index] is divided by the penalty
+ * if positive, else multiplied by it; then `added` is added. logits (R V), edits (count, 3), of different indices. */
+TFM_KERNEL void edit_logits(TFM_TENSOR(float, logits), TFM_INPUT(int, edits), const long count) {
     const long i = get_global_id(0);
     if (i >= count)
         return;
-    __global float *logit = TFM_AT(logits) + TFM_AT(indices)[i];
-    const float penalty = TFM_AT(edits)[2 * i], added = TFM_AT(edits)[2 * i + 1], v = *logit;
+    __global const int *edit = TFM_AT(edits) + 3 * i;
+    __global float *logit = TFM_AT(logits) + edit[0];
+    const float penalty = as_float(edit[1]), added = as_float(edit[2]), v = *logit;
     *logit = (v < 0.0f ? v * penalty : v / penalty) + added;
 }

@@ -624,8 +624,26 @@ typedef struct tfm_generate_stats {
     uint64_t cached_tokens; /* Prompt tokens found in `prompt_cache`. */
     uint64_t new_tokens;    /* Generated tokens of all requested texts. */
     double prefill_seconds; /* Prefill time: all prompt tokens except the last of each and cached ones. */
-    double decode_seconds;
+    double decode_seconds;  /* With an engine, all time. */
 } tfm_generate_stats;
+
+/* A change of a token's logit. */
+typedef struct tfm_logit_bias {
+    int32_t id;
+    float bias;
+} tfm_logit_bias;
+
+/* log p of a token under the model's logits, before penalties and all other rules, and of the most probable tokens
+ * [count], best first. Valid during the call. */
+typedef struct tfm_token_log_probs {
+    float log_prob;
+    size_t count;
+    const int32_t *ids;
+    const float *log_probs;
+} tfm_token_log_probs;
+
+/* Called for each token, before tfm_token_fn. */
+typedef void (*tfm_log_probs_fn)(void *user, size_t prompt, int rank, int32_t id, const tfm_token_log_probs *log_probs);
 
 /* Generation options. All zeros is greedy search. */
 typedef struct tfm_generate_options {
@@ -654,7 +672,17 @@ typedef struct tfm_generate_options {
     /* Equal seeds give the same samples on a device, except for rounding. Prompt i of a call has the number
      * first_prompt + i, which selects the random numbers of each of its n_best texts, independent of batches. */
     uint64_t seed, first_prompt;
-    int batch_tokens; /* Maximum tokens of a batch, including tokens to generate. 0 means 16384. */
+    /* Subtracted from the logit of each token that the text, without its prompt, has: once, and for each occurrence.
+     * From -100 to 100. With any option from here to top_log_probs, tfm_generate uses an engine (engine.h): a beam of
+     * 1, one device, and no prompt cache. */
+    float presence_penalty, frequency_penalty;
+    /* [logit_bias_count]: added to the logits of the tokens; finite, or -INFINITY to suppress one. */
+    const tfm_logit_bias *logit_bias;
+    size_t logit_bias_count;
+    tfm_log_probs_fn on_log_probs; /* May be NULL. */
+    void *on_log_probs_user;
+    int top_log_probs; /* The most probable tokens for on_log_probs: 0 to 64. */
+    int batch_tokens;  /* Maximum tokens of a batch, including tokens to generate. 0 means 16384. */
     /* [stop_string_count]: a text ends before the first occurrence of any stop string. Needs a tokenizer and a beam of
      * 1. */
     const char *const *stop_strings;

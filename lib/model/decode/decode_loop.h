@@ -4,6 +4,8 @@
 
 #include "model/decode/prompt_cache.h"
 
+enum { TFM__MAX_TOP = 64 }; /* most probable tokens of a step: the limit of tfm_topk */
+
 /* Generation parameters: the caller's, else the directory's, else the defaults. */
 typedef struct tfm__generate_params {
     int beam_size;
@@ -15,6 +17,12 @@ typedef struct tfm__generate_params {
     double length_penalty;
     bool skip_scores;
     tfm__sampling_params sampling;
+    /* For the scheduler only. */
+    float presence_penalty, frequency_penalty;
+    const tfm_logit_bias *logit_bias; /* [logit_bias_count] */
+    size_t logit_bias_count;
+    int top_log_probs;
+    bool scheduled; /* some option only the scheduler has */
 } tfm__generate_params;
 /* Checks the options of a call. The model must generate text, and its context must not have failed. */
 tfm_status tfm__generate_params_of(const tfm_model *model, tfm__generate_params *out,

@@ -55,6 +55,40 @@ static tfm_status check_beam(const tfm_generate_options *o, const tfm__generate_
     return TFM_OK;
 }
 
+static tfm_status check_scheduled(const tfm_model *model, const tfm_generate_options *o, tfm__generate_params *r) {
+    const struct {
+        const char *name;
+        double value, most;
+    } numbers[] = {{"presence_penalty", fabs((double)o->presence_penalty), 100},
+                   {"frequency_penalty", fabs((double)o->frequency_penalty), 100},
+                   {"top_log_probs", o->top_log_probs, TFM__MAX_TOP}};
+    const int vocabulary = model->arch.decoder.vocabulary;
+    for (size_t i = 0; i < TFM__COUNT(numbers); i++)
+        if (!(numbers[i].value <= numbers[i].most))
+            return tfm__fail(TFM_ERROR_ARGUMENT, "generate: %s is out of range: give at most %g", numbers[i].name,
+                             numbers[i].most);
+    if (o->top_log_probs < 0 || (o->top_log_probs > 0 && !o->on_log_probs) ||
+        (o->logit_bias_count > 0 && !o->logit_bias))
+        return tfm__fail(
+            TFM_ERROR_ARGUMENT,
+            "generate: top_log_probs is %d, and logit_bias %p of %zu: top_log_probs must be >= 0 and needs "
+            "on_log_probs, and logit_bias must not be NULL",
+            o->top_log_probs, (const void *)o->logit_bias, o->logit_bias_count);
+    for (size_t i = 0; i < o->logit_bias_count; i++)
+        if (o->logit_bias[i].id < 0 || o->logit_bias[i].id >= vocabulary ||
+            !(isfinite(o->logit_bias[i].bias) || o->logit_bias[i].bias == -INFINITY))
+            return tfm__fail(TFM_ERROR_ARGUMENT,
+                             "generate: logit_bias %zu is %g for the id %d: give a finite one or -infinity, and an id "
+                             "from 0 to %d",
+                             i + 1, (double)o->logit_bias[i].bias, (int)o->logit_bias[i].id, vocabulary - 1);
+    r->scheduled = o->presence_penalty != 0 || o->frequency_penalty != 0 || o->logit_bias_count > 0 || o->on_log_probs;
+    if (r->scheduled && (r->beam_size > 1 || o->prompt_cache))
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "generate: presence_penalty, frequency_penalty, logit_bias and on_log_probs require %s",
+                         r->beam_size > 1 ? "a beam of 1" : "no prompt cache");
+    return TFM_OK;
+}
+
 static tfm_status params_of(tfm__generate_params *out, const tfm_model *model, const tfm_generate_options *options) {
     const tfm__generation_rules *rules = &model->rules;
     const tfm__sampling_defaults *stored = &rules->sampling;
@@ -83,12 +117,19 @@ static tfm_status params_of(tfm__generate_params *out, const tfm_model *model, c
                                                     : rules->has_length_penalty ? rules->length_penalty
                                                                                 : 1,
                                   .min_length = sampling.min_new_tokens == 0 ? stored->min_length : 0,
-                                  .skip_scores = o->skip_scores,
-                                  .sampling = sampling};
+                                  .skip_scores = o->skip_scores && !o->on_log_probs,
+                                  .sampling = sampling,
+                                  .presence_penalty = o->presence_penalty,
+                                  .frequency_penalty = o->frequency_penalty,
+                                  .logit_bias = o->logit_bias,
+                                  .logit_bias_count = o->logit_bias_count,
+                                  .top_log_probs = o->top_log_probs};
     out->max_length = out->max_new_tokens == 0 ? stored->max_length : 0;
     out->max_new_tokens = out->max_new_tokens ? out->max_new_tokens : DEFAULT_MAX_NEW_TOKENS;
-    const tfm_status status = check_sampling(o, &out->sampling);
-    return status == TFM_OK ? check_beam(o, out) : status;
+    tfm_status status = check_sampling(o, &out->sampling);
+    if (status == TFM_OK)
+        status = check_beam(o, out);
+    return status == TFM_OK ? check_scheduled(model, o, out) : status;
 }
 
 tfm_status tfm__generate_params_of(const tfm_model *model, tfm__generate_params *out,

@@ -25,78 +25,54 @@ tfm_status tfm__logit_edits_check(const tfm__generation_rules *rules, const tfm_
 }
 
 bool tfm__logit_edits_need_tokens(const tfm__generation_rules *rules, const tfm__generate_params *params) {
-    return params->sampling.repetition_penalty != 0 || rules->no_repeat_ngram > 0 || rules->bad_word_count > 0;
+    return params->sampling.repetition_penalty != 0 || params->presence_penalty != 0 ||
+           params->frequency_penalty != 0 || rules->no_repeat_ngram > 0 || rules->bad_word_count > 0;
 }
 
 static void add(tfm__logit_edits *e, int64_t index, float penalty, float added) {
-    if (e->count == e->room) {
-        const size_t room = e->room ? 2 * e->room : 256;
-        int32_t *indices = realloc(e->indices, room * sizeof(*indices));
-        e->indices = indices ? indices : e->indices;
-        float *values = indices ? realloc(e->edits, room * 2 * sizeof(*values)) : NULL;
-        e->edits = values ? values : e->edits;
-        e->failed |= !values;
-        if (!values)
-            return;
-        e->room = room;
-    }
-    e->indices[e->count] = (int32_t)index;
-    e->edits[2 * e->count] = penalty;
-    e->edits[2 * e->count++ + 1] = added;
+    e->failed = e->failed || tfm__grow(&e->list, &e->room, e->count + 1, sizeof(*e->list)) != TFM_OK;
+    if (!e->failed)
+        e->list[e->count++] = (tfm__logit_edit){(int32_t)index, penalty, added};
 }
 
-/* A row that edits are listed for. */
-typedef struct row_edits {
-    tfm__logit_edits *list;
-    int64_t first;            /* index of its first logit */
-    size_t penalties, banned; /* its first penalty in the list, sorted by token, and the edit after the last one */
-} row_edits;
+static void ban(tfm__logit_edits *e, int64_t first, int32_t token) {
+    add(e, first + token, 1, -INFINITY);
+}
+
+/* Tokens that may not be next, in the row whose first logit is `first`. */
+static void ban_tokens(tfm__logit_edits *e, int64_t first, const tfm__generation_rules *rules,
+                       const tfm__generate_params *params, const int32_t *ids, int64_t count, int64_t prompt) {
+    const int64_t least = params->min_length > 0 ? params->min_length - prompt : params->sampling.min_new_tokens;
+    for (int i = 0; i < rules->begin_suppress_count && count == prompt; i++)
+        ban(e, first, rules->begin_suppress_ids[i]);
+    for (int i = 0; i < rules->suppress_id_count; i++)
+        ban(e, first, rules->suppress_ids[i]);
+    if (count - prompt < least) {
+        if (rules->eos_id >= 0)
+            ban(e, first, rules->eos_id);
+        for (int i = 0; i < rules->eos_id_count; i++)
+            ban(e, first, rules->eos_ids[i]);
+    }
+    for (int i = 0; i < rules->bad_word_count; i++) {
+        const int *word = rules->bad_word_ids + rules->bad_words[i];
+        const int64_t before = rules->bad_words[i + 1] - rules->bad_words[i] - 1;
+        if (before <= count && memcmp(ids + count - before, word, (size_t)before * sizeof(*word)) == 0)
+            ban(e, first, word[before]);
+    }
+    const int64_t n = rules->no_repeat_ngram;
+    for (int64_t i = 0; n > 0 && i + n <= count; i++)
+        if (memcmp(ids + i, ids + count - n + 1, (size_t)(n - 1) * sizeof(*ids)) == 0)
+            ban(e, first, ids[i + n - 1]);
+}
 
 static int by_value(const void *a, const void *b) {
     const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
     return (x > y) - (x < y);
 }
 
-/* A token with a penalty keeps its one edit. */
-static void ban(const row_edits *row, int32_t token) {
-    const int32_t index = (int32_t)(row->first + token), *from = row->list->indices;
-    const int32_t *edit = row->banned > row->penalties ? bsearch(&index, from + row->penalties,
-                                                                 row->banned - row->penalties, sizeof(index), by_value)
-                                                       : NULL;
-    if (edit)
-        row->list->edits[2 * (edit - from) + 1] = -INFINITY;
-    else
-        add(row->list, index, 1, -INFINITY);
-}
-
-/* Tokens that may not be next. */
-static void ban_tokens(const row_edits *row, const tfm__generation_rules *rules, const tfm__generate_params *params,
-                       const int32_t *ids, int64_t count, int64_t prompt) {
-    const int64_t least = params->min_length > 0 ? params->min_length - prompt : params->sampling.min_new_tokens;
-    for (int i = 0; i < rules->begin_suppress_count && count == prompt; i++)
-        ban(row, rules->begin_suppress_ids[i]);
-    for (int i = 0; i < rules->suppress_id_count; i++)
-        ban(row, rules->suppress_ids[i]);
-    if (count - prompt < least) {
-        if (rules->eos_id >= 0)
-            ban(row, rules->eos_id);
-        for (int i = 0; i < rules->eos_id_count; i++)
-            ban(row, rules->eos_ids[i]);
-    }
-    for (int i = 0; i < rules->bad_word_count; i++) {
-        const int *word = rules->bad_word_ids + rules->bad_words[i];
-        const int64_t before = rules->bad_words[i + 1] - rules->bad_words[i] - 1;
-        if (before <= count && memcmp(ids + count - before, word, (size_t)before * sizeof(*word)) == 0)
-            ban(row, word[before]);
-    }
-    const int64_t n = rules->no_repeat_ngram;
-    for (int64_t i = 0; n > 0 && i + n <= count; i++)
-        if (memcmp(ids + i, ids + count - n + 1, (size_t)(n - 1) * sizeof(*ids)) == 0)
-            ban(row, ids[i + n - 1]);
-}
-
-/* The penalty on each token of the sequence, once. */
-static void penalize(tfm__logit_edits *e, int64_t first, float penalty, const int32_t *ids, int64_t count) {
+/* An edit of each token of ids [count]: the penalty, and `once` and `each` for each occurrence subtracted. */
+static void penalize(tfm__logit_edits *e, int64_t first, float penalty, float once, float each, const int32_t *ids,
+                     int64_t count) {
     int32_t *sorted = tfm__alloc((size_t)count + 1, sizeof(*sorted));
     if (!sorted) {
         e->failed = true;
@@ -104,43 +80,65 @@ static void penalize(tfm__logit_edits *e, int64_t first, float penalty, const in
     }
     memcpy(sorted, ids, (size_t)count * sizeof(*ids));
     qsort(sorted, (size_t)count, sizeof(*sorted), by_value);
-    for (int64_t i = 0; i < count; i++)
-        if (i == 0 || sorted[i] != sorted[i - 1])
-            add(e, first + sorted[i], penalty, 0);
+    for (int64_t i = 0, from = 0; i < count; i++) {
+        if (i + 1 < count && sorted[i + 1] == sorted[i])
+            continue;
+        add(e, first + sorted[i], penalty, -once - each * (float)(i + 1 - from));
+        from = i + 1;
+    }
     free(sorted);
+}
+
+/* Joins the edits of each logit, from edit `from` on. */
+static void join(tfm__logit_edits *e, size_t from) {
+    size_t kept = from;
+    if (e->count > from) /* the index is the first member */
+        qsort(e->list + from, e->count - from, sizeof(*e->list), by_value);
+    for (size_t i = from; i < e->count; i++) {
+        tfm__logit_edit *last = kept > from ? &e->list[kept - 1] : NULL;
+        if (last && last->index == e->list[i].index) {
+            last->penalty *= e->list[i].penalty;
+            last->added += e->list[i].added;
+        } else {
+            e->list[kept++] = e->list[i];
+        }
+    }
+    e->count = kept;
 }
 
 void tfm__logit_edits_add(tfm__logit_edits *edits, int64_t row, int64_t vocabulary, const tfm__generation_rules *rules,
                           const tfm__generate_params *params, const int32_t *ids, int64_t count, int64_t prompt) {
-    row_edits own = {.list = edits, .first = row * vocabulary, .penalties = edits->count};
+    const size_t from = edits->count;
+    const int64_t first = row * vocabulary;
     if (params->sampling.repetition_penalty != 0)
-        penalize(edits, own.first, params->sampling.repetition_penalty, ids, count);
-    own.banned = edits->count;
-    ban_tokens(&own, rules, params, ids, count, prompt);
+        penalize(edits, first, params->sampling.repetition_penalty, 0, 0, ids, count);
+    if (params->presence_penalty != 0 || params->frequency_penalty != 0)
+        penalize(edits, first, 1, params->presence_penalty, params->frequency_penalty, ids + prompt, count - prompt);
+    for (size_t i = 0; i < params->logit_bias_count; i++)
+        add(edits, first + params->logit_bias[i].id, 1, params->logit_bias[i].bias);
+    ban_tokens(edits, first, rules, params, ids, count, prompt);
+    join(edits, from);
 }
 
 tfm_status tfm__logit_edits_apply(tfm_context *ctx, tfm__logit_edits *e, tfm_tensor logits) {
-    tfm_tensor indices = {0}, edits = {0};
-    const int64_t count = (int64_t)e->count, values = 2 * count;
+    tfm_tensor edits = {0};
+    const int64_t count = (int64_t)e->count;
     e->count = 0;
     if (e->failed)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "out of host memory for logits processors");
     if (count == 0)
         return tfm_context_status(ctx);
     tfm_scope_open(ctx);
-    tfm_tensor_new(ctx, &indices, TFM_I32, 1, &count);
-    tfm_tensor_new(ctx, &edits, TFM_F32, 1, &values);
-    tfm_tensor_write(ctx, indices, e->indices);
-    tfm_tensor_write(ctx, edits, e->edits);
+    tfm_tensor_new(ctx, &edits, TFM_I32, 2, (int64_t[]){count, sizeof(*e->list) / sizeof(int32_t)});
+    tfm_tensor_write(ctx, edits, e->list);
     const size_t group = (size_t)tfm__context_tuning(ctx)->group;
     tfm__launch(ctx, tfm__kernel_get(ctx, "edit_logits", "edit_logits", ""),
                 TFM__GRID_1D(((size_t)count + group - 1) / group * group, group),
-                TFM__ARGS(TFM__T(logits), TFM__T(indices), TFM__T(edits), TFM__I(count)));
+                TFM__ARGS(TFM__T(logits), TFM__T(edits), TFM__I(count)));
     return tfm_scope_close(ctx, 0, NULL);
 }
 
 void tfm__logit_edits_free(tfm__logit_edits *e) {
-    free(e->indices);
-    free(e->edits);
+    free(e->list);
     *e = (tfm__logit_edits){0};
 }

@@ -5,9 +5,14 @@
 
 #include "model/decode/decode_loop.h"
 
+/* An edit, as the kernel reads it. */
+typedef struct tfm__logit_edit {
+    int32_t index; /* row * V + token */
+    float penalty, added;
+} tfm__logit_edit;
+
 typedef struct tfm__logit_edits {
-    int32_t *indices; /* [count]: row * V + token */
-    float *edits;     /* [count][2]: see edit_logits.cl */
+    tfm__logit_edit *list; /* [count]: one edit of each logit */
     size_t count, room;
     bool failed; /* out of host memory */
 } tfm__logit_edits;

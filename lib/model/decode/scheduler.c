@@ -131,7 +131,7 @@ static void end(tfm__scheduler *s, tfm__sequence *q, tfm_finish_reason reason) {
 }
 
 /* Hands a token to its sequence. */
-static void report(tfm__scheduler *s, tfm__sequence *q, int32_t id, float log_prob) {
+static void report(tfm__scheduler *s, tfm__sequence *q, int32_t id, const tfm_token_log_probs *log_probs) {
     const tfm__sequence_request *r = &q->request;
     bool more = true;
     if (id >= 0) { /* else all tokens were suppressed */
@@ -141,7 +141,7 @@ static void report(tfm__scheduler *s, tfm__sequence *q, int32_t id, float log_pr
         }
         q->made++;
         q->reporting = true;
-        more = r->on_token(r->user, id, log_prob);
+        more = r->on_token(r->user, id, log_probs);
         q->reporting = false;
     }
     const bool ends = id < 0 || tfm__generation_is_eos(&s->model->rules, id);
@@ -152,13 +152,14 @@ static void report(tfm__scheduler *s, tfm__sequence *q, int32_t id, float log_pr
 
 /* Waits for the tokens of a step, and hands them out. */
 static tfm_status collect(tfm__scheduler *s, tfm__flight *flight) {
-    const float *log_probs = NULL;
-    const int32_t *tokens = flight->count > 0 ? tfm__flight_wait(s, flight, &log_probs) : NULL;
+    float log_probs[TFM__MAX_TOP];
+    const int32_t *tokens = flight->count > 0 ? tfm__flight_wait(s, flight) : NULL;
     for (int64_t i = 0; tokens && i < flight->count; i++) {
         tfm__sequence *q = flight->rows[i];
+        const tfm_token_log_probs scores = tfm__flight_log_probs(flight, i, log_probs);
         q->flights--;
         if (!q->over)
-            report(s, q, tokens[i], log_probs ? log_probs[i] : 0);
+            report(s, q, tokens[i], &scores);
         release(s, q);
     }
     tfm__flight_free(s, flight);

@@ -18,10 +18,10 @@ typedef struct tfm__scheduler_options {
 typedef struct tfm__sequence_request {
     const int32_t *ids; /* [count]: the prompt, checked by tfm__prompt_check; copied */
     size_t count;
-    tfm__generate_params params; /* of a beam of 1 and one copy */
+    tfm__generate_params params; /* of a beam of 1 and one copy; logit_bias is valid until the end */
     uint32_t stream;             /* random number stream */
-    /* A new token, with log p unless scores are skipped. Returns false to end the sequence with it. */
-    bool (*on_token)(void *user, int32_t id, float log_prob);
+    /* A new token; log p are 0 if scores are skipped. Returns false to end the sequence with it. */
+    bool (*on_token)(void *user, int32_t id, const tfm_token_log_probs *log_probs);
     /* The sequence has ended, and is not valid any more. `cached`: prompt tokens found in the KV cache. Not called for
      * a cancelled one. */
     void (*on_end)(void *user, tfm_finish_reason reason, int64_t cached);

@@ -92,6 +92,7 @@ typedef struct step_inputs {
     int32_t *numbers;     /* [rows][TFM__SAMPLE_NUMBERS] */
     bool ahead;           /* some tokens are those of the step before */
     bool scored;          /* some sequence wants log p */
+    int64_t top;          /* most probable tokens that some sequence wants */
 } step_inputs;
 
 static bool inputs_alloc(step_inputs *in, const tfm__flight *flight) {
@@ -136,6 +137,7 @@ static void fill_row(tfm__scheduler *s, step_inputs *in, int64_t r, tfm__sequenc
             in->ahead = true;
         }
     in->scored = in->scored || !request->params.skip_scores;
+    in->top = request->params.top_log_probs > in->top ? request->params.top_log_probs : in->top;
     tfm__sample_row(in->settings + r * TFM__SAMPLE_SETTINGS, in->numbers + r * TFM__SAMPLE_NUMBERS,
                     sampling->do_sample ? &options : NULL, request->stream);
     tfm__logit_edits_add(&s->edits, r, s->model->arch.decoder.vocabulary, &s->model->rules, &request->params, run->ids,
@@ -191,7 +193,7 @@ static tfm_status run_step(tfm__scheduler *s, const step_inputs *in, tfm__flight
     tfm__model_step(s->model, &logits, input_tokens(s, in, before, newest), &step, s->model->logits_bias);
     changed = logits;
     if (in->scored)
-        tfm_topk(ctx, &best, &first, &lse, logits, 1);
+        tfm_topk(ctx, &best, &first, &lse, logits, in->top ? in->top : 1);
     if (in->scored && s->edits.count > 0) {
         changed = (tfm_tensor){0};
         tfm_tensor_new(ctx, &changed, TFM_F32, 2, logits.dims);
@@ -202,9 +204,12 @@ static tfm_status run_step(tfm__scheduler *s, const step_inputs *in, tfm__flight
     tfm__sample_rows(ctx, &ids, changed, settings, numbers);
     if (in->scored)
         score(ctx, &log_probs, logits, lse, ids);
-    tfm__async_read_start(ctx, &flight->tokens, ids);
-    if (in->scored)
-        tfm__async_read_start(ctx, &flight->log_probs, log_probs);
+    flight->top = in->top;
+    const tfm_tensor results[TFM__READS] = {ids, log_probs, first, best, lse};
+    for (int i = 0; i < TFM__READS; i++)
+        if (i == TFM__READ_TOKENS || (i == TFM__READ_LOG_PROBS && in->scored) ||
+            (i > TFM__READ_LOG_PROBS && in->top > 0))
+            tfm__async_read_start(ctx, &flight->reads[i], results[i]);
     tfm__megakernel_end(ctx);
     return tfm_scope_close(ctx, 0, NULL);
 }
@@ -238,15 +243,27 @@ tfm_status tfm__scheduler_decode(tfm__scheduler *s, tfm__flight *flight, const t
     return status;
 }
 
-const int32_t *tfm__flight_wait(tfm__scheduler *s, tfm__flight *flight, const float **log_probs) {
-    tfm_context *ctx = s->model->ctx;
-    const int32_t *tokens = flight->tokens ? tfm__async_read_wait(ctx, flight->tokens) : NULL;
-    *log_probs = flight->log_probs ? tfm__async_read_wait(ctx, flight->log_probs) : NULL;
-    return tokens;
+const int32_t *tfm__flight_wait(tfm__scheduler *s, tfm__flight *flight) {
+    for (int i = 0; i < TFM__READS; i++)
+        flight->results[i] = flight->reads[i] ? tfm__async_read_wait(s->model->ctx, flight->reads[i]) : NULL;
+    return tfm_context_status(s->model->ctx) == TFM_OK ? flight->results[TFM__READ_TOKENS] : NULL;
+}
+
+tfm_token_log_probs tfm__flight_log_probs(const tfm__flight *flight, int64_t i, float *log_probs) {
+    const float *log_prob = flight->results[TFM__READ_LOG_PROBS], *logits = flight->results[TFM__READ_TOP_LOGITS],
+                *lse = flight->results[TFM__READ_LSE];
+    const int32_t *ids = flight->results[TFM__READ_TOP_IDS];
+    const int count = flight->rows[i]->request.params.top_log_probs;
+    for (int k = 0; k < count; k++)
+        log_probs[k] = logits[i * flight->top + k] - lse[i];
+    return (tfm_token_log_probs){.log_prob = log_prob ? log_prob[i] : 0,
+                                 .count = (size_t)count,
+                                 .ids = count > 0 ? ids + i * flight->top : NULL,
+                                 .log_probs = log_probs};
 }
 
 void tfm__flight_free(tfm__scheduler *s, tfm__flight *flight) {
-    tfm__async_read_free(s->model->ctx, &flight->tokens);
-    tfm__async_read_free(s->model->ctx, &flight->log_probs);
-    flight->count = flight->tokens || flight->log_probs ? flight->count : 0;
+    for (int i = 0; i < TFM__READS; i++)
+        tfm__async_read_free(s->model->ctx, &flight->reads[i]);
+    flight->count = 0;
 }

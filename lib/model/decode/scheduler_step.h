@@ -6,6 +6,9 @@
 #include "model/decode/logit_edits.h"
 #include "model/decode/scheduler.h"
 
+/* What a step of n rows is read for: (n), (n), (n, top), (n, top), (n); the last four if a sequence wants them. */
+enum { TFM__READ_TOKENS, TFM__READ_LOG_PROBS, TFM__READ_TOP_IDS, TFM__READ_TOP_LOGITS, TFM__READ_LSE, TFM__READS };
+
 struct tfm__sequence {
     tfm__sequence *next;  /* of all */
     tfm__sequence *queue; /* the next waiting one */
@@ -24,7 +27,9 @@ struct tfm__sequence {
 typedef struct tfm__flight {
     tfm__sequence **rows; /* [count] */
     int64_t count;
-    tfm__async_read *tokens, *log_probs;
+    int64_t top; /* most probable tokens read of each row */
+    tfm__async_read *reads[TFM__READS];
+    const void *results[TFM__READS]; /* after the wait */
 } tfm__flight;
 
 struct tfm__scheduler {
@@ -52,8 +57,10 @@ tfm_status tfm__scheduler_prefill(tfm__scheduler *scheduler, tfm__kv_run *run, i
 /* Begins a step for the rows of `flight`, in slots reserved. Tokens that the host does not know yet are those of the
  * step `before`. */
 tfm_status tfm__scheduler_decode(tfm__scheduler *scheduler, tfm__flight *flight, const tfm__flight *before);
-/* Waits for the tokens of a step [count]; log p in *log_probs, or NULL. NULL after a failure. */
-const int32_t *tfm__flight_wait(tfm__scheduler *scheduler, tfm__flight *flight, const float **log_probs);
+/* Waits for the tokens of a step [count]; NULL after a failure. */
+const int32_t *tfm__flight_wait(tfm__scheduler *scheduler, tfm__flight *flight);
+/* Then log p of row i, and of the most probable tokens that its sequence wants, in `log_probs` [TFM__MAX_TOP]. */
+tfm_token_log_probs tfm__flight_log_probs(const tfm__flight *flight, int64_t i, float *log_probs);
 /* Forgets a step. */
 void tfm__flight_free(tfm__scheduler *scheduler, tfm__flight *flight);
 

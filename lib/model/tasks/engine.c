@@ -3,6 +3,7 @@
 #include <string.h>
 #include "model/decode/scheduler.h"
 #include "model/tasks/batch.h"
+#include "model/tasks/generate_scheduled.h"
 #include "model/tasks/prompts.h"
 #include "ops/attention/kv_quantize.h"
 
@@ -149,17 +150,19 @@ static bool still_runs(text *t) {
     return t->request->left > 0;
 }
 
-static bool on_token(void *user, int32_t id, float log_prob) {
+static bool on_token(void *user, int32_t id, const tfm_token_log_probs *log_probs) {
     text *t = user;
     request *r = t->request;
     tfm_engine *e = r->engine;
     bool more = true;
-    if (!push(t, id, log_prob)) {
+    if (!push(t, id, log_probs->log_prob)) {
         e->status = tfm__fail(TFM_ERROR_MEMORY, "engine: out of host memory for a text");
         return false;
     }
     r->reporting = true;
-    if (r->options.on_token)
+    if (r->options.on_log_probs)
+        r->options.on_log_probs(r->options.on_log_probs_user, (size_t)r->number, t->rank, id, log_probs);
+    if (r->left > 0 && r->options.on_token)
         more = r->options.on_token(r->options.on_token_user, (size_t)r->number, t->rank, id);
     if (r->left > 0 && e->model->tokenizer && e->status == TFM_OK)
         e->status = tfm__incremental_detokenizer_push(&t->detokenizer, id);
@@ -316,6 +319,10 @@ tfm_status tfm_engine_submit(tfm_engine *e, uint64_t *number, const tfm_prompt *
     if (number)
         *number = r->number;
     return TFM_OK;
+}
+
+void tfm__engine_skip(tfm_engine *e) {
+    e->numbers++;
 }
 
 tfm_status tfm_engine_step(tfm_engine *e, bool *more) {

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "model/decode/decode_loop.h"
 #include "model/tasks/batch.h"
+#include "model/tasks/generate_scheduled.h"
 #include "model/tasks/prompts.h"
 
 /* Tokens of a batch, including new ones. */
@@ -301,5 +302,7 @@ tfm_status tfm_generate(tfm_model *model, const tfm_prompt *prompts, size_t coun
         status = tfm__prompts_check(model, prompts, count, j.options);
     if (status == TFM_OK)
         status = tfm__prompt_cache_check(model, j.options, count);
-    return status == TFM_OK && count > 0 ? run(&j) : status;
+    if (status != TFM_OK || count == 0)
+        return status;
+    return j.rules.scheduled ? tfm__generate_scheduled(model, prompts, count, j.options, emit, user) : run(&j);
 }

@@ -28,12 +28,12 @@ typedef struct bench {
     int count;
 } bench;
 
-static bool on_token(void *user, int32_t id, float log_prob) {
+static bool on_token(void *user, int32_t id, const tfm_token_log_probs *log_probs) {
     request *r = user;
     assert_false(r->ended || r->cancelled);
     assert_true(r->made < NEW);
     r->tokens[r->made] = id;
-    r->log_probs[r->made++] = log_prob;
+    r->log_probs[r->made++] = log_probs->log_prob;
     return r->made != r->stop_after;
 }
 

@@ -1,0 +1,229 @@
+/* Options of tfm_generate that only the engine has: penalties, biases and log p of each token, compared with the logits
+ * of a forward pass. */
+#include "support/toy_decoder.h"
+
+enum { NEW = 24, TOP = 5, PROMPTS = 4 };
+
+/* A text, checked token by token. */
+typedef struct heard {
+    tfm_model *model;
+    const tfm_generate_options *options;
+    int32_t ids[64];
+    size_t prompt, count; /* tokens of the prompt; and of all */
+    size_t tokens, changed;
+    int ended;
+} heard;
+
+static float bias_of(const heard *h, int32_t id) {
+    const tfm_generate_options *o = h->options;
+    double added = 0;
+    int seen = 0;
+    for (size_t i = 0; i < o->logit_bias_count; i++)
+        added += o->logit_bias[i].id == id ? (double)o->logit_bias[i].bias : 0;
+    for (size_t i = h->prompt; i < h->count; i++)
+        seen += h->ids[i] == id;
+    added -= (double)o->frequency_penalty * seen + (seen ? (double)o->presence_penalty : 0);
+    return (float)added;
+}
+
+static void on_log_probs(void *user, size_t prompt, int rank, int32_t id, const tfm_token_log_probs *log_probs) {
+    heard *h = user;
+    float logits[TOY_VOCABULARY];
+    double sum = 0;
+    int best = 0, plain = 0;
+    (void)prompt, (void)rank;
+    toy_logits(h->model, logits, h->ids, h->count);
+    for (int i = 0; i < TOY_VOCABULARY; i++) {
+        sum += exp((double)logits[i]);
+        plain = logits[i] > logits[plain] ? i : plain;
+        best = logits[i] + bias_of(h, i) > logits[best] + bias_of(h, best) ? i : best;
+    }
+    if (!h->options->sample)
+        assert_int_equal(id, best);
+    assert_true(fabs((double)log_probs->log_prob - ((double)logits[id] - log(sum))) < 1e-4);
+    assert_int_equal(log_probs->count, h->options->top_log_probs);
+    for (size_t k = 0; k < log_probs->count; k++) {
+        int larger = 0;
+        for (int i = 0; i < TOY_VOCABULARY; i++)
+            larger += logits[i] > logits[log_probs->ids[k]] + 1e-5f;
+        assert_true(larger <= (int)k);
+        assert_true(fabs((double)log_probs->log_probs[k] - ((double)logits[log_probs->ids[k]] - log(sum))) < 1e-4);
+    }
+    h->changed += best != plain;
+    h->ids[h->count++] = id;
+}
+
+static bool on_end(void *user, const tfm_generation *g) {
+    heard *h = user;
+    h->ended++;
+    h->tokens = g->tokens.count;
+    assert_memory_equal(g->tokens.ids, h->ids + h->prompt, g->tokens.count * sizeof(int32_t));
+    return true;
+}
+
+static heard generate(tfm_model *model, tfm_generate_options options) {
+    const int32_t prompt[] = {20, 33, 20, 41, 20};
+    heard h = {.model = model, .options = &options, .prompt = 5, .count = 5};
+    memcpy(h.ids, prompt, sizeof(prompt));
+    options.max_new_tokens = NEW;
+    options.on_log_probs = on_log_probs;
+    options.on_log_probs_user = &h;
+    harness_ok(tfm_generate(model, &(tfm_prompt){.ids = prompt, .count = 5}, 1, &options, on_end, &h));
+    assert_int_equal(h.ended, 1);
+    return h;
+}
+
+static void test_tokens_follow_penalties_and_biases(void **state) {
+    (void)state;
+    const tfm_logit_bias biases[] = {{13, 3}, {14, -INFINITY}, {15, 100}, {15, -97.5f}, {13, 0.5f}};
+    for (int kind = 0; kind < TOY_KINDS; kind++) {
+        tfm_model *model = toy_decoder((toy_kind)kind, 0);
+        const size_t none = generate(model, (tfm_generate_options){.top_log_probs = TOP}).changed,
+                     presence = generate(model, (tfm_generate_options){.presence_penalty = 3}).changed,
+                     frequency = generate(model, (tfm_generate_options){.frequency_penalty = 0.9f}).changed,
+                     both = generate(model, (tfm_generate_options){.presence_penalty = -0.5f,
+                                                                   .frequency_penalty = 0.4f,
+                                                                   .logit_bias = biases,
+                                                                   .logit_bias_count = 5,
+                                                                   .top_log_probs = TOY_VOCABULARY})
+                                .changed;
+        assert_int_equal(none, 0);
+        assert_true(presence > 0 && frequency > 0 && both > 0);
+        generate(model, (tfm_generate_options){.sample = true, .temperature = 2, .top_log_probs = 1});
+        tfm_model_free(&model);
+    }
+}
+
+static void test_banned_and_favoured_tokens(void **state) {
+    (void)state;
+    tfm_model *model = toy_decoder(TOY_ROTARY, 0);
+    const tfm_logit_bias only = {17, 1000};
+    heard h = generate(model, (tfm_generate_options){.logit_bias = &only, .logit_bias_count = 1, .skip_scores = true});
+    for (size_t i = h.prompt; i < h.count; i++)
+        assert_int_equal(h.ids[i], 17);
+    tfm_logit_bias most[TOY_VOCABULARY - 1];
+    for (int i = 0; i < TOY_VOCABULARY - 1; i++)
+        most[i] = (tfm_logit_bias){i < 30 ? i : i + 1, -INFINITY};
+    h = generate(model,
+                 (tfm_generate_options){.sample = true, .logit_bias = most, .logit_bias_count = TOY_VOCABULARY - 1});
+    for (size_t i = h.prompt; i < h.count; i++)
+        assert_int_equal(h.ids[i], 30);
+    tfm_model_free(&model);
+}
+
+/* ---- Order ----------------------------------------------------------------------------------------------- */
+
+typedef struct order {
+    size_t emitted[PROMPTS * 2], count, stop_after;
+    int32_t tokens[PROMPTS * 2][NEW];
+    size_t made[PROMPTS * 2], rejected;
+    int steps;
+} order;
+
+static bool on_ordered(void *user, const tfm_generation *g) {
+    order *o = user;
+    const size_t at = o->count++;
+    o->emitted[at] = g->prompt * 2 + (size_t)g->rank;
+    o->made[at] = g->tokens.count;
+    if (g->tokens.count > 0)
+        memcpy(o->tokens[at], g->tokens.ids, g->tokens.count * sizeof(int32_t));
+    else
+        assert_true(isnan(g->score) && !*g->text);
+    return o->count != o->stop_after;
+}
+
+static bool on_rejected(void *user, size_t prompt, const char *message) {
+    order *o = user;
+    assert_int_equal(prompt, 1);
+    assert_non_null(strstr(message, "641 tokens"));
+    o->rejected++;
+    return true;
+}
+
+static bool goes_on(void *user) {
+    order *o = user;
+    return ++o->steps < 3;
+}
+
+static void test_texts_come_in_order(void **state) {
+    (void)state;
+    static int32_t ids[TOY_POSITIONS + 1] = {22, 23, 24, 25, 26, 27};
+    const tfm_prompt prompts[PROMPTS] = {{.ids = ids, .count = 3},
+                                         {.ids = ids, .count = TOY_POSITIONS + 1},
+                                         {.ids = ids + 1, .count = 4},
+                                         {.ids = ids + 2, .count = 2}};
+    tfm_model *model = toy_decoder(TOY_LEARNED, 2);
+    order separate = {0}, together = {0};
+    tfm_generate_stats stats = {0};
+    tfm_generate_options o = {
+        .max_new_tokens = NEW, .sample = true, .n_best = 2, .seed = 5, .reject = on_rejected, .reject_user = &separate};
+    harness_ok(tfm_generate(model, prompts, PROMPTS, &o, on_ordered, &separate));
+    const tfm_logit_bias nothing = {20, 0};
+    o.logit_bias = &nothing;
+    o.logit_bias_count = 1;
+    o.reject_user = &together;
+    o.stats = &stats;
+    harness_ok(tfm_generate(model, prompts, PROMPTS, &o, on_ordered, &together));
+    o.stats = NULL;
+    assert_int_equal(together.count, 7);
+    assert_int_equal(together.rejected, 1);
+    assert_memory_equal(together.emitted, separate.emitted, sizeof(together.emitted));
+    assert_memory_equal(together.made, separate.made, sizeof(together.made));
+    assert_memory_equal(together.tokens, separate.tokens, sizeof(together.tokens));
+    assert_int_equal(stats.prompts, 3);
+    assert_int_equal(stats.prompt_tokens, 9);
+    order stopped = {.stop_after = 4};
+    o.reject_user = &stopped;
+    harness_refused(tfm_generate(model, prompts, PROMPTS, &o, on_ordered, &stopped), TFM_ERROR_CANCELLED,
+                    "stopped at prompt 3");
+    order cancelled = {0};
+    o.reject_user = o.should_continue_user = &cancelled;
+    o.should_continue = goes_on;
+    harness_refused(tfm_generate(model, prompts, PROMPTS, &o, on_ordered, &cancelled), TFM_ERROR_CANCELLED,
+                    "cancelled");
+    o.reject = NULL;
+    o.should_continue = NULL;
+    harness_refused(tfm_generate(model, prompts, PROMPTS, &o, on_ordered, &cancelled), TFM_ERROR_INPUT, "prompt 2: ");
+    tfm_model_free(&model);
+}
+
+static void test_bad_options_are_refused(void **state) {
+    (void)state;
+    tfm_model *model = toy_decoder(TOY_ROTARY, 0);
+    const int32_t ids[] = {20};
+    const size_t count = 1;
+    const tfm_prompt prompt = {.ids = ids, .count = 1};
+    const tfm_logit_bias outside = {TOY_VOCABULARY, 1}, nan = {3, NAN}, infinite = {3, INFINITY};
+    heard h = {0};
+    const struct {
+        tfm_generate_options options;
+        const char *part;
+    } cases[] = {
+        {{.presence_penalty = 101}, "presence_penalty is out of range"},
+        {{.frequency_penalty = NAN}, "frequency_penalty is out of range"},
+        {{.top_log_probs = 65, .on_log_probs = on_log_probs}, "top_log_probs is out of range"},
+        {{.top_log_probs = 5}, "needs on_log_probs"},
+        {{.logit_bias_count = 1}, "must not be NULL"},
+        {{.logit_bias = &outside, .logit_bias_count = 1}, "from 0 to 60"},
+        {{.logit_bias = &nan, .logit_bias_count = 1}, "is nan for the id 3"},
+        {{.logit_bias = &infinite, .logit_bias_count = 1}, "is inf for the id 3"},
+        {{.presence_penalty = 1, .beam_size = 2}, "a beam of 1"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+        harness_refused(tfm_generate(model, &prompt, 1, &cases[i].options, on_end, &h), TFM_ERROR_ARGUMENT,
+                        cases[i].part);
+    tfm_hypotheses out;
+    harness_refused(tfm_generate_ids(model, &out, ids, &count, 1, &(tfm_generate_options){.presence_penalty = 1}),
+                    TFM_ERROR_UNSUPPORTED, "use tfm_generate");
+    tfm_model_free(&model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tokens_follow_penalties_and_biases),
+        cmocka_unit_test(test_banned_and_favoured_tokens),
+        cmocka_unit_test(test_texts_come_in_order),
+        cmocka_unit_test(test_bad_options_are_refused),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}
