@@ -25,6 +25,8 @@ void serve_job_free(serve_job *job) {
     for (size_t i = 0; job->results && i < job->count; i++) {
         for (int best = 0; job->results[i].texts && best < job->key.n_best; best++)
             free(job->results[i].texts[best]);
+        for (int best = 0; best < job->key.n_best; best++)
+            json_decref(job->results[i].logprobs[best]);
         free(job->results[i].texts);
         json_decref(job->results[i].detail);
     }
@@ -35,6 +37,7 @@ void serve_job_free(serve_job *job) {
     free(job->ids);
     free(job->id_counts);
     free(job->stop_ids);
+    free(job->biases);
     free(job->prompt_name);
     free(job->stops);
     free(job->results);

@@ -18,6 +18,9 @@ typedef struct serve_result {
     size_t source_tokens, target_tokens;
     size_t cached_tokens;            /* source tokens found in the KV cache */
     const char *finish[SERVE_TEXTS]; /* finish reason of each generated text, static */
+    double log_prob[SERVE_TEXTS];    /* mean log p of its tokens, if there are more texts than choices */
+    json_t *logprobs[SERVE_TEXTS];   /* entries of its tokens, if requested (openai_logprobs.c) */
+    size_t streamed[SERVE_TEXTS];    /* entries in events so far */
 } serve_result;
 
 /* Segments with equal keys are batched. */
@@ -51,8 +54,11 @@ struct serve_job {
     float *vectors;       /* [count][width], of embeddings */
     int width;
     char *prompt_name;             /* of embeddings: the prompt's name; NULL: the default */
-    tfm_generate_options generate; /* of generation; stops are the job's own */
+    tfm_generate_options generate; /* of generation; stops and biases are the job's own */
     char **stops;
+    tfm_logit_bias *biases;
+    bool logprobs;
+    int choices;   /* texts of each prompt that are returned: the best of key.n_best */
     int32_t **ids; /* [count]: token ids of prompts, [id_counts[i]] each; NULL: the worker encodes segments */
     size_t *id_counts;
     int32_t *stop_ids; /* [stop_id_count]: stop tokens besides the model's own */

@@ -23,8 +23,13 @@ json_t *serve_openai_usage(const serve_job *job);
 /* system_fingerprint (static), */
 const char *serve_openai_fingerprint(void);
 /* a text of a generation, and an embedding. */
-json_t *serve_openai_choice(const serve_job *job, size_t segment, int best);
+json_t *serve_openai_choice(const serve_job *job, size_t segment, int best, int index);
 json_t *serve_openai_vector(const float *numbers, size_t count, bool base64);
+
+/* Adds a token of a text (openai_logprobs.c). Called by the worker. */
+void serve_logprobs_add(const serve_batch_item *item, int rank, int32_t id, const tfm_token_log_probs *log_probs);
+/* The value of `logprobs`, from token `first` on; null if not requested. */
+json_t *serve_logprobs_json(const serve_job *job, size_t segment, int rank, size_t first);
 
 /* The messages of a chat as a list of one prompt (chat.c); NULL with the error reply. Checks the
  * fields of the request first. */

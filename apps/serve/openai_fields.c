@@ -43,6 +43,13 @@ static const field FIELDS[] = {
     {"repetition_penalty", G, "n", NULL},
     {"stop", G, "sa", NULL},
     {"stop_token_ids", G, "a", NULL},
+    {"ignore_eos", G, "b", NULL},
+    {"frequency_penalty", G, "n", NULL},
+    {"presence_penalty", G, "n", NULL},
+    {"logit_bias", G, "oa", NULL},
+    {"logprobs", G, "bi", NULL},
+    {"top_logprobs", C, "i", NULL},
+    {"best_of", T, "i", NULL},
     {"stream", G, "b", NULL},
     {"stream_options", G, "o", NULL},
     /* without effect */
@@ -78,14 +85,8 @@ static const field FIELDS[] = {
     {"penalize_nl", G, "b", NULL},
     {"reasoning_format", C, "s", NULL},
     /* OpenAI's, unsupported */
-    {"best_of", T, "i", "[1]"},
     {"echo", G, "b", "[false]"},
     {"suffix", T, "s", "[\"\"]"},
-    {"logprobs", G, "bi", "[false, 0]"},
-    {"top_logprobs", C, "i", "[0]"},
-    {"logit_bias", G, "oa", "[{}, []]"},
-    {"frequency_penalty", G, "n", "[0]"},
-    {"presence_penalty", G, "n", "[0]"},
     {"response_format", G, "o", "[{\"type\": \"text\"}]"},
     {"tool_choice", G, "so", "[\"none\", \"auto\"]"},
     {"functions", C, "a", "[[]]"},
@@ -100,7 +101,6 @@ static const field FIELDS[] = {
     {"use_beam_search", G, "b", "[false]"},
     {"length_penalty", G, "n", "[1]"},
     {"include_stop_str_in_output", G, "b", "[false]"},
-    {"ignore_eos", G, "b", "[false]"},
     {"skip_special_tokens", G, "b", "[true]"},
     {"spaces_between_special_tokens", G, "b", "[true]"},
     {"add_special_tokens", T | E, "b", "[true]"},
@@ -169,16 +169,6 @@ static bool is_type(const json_t *value, const char *types) {
            (strchr(types, 'l') && is_list_of_objects(value));
 }
 
-/* Whether all values of an object are 0. */
-static bool is_zeros(const json_t *object) {
-    bool zeros = json_is_object(object);
-    const char *name;
-    json_t *value;
-    json_object_foreach((json_t *)object, name, value) zeros =
-        zeros && json_is_number(value) && json_number_value(value) == 0;
-    return zeros;
-}
-
 static bool is_neutral(const json_t *value, const char *neutral) {
     json_t *list = json_loads(neutral, 0, NULL);
     bool found = false;
@@ -212,11 +202,6 @@ static bool check_field(const serve_request *r, const field *f, const json_t *va
         return false;
     }
     if (!f->neutral || is_neutral(value, f->neutral))
-        return true;
-    if (strcmp(f->name, "logit_bias") == 0 && is_zeros(value))
-        return true;
-    const json_t *n = json_object_get(r->fields, "n");
-    if (strcmp(f->name, "best_of") == 0 && json_number_value(value) == json_number_value(n))
         return true;
     *reply = serve_reply_field(r, f->name, "unsupported_parameter",
                                "Invalid request: %s is not supported: leave it out", f->name);

@@ -1,6 +1,7 @@
 /* OpenAI's API: completions of prompts and chats. */
 #include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -130,6 +131,68 @@ static bool read_lengths(serve_request *r, tfm_generate_options *g, serve_reply 
     return true;
 }
 
+/* Biases: {"id": bias} as OpenAI's, or [[id, bias], ...] as llama.cpp's, where false suppresses the token. */
+static bool read_biases(serve_request *r, serve_job *job, serve_reply *reply) {
+    json_t *value = json_object_get(r->fields, "logit_bias"), *one;
+    const size_t count = json_is_object(value) ? json_object_size(value) : json_array_size(value);
+    const char *name;
+    size_t i = 0;
+    if (count == 0)
+        return true;
+    job->biases = calloc(count, sizeof(*job->biases));
+    json_t *pairs = json_is_object(value) ? json_array() : json_incref(value);
+    if (json_is_object(value))
+        json_object_foreach(value, name, one) {
+            char *end;
+            const long id = strtol(name, &end, 10);
+            json_array_append_new(pairs, json_pack("[I, O]", *name && !*end ? (json_int_t)id : -1, one));
+        }
+    bool good = job->biases && json_array_size(pairs) == count;
+    for (; good && i < count; i++) {
+        const json_t *pair = json_array_get(pairs, i), *id = json_array_get(pair, 0), *bias = json_array_get(pair, 1);
+        const double number = json_number_value(bias);
+        good = json_array_size(pair) == 2 && is_id(id, job->key.model) &&
+               (json_is_false(bias) || (json_is_number(bias) && number >= -100 && number <= 100));
+        job->biases[i] =
+            (tfm_logit_bias){(int32_t)json_number_value(id), json_is_false(bias) ? -INFINITY : (float)number};
+    }
+    json_decref(pairs);
+    job->generate.logit_bias = job->biases;
+    job->generate.logit_bias_count = count;
+    if (!good)
+        *reply =
+            serve_reply_field(r, "logit_bias", NULL,
+                              "Invalid request: logit_bias does not give numbers from -100 to 100 for ids from 0 to "
+                              "%d",
+                              job->key.model->vocabulary - 1);
+    return good;
+}
+
+/* Penalties, biases, and log p of tokens. */
+static bool read_penalties(serve_request *r, serve_job *job, serve_reply *reply) {
+    tfm_generate_options *g = &job->generate;
+    const json_t *logprobs = json_object_get(r->fields, "logprobs");
+    const bool counts = json_is_number(logprobs) && !job->chat;
+    double presence, frequency;
+    int top = 0;
+    if (!read_real(r, "presence_penalty", -2, 2, 0, &presence, reply) ||
+        !read_real(r, "frequency_penalty", -2, 2, 0, &frequency, reply) || !read_biases(r, job, reply) ||
+        !serve_request_integer(r, job->chat ? "top_logprobs" : "logprobs", 0, 20, 0,
+                               counts || job->chat ? &top : &(int){0}, reply))
+        return false;
+    g->presence_penalty = (float)presence;
+    g->frequency_penalty = (float)frequency;
+    g->top_log_probs = top;
+    job->logprobs = json_is_true(logprobs) || counts;
+    if (job->chat && json_number_value(logprobs) != 0)
+        *reply = serve_reply_field(r, "logprobs", NULL, "Invalid request: logprobs is not true or false");
+    else if (top > 0 && !job->logprobs)
+        *reply = serve_reply_field(r, "top_logprobs", NULL, "Invalid request: top_logprobs needs \"logprobs\": true");
+    else
+        return true;
+    return false;
+}
+
 static bool read_stream_options(serve_request *r, serve_job *job, serve_reply *reply) {
     const json_t *options = json_object_get(r->fields, "stream_options");
     const json_t *tells = json_object_get(options, "include_usage");
@@ -150,12 +213,15 @@ static bool read_stream_options(serve_request *r, serve_job *job, serve_reply *r
 /* Options of generation. Requests with sampling or stop strings are separate batches, for their own random numbers. */
 static bool read_options(serve_request *r, serve_job *job, serve_reply *reply) {
     tfm_generate_options *g = &job->generate;
-    int n = 1;
+    int n = 1, best_of = 1;
     if (!serve_fields_check(r, job->chat ? SERVE_CHAT_FIELDS : SERVE_TEXT_FIELDS, reply) ||
         !read_lengths(r, g, reply) || !serve_request_integer(r, "n", 1, SERVE_TEXTS, 1, &n, reply) ||
-        !read_sampling(r, g, reply) || !read_stops(r, job, reply) || !read_stop_ids(r, job, reply) ||
+        !serve_request_integer(r, "best_of", n, SERVE_TEXTS, n, &best_of, reply) || !read_sampling(r, g, reply) ||
+        !read_penalties(r, job, reply) || !read_stops(r, job, reply) || !read_stop_ids(r, job, reply) ||
         !read_stream_options(r, job, reply))
         return false;
+    if (json_is_true(json_object_get(r->fields, "ignore_eos")))
+        g->min_new_tokens = g->max_new_tokens;
     if (g->min_new_tokens > 0 && (g->stop_string_count > 0 || job->stop_id_count > 0)) {
         *reply = serve_reply_field(r, "min_tokens", "unsupported_parameter",
                                    "Invalid request: min_tokens is not supported with stop, stop_token_ids or a chat "
@@ -163,13 +229,20 @@ static bool read_options(serve_request *r, serve_job *job, serve_reply *reply) {
         return false;
     }
     job->key.max_new_tokens = g->max_new_tokens;
-    g->n_best = job->key.n_best = n;
-    if (!g->sample && n > 1) {
-        *reply = serve_reply_field(r, "n", NULL, "Invalid request: with temperature 0 all n texts are the same");
+    g->n_best = job->key.n_best = best_of;
+    job->choices = n;
+    const bool streams = json_is_true(json_object_get(r->fields, "stream"));
+    if ((!g->sample && best_of > 1) || (best_of > n && streams)) {
+        const char *name = n > 1 && !g->sample ? "n" : "best_of";
+        *reply = serve_reply_field(r, name, NULL, "Invalid request: %s is %d, %s", name, best_of,
+                                   g->sample ? "and a stream cannot wait for the best text: leave it out"
+                                             : "but with temperature 0 all texts are the same");
         return false;
     }
     static uint64_t numbers; /* of this thread only */
-    const bool alone = g->sample || g->stop_string_count > 0 || g->min_new_tokens > 0 || g->repetition_penalty > 0;
+    const bool alone = g->sample || g->stop_string_count > 0 || g->min_new_tokens > 0 || g->repetition_penalty > 0 ||
+                       g->presence_penalty != 0 || g->frequency_penalty != 0 || g->logit_bias_count > 0 ||
+                       job->logprobs;
     job->key.alone = alone ? ++numbers : 0;
     job->created = (int64_t)time(NULL);
     uint64_t id = 0;
@@ -262,12 +335,27 @@ static bool encode_all(serve_request *r, serve_job *job, const json_t *given, se
 
 /* ---- Answers --------------------------------------------------------------------------------------------------- */
 
+/* The next text to return: in order if all are, else the best one left. */
+static int next_choice(const serve_job *job, const serve_result *result, int choice, bool *taken) {
+    int best = -1;
+    if (job->choices == job->key.n_best)
+        return choice;
+    for (int k = 0; k < job->key.n_best; k++)
+        if (!taken[k] && (best < 0 || result->log_prob[k] > result->log_prob[best]))
+            best = k;
+    taken[best] = true;
+    return best;
+}
+
 static serve_reply answer_texts(serve_request *r) {
     const serve_job *job = r->job;
     json_t *choices = json_array();
-    for (size_t i = 0; i < job->count; i++)
-        for (int best = 0; best < job->key.n_best; best++)
-            json_array_append_new(choices, serve_openai_choice(job, i, best));
+    for (size_t i = 0; i < job->count; i++) {
+        bool taken[SERVE_TEXTS] = {false};
+        for (int k = 0; k < job->choices; k++)
+            json_array_append_new(choices, serve_openai_choice(job, i, next_choice(job, &job->results[i], k, taken),
+                                                               (int)i * job->choices + k));
+    }
     return serve_reply_json(MHD_HTTP_OK, json_pack("{s:s, s:s, s:I, s:s, s:s, s:o, s:o}", "id", job->id, "object",
                                                    job->chat ? "chat.completion" : "text_completion", "created",
                                                    (json_int_t)job->created, "model", job->key.model->name,

@@ -22,15 +22,16 @@ const char *serve_openai_fingerprint(void) {
     return "tfm-" TFM_VERSION_STRING;
 }
 
-json_t *serve_openai_choice(const serve_job *job, size_t segment, int best) {
+json_t *serve_openai_choice(const serve_job *job, size_t segment, int best, int index) {
     const serve_result *result = &job->results[segment];
     const char *text = result->texts && result->texts[best] ? result->texts[best] : "";
     const char *finish = result->finish[best] ? result->finish[best] : "stop";
-    const int index = (int)segment * job->key.n_best + best;
+    json_t *logprobs = serve_logprobs_json(job, segment, best, 0);
     if (job->chat)
-        return json_pack("{s:i, s:{s:s, s:s, s:n}, s:n, s:s}", "index", index, "message", "role", "assistant",
-                         "content", text, "refusal", "logprobs", "finish_reason", finish);
-    return json_pack("{s:i, s:s, s:n, s:s}", "index", index, "text", text, "logprobs", "finish_reason", finish);
+        return json_pack("{s:i, s:{s:s, s:s, s:n}, s:o, s:s}", "index", index, "message", "role", "assistant",
+                         "content", text, "refusal", "logprobs", logprobs, "finish_reason", finish);
+    return json_pack("{s:i, s:s, s:o, s:s}", "index", index, "text", text, "logprobs", logprobs, "finish_reason",
+                     finish);
 }
 
 /* Base64 of little-endian floats, the default of OpenAI's client. */

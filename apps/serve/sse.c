@@ -30,7 +30,7 @@ static void wake(serve_job *job) {
 }
 
 static void append_json(serve_stream *stream, json_t *event) {
-    char *text = event ? json_dumps(event, JSON_COMPACT) : NULL;
+    char *text = event ? json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(event);
     if (text) {
         append(stream, "data: ");
@@ -52,19 +52,31 @@ static json_t *event_of(const serve_job *job, json_t *choices, json_t *usage) {
     return event;
 }
 
+/* logprobs of the tokens since the last event of a text; null without any. */
+static json_t *new_logprobs(serve_job *job, int index) {
+    const size_t segment = (size_t)(index / job->key.n_best);
+    const int rank = index % job->key.n_best;
+    serve_result *result = &job->results[segment];
+    const size_t first = result->streamed[rank];
+    result->streamed[rank] = json_array_size(result->logprobs[rank]);
+    return result->streamed[rank] > first ? serve_logprobs_json(job, segment, rank, first) : json_null();
+}
+
 /* A chunk of text; of a chat, without `text` and `finish`, the start of a message. */
-static json_t *chunk(const serve_job *job, int index, const char *text, const char *finish) {
+static json_t *chunk(serve_job *job, int index, const char *text, const char *finish) {
+    json_t *logprobs = text ? new_logprobs(job, index) : json_null();
     if (!job->chat)
         return event_of(job,
-                        json_pack("[{s:i, s:s, s:n, s:s?}]", "index", index, "text", text ? text : "", "logprobs",
-                                  "finish_reason", finish),
+                        json_pack("[{s:i, s:s, s:o, s:s?}]", "index", index, "text", text ? text : "", "logprobs",
+                                  logprobs, "finish_reason", finish),
                         NULL);
     json_t *delta = finish ? json_object()
                     : text ? json_pack("{s:s}", "content", text)
                            : json_pack("{s:s, s:s, s:n}", "role", "assistant", "content", "", "refusal");
-    return event_of(
-        job, json_pack("[{s:i, s:o, s:n, s:s?}]", "index", index, "delta", delta, "logprobs", "finish_reason", finish),
-        NULL);
+    return event_of(job,
+                    json_pack("[{s:i, s:o, s:o, s:s?}]", "index", index, "delta", delta, "logprobs", logprobs,
+                              "finish_reason", finish),
+                    NULL);
 }
 
 bool serve_stream_begun(const serve_job *job) {

@@ -1,6 +1,7 @@
 /* Text generation by an engine: requests are admitted between its steps. */
 #include <stdlib.h>
 #include <string.h>
+#include "serve/openai.h"
 #include "serve/server.h"
 
 /* A segment in the engine. */
@@ -32,6 +33,11 @@ static void finish(running *t) {
     *at = t->next;
     serve_queue_segment_done(t->batch->worker, item_of(t));
     free(t);
+}
+
+static void on_log_probs(void *user, size_t request, int rank, int32_t id, const tfm_token_log_probs *log_probs) {
+    (void)request;
+    serve_logprobs_add(item_of(user), rank, id, log_probs);
 }
 
 static bool on_token(void *user, size_t request, int rank, int32_t id) {
@@ -73,7 +79,9 @@ static tfm_status submit(batch *b) {
         return TFM_ERROR_MEMORY;
     *t = (running){.next = b->first, .batch = b, .item = at, .left = job->key.n_best};
     b->first = t;
-    options.skip_scores = true;
+    options.skip_scores = job->choices == job->key.n_best;
+    options.on_log_probs = job->logprobs ? on_log_probs : NULL;
+    options.on_log_probs_user = t;
     options.first_prompt = item->segment;
     options.on_token = job->stop_id_count > 0 ? on_token : NULL;
     options.on_token_user = t;
@@ -92,7 +100,7 @@ static tfm_status submit(batch *b) {
             return TFM_OK;
         }
     }
-    if (status != TFM_ERROR_ARGUMENT && status != TFM_ERROR_INPUT)
+    if (status != TFM_ERROR_ARGUMENT && status != TFM_ERROR_INPUT && status != TFM_ERROR_UNSUPPORTED)
         return status;
     serve_job_fail(job, MHD_HTTP_BAD_REQUEST, "%s", tfm_error_message());
     finish(t);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "serve/openai.h"
 #include "serve/server.h"
 
 typedef struct batch {
@@ -23,6 +24,7 @@ bool serve_generate_keep(server *s, const serve_batch_item *item, const tfm_gene
     if (!r->texts || !(r->texts[g->rank] = strdup(g->text)))
         return false;
     r->finish[g->rank] = finish_of(g->finish_reason);
+    r->log_prob[g->rank] = g->log_prob / (double)(g->tokens.count ? g->tokens.count : 1);
     r->source_tokens = g->prompt_tokens;
     r->cached_tokens = g->rank == 0 ? g->cached_tokens : r->cached_tokens;
     r->target_tokens += g->tokens.count;
@@ -56,6 +58,11 @@ bool serve_generate_goes_on(const serve_job *job, int32_t id) {
     return true;
 }
 
+static void on_log_probs(void *user, size_t prompt, int best, int32_t id, const tfm_token_log_probs *log_probs) {
+    const batch *b = user;
+    serve_logprobs_add(&b->items[prompt], best, id, log_probs);
+}
+
 static bool on_token(void *user, size_t prompt, int best, int32_t id) {
     const batch *b = user;
     (void)best;
@@ -84,7 +91,9 @@ tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_
     }
     tfm_generate_options options =
         items[0].job->generate; /* equal for all: jobs with sampling or stop strings are not batched */
-    options.skip_scores = true;
+    options.skip_scores = items[0].job->choices == items[0].job->key.n_best;
+    options.on_log_probs = items[0].job->logprobs ? on_log_probs : NULL;
+    options.on_log_probs_user = &b;
     options.first_prompt = items[0].segment;
     bool streams = w->server->devices < 2,
          stops = false; /* several devices share a batch only without a callback per token */

@@ -117,6 +117,11 @@ TFM_API tfm_status tfm_tokenizer_decode(const tfm_tokenizer *tokenizer, char **t
 /* Frees a text and sets the pointer to NULL. */
 TFM_API void tfm_text_free(char **text);
 
+/* The bytes that a token adds to a text of other tokens, with the blank before a word; of a special token those of its
+ * piece. The caller frees *bytes with tfm_text_free; it ends with a NUL, which *count does not include.
+ * TFM_ERROR_ARGUMENT for an id without a piece. */
+TFM_API tfm_status tfm_tokenizer_token_bytes(const tfm_tokenizer *tokenizer, char **bytes, size_t *count, int32_t id);
+
 /* The piece of an id, such as "▁Haus", or NULL if there is none. The string belongs to the tokenizer. */
 TFM_API const char *tfm_tokenizer_piece(const tfm_tokenizer *tokenizer, tfm_side side, int32_t id);
 

@@ -233,6 +233,29 @@ tfm_status tfm_tokenizer_decode(const tfm_tokenizer *tokenizer, char **text, con
     return tokenizer->parts.kind->decode(tokenizer->parts.self, text, ids, count);
 }
 
+tfm_status tfm_tokenizer_token_bytes(const tfm_tokenizer *tokenizer, char **bytes, size_t *count, int32_t id) {
+    TFM__CLEAR_OUT(bytes);
+    if (TFM__NEEDS("tokenizer_token_bytes", tokenizer, bytes, count) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    *count = 0;
+    const char *piece = tfm_tokenizer_piece(tokenizer, TFM_TARGET, id);
+    char *once = NULL, *twice = NULL;
+    if (!piece)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_token_bytes: the vocabulary has no id %d", (int)id);
+    tfm_status status = tfm_tokenizer_decode(tokenizer, &once, &id, 1);
+    if (status == TFM_OK)
+        status = tfm_tokenizer_decode(tokenizer, &twice, (const int32_t[]){id, id}, 2);
+    if (status == TFM_OK) { /* the first token of a text may lose its blank */
+        const size_t known = strlen(once);
+        *bytes = strdup(!*twice ? piece : strncmp(once, twice, known) == 0 ? twice + known : once);
+        *count = *bytes ? strlen(*bytes) : 0;
+        status = *bytes ? TFM_OK : TFM_ERROR_MEMORY;
+    }
+    tfm_text_free(&once);
+    tfm_text_free(&twice);
+    return status;
+}
+
 size_t tfm__tokenizer_incomplete(const tfm_tokenizer *tokenizer, const int32_t *ids, size_t count) {
     return tokenizer->parts.kind->incomplete(tokenizer->parts.self, ids, count);
 }

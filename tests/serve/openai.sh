@@ -56,8 +56,8 @@ for field in '"logit_bias":{}' '"best_of":1' '"response_format":{"type":"text"}'
     json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10\",\"temperature\":0,\"max_tokens\":3,$field}"
     check "POST /v1/completions accepts $field" [ "$code" = 200 ]
 done
-for field in '"logit_bias":{"5":1}' '"best_of":2' '"response_format":{"type":"json_object"}' '"frequency_penalty":0.1' \
-    '"logprobs":1' '"suffix":"a"' '"ignore_eos":true' '"mirostat":2' '"repeat_penalty":1.1' '"grammar":"a"' '"n_predict":5' \
+for field in '"logit_bias":{"50":1}' '"logit_bias":{"5":101}' '"logit_bias":[[5]]' '"best_of":2' '"n":2' \
+    '"response_format":{"type":"json_object"}' '"frequency_penalty":2.1' '"presence_penalty":-3' '"logprobs":21' '"suffix":"a"' '"mirostat":2' '"repeat_penalty":1.1' '"grammar":"a"' '"n_predict":5' \
     '"add_special_tokens":false' '"image_data":[{"data":"a","id":1}]' '"min_tokens":2,"stop":"a"' \
     '"min_tokens":2,"stop_token_ids":[5]' '"max_tokens":4.5' '"seed":"a"' '"top_k":-2' '"min_p":2' '"stop_token_ids":[50]' '"user":7' '"stream":"yes"' '"n":17'; do
     json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10\",\"temperature\":0,\"max_tokens\":3,$field}"
@@ -65,6 +65,54 @@ for field in '"logit_bias":{"5":1}' '"best_of":2' '"response_format":{"type":"js
     check "POST /v1/completions rejects $field by its name" [ "$code" = 400 -a \
         -n "$(grep "\"message\":\"[^\"]*$name.*\"param\":\"$name\"" out)" ]
 done
+for field in '"logprobs":1' '"top_logprobs":1'; do
+    json /v1/chat/completions "{\"model\":\"chatty\",\"messages\":[{\"role\":\"user\",\"content\":\"w20\"}],$field}"
+    check "POST /v1/chat/completions rejects $field alone" [ "$code" = 400 -a -n "$(grep '"param":"\(top_\)*logprobs"' out)" ]
+done
+cat >generated.py <<'END'
+# Log probabilities, biases and penalties of completions: tokens are those of a greedy one, changed as requested.
+import json
+import sys
+import urllib.request
+
+
+def ask(path, **fields):
+    body = {"model": "chatty", "temperature": 0, "max_tokens": 12, **fields}
+    body.update({"prompt": "w10 w11 w12"} if path == "completions" else {"messages": [{"role": "user", "content": "w20"}]})
+    request = urllib.request.Request(sys.argv[1] + "/v1/" + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    text = urllib.request.urlopen(request).read().decode()
+    return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")] if text[0] == "d" else json.loads(text)
+
+
+plain = ask("completions", logprobs=3)["choices"][0]
+scores = plain["logprobs"]
+assert plain["text"] == ask("completions")["choices"][0]["text"] == "".join(scores["tokens"])
+assert scores["text_offset"] == [sum(map(len, scores["tokens"][:i])) for i in range(12)]
+for token, own, top in zip(scores["tokens"], scores["token_logprobs"], scores["top_logprobs"]):
+    assert len(top) == 3 and top[token] == own == max(top.values()) <= 0
+streamed = [event["choices"][0] for event in ask("completions", logprobs=3, stream=True)]
+for name in scores:
+    assert sum((one["logprobs"][name] for one in streamed if one["logprobs"]), []) == scores[name], name
+whole = ask("chat/completions", logprobs=True, top_logprobs=2)["choices"][0]
+assert whole["message"]["content"] == "".join(entry["token"] for entry in whole["logprobs"]["content"])
+for entry in whole["logprobs"]["content"]:
+    assert bytes(entry["bytes"]).decode() == entry["token"] and entry["top_logprobs"][0]["logprob"] == entry["logprob"]
+    assert len(entry["top_logprobs"]) == 2 and entry["top_logprobs"][1]["logprob"] <= entry["logprob"]
+parts = [event["choices"][0] for event in ask("chat/completions", logprobs=True, top_logprobs=2, stream=True)]
+assert sum((one["logprobs"]["content"] for one in parts if one["logprobs"]), []) == whole["logprobs"]["content"]
+first = int(scores["tokens"][0].strip()[1:])
+for bias in ({str(first): -100}, [[first, False]]):
+    assert scores["tokens"][0] not in ask("completions", logit_bias=bias)["choices"][0]["text"].split(" ")
+assert set(ask("completions", logit_bias={"17": 100})["choices"][0]["text"].split()) == {"w17"}
+repeated = len(set(scores["tokens"]))
+assert len(set(ask("completions", frequency_penalty=2, presence_penalty=2)["choices"][0]["text"].split())) > repeated
+best = ask("completions", best_of=5, n=2, temperature=1.5, seed=3, logprobs=0)["choices"]
+every = ask("completions", n=5, temperature=1.5, seed=3, logprobs=0)["choices"]
+mean = [sum(one["logprobs"]["token_logprobs"]) / len(one["logprobs"]["tokens"]) for one in every]
+wanted = sorted(range(5), key=lambda i: -mean[i])[:2]
+assert [one["text"] for one in best] == [every[i]["text"] for i in wanted] and [one["index"] for one in best] == [0, 1]
+END
+check "log probabilities, logit_bias, penalties and best_of agree with greedy completions" python3 generated.py "$at"
 for field in '"max_completion_tokens":-1' '"add_special_tokens":false' '"chat_template_kwargs":{"enable_thinking":false}'; do
     json /v1/chat/completions "{\"model\":\"chatty\",\"messages\":[{\"role\":\"user\",\"content\":\"w20\"}],\"max_tokens\":3,$field}"
     check "POST /v1/chat/completions accepts $field" [ "$code" = 200 ]

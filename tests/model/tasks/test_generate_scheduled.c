@@ -94,7 +94,7 @@ static void test_tokens_follow_penalties_and_biases(void **state) {
     }
 }
 
-static void test_banned_and_favoured_tokens(void **state) {
+static void test_banned_and_preferred_tokens(void **state) {
     (void)state;
     tfm_model *model = toy_decoder(TOY_ROTARY, 0);
     const tfm_logit_bias only = {17, 1000};
@@ -221,7 +221,7 @@ static void test_bad_options_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens_follow_penalties_and_biases),
-        cmocka_unit_test(test_banned_and_favoured_tokens),
+        cmocka_unit_test(test_banned_and_preferred_tokens),
         cmocka_unit_test(test_texts_come_in_order),
         cmocka_unit_test(test_bad_options_are_refused),
     };
