@@ -198,3 +198,22 @@ json_t *serve_chat_prompt(serve_request *r, const serve_model *model, serve_repl
     json_decref(messages);
     return list;
 }
+
+/* Whether the last mark of a reasoning model in the prompt opens its reasoning. */
+static bool opens_reasoning(const char *prompt, size_t bytes) {
+    static const char THINK[] = "<think>";
+    while (bytes > 0 && strchr(" \n", prompt[bytes - 1]))
+        bytes--;
+    return bytes >= strlen(THINK) && memcmp(prompt + bytes - strlen(THINK), THINK, strlen(THINK)) == 0;
+}
+
+void serve_chat_format(const serve_request *r, serve_job *job) {
+    json_t *tools = json_object_get(r->fields, "tools");
+    const char *format = serve_request_text(r, "reasoning_format"),
+               *source = tfm_chat_source(job->key.model->chat.chat, NULL);
+    if (json_array_size(tools) > 0 && uses_tools(r))
+        job->format.tools = json_incref(tools);
+    job->format.single = json_is_false(json_object_get(r->fields, "parallel_tool_calls"));
+    job->format.reasoning = source && strstr(source, "</think>") && !(format && strcmp(format, "none") == 0);
+    job->format.in_reasoning = opens_reasoning(job->segments[0].text, job->segments[0].bytes);
+}

@@ -46,6 +46,7 @@ void serve_job_free(serve_job *job) {
     free(job->vectors);
     free(job->failure);
     json_decref(job->source);
+    json_decref(job->format.tools);
     if (job->on_free)
         job->on_free(job);
     markup_free(job->markup);

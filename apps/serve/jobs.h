@@ -3,6 +3,7 @@
 #define TFM_SERVE_JOBS_H
 
 #include <microhttpd.h>
+#include "serve/answer_parts.h"
 #include "serve/models.h"
 
 typedef struct server server;
@@ -66,6 +67,7 @@ struct serve_job {
     bool tells_usage; /* usage in the last event of a stream */
     char id[40];      /* of a generation, for its reply */
     bool chat;
+    answer_format format; /* of a chat; owns the tools */
     int64_t created;
     int answer_code; /* the status of a failure; 0: none */
     char *failure;   /* its message */

@@ -18,11 +18,18 @@ json_t *serve_openai_texts(serve_request *r, const char *name, serve_reply *repl
 serve_job *serve_openai_job(serve_request *r, json_t *list, serve_model *model, serve_task task, serve_reply *reply);
 bool serve_openai_queue(serve_request *r, serve_job *job, serve_reply (*answer)(serve_request *r), serve_reply *reply);
 
+/* Options of a generation (openai_options.c). True, or false with the error reply. */
+bool serve_openai_options(serve_request *r, serve_job *job, serve_reply *reply);
+/* Whether a value is an id of the vocabulary; 4.0 is 4. */
+bool serve_openai_is_id(const json_t *value, const serve_model *model);
+
 /* Objects of OpenAI's API (openai_json.c): token usage of a job, */
 json_t *serve_openai_usage(const serve_job *job);
 /* system_fingerprint (static), */
 const char *serve_openai_fingerprint(void);
 /* a text of a generation, and an embedding. */
+/* Calls of tools get ids. `index` is that of the choice. */
+void serve_openai_name_calls(const serve_job *job, int index, json_t *calls);
 json_t *serve_openai_choice(const serve_job *job, size_t segment, int best, int index);
 json_t *serve_openai_vector(const float *numbers, size_t count, bool base64);
 
@@ -34,6 +41,8 @@ json_t *serve_logprobs_json(const serve_job *job, size_t segment, int rank, size
 /* The messages of a chat as a list of one prompt (chat.c); NULL with the error reply. Checks the
  * fields of the request first. */
 json_t *serve_chat_prompt(serve_request *r, const serve_model *model, serve_reply *reply);
+/* Sets the format of the answers to that prompt, which are the job's texts. */
+void serve_chat_format(const serve_request *r, serve_job *job);
 
 /* ---- Events (sse.c) ---------------------------------------------------------------------------------------------- */
 

@@ -21,7 +21,9 @@ static const field FIELDS[] = {
     {"model", A, "s", NULL},
     {"api_key", A, "s", NULL},
     {"messages", C, "a", NULL},
-    {"tools", C, "l", NULL}, /* these five are for the chat template */
+    {"parallel_tool_calls", C, "b", NULL},
+    {"reasoning_format", C, "s", NULL}, /* llama.cpp's */
+    {"tools", C, "l", NULL},            /* these five are for the chat template */
     {"documents", C, "l", NULL},
     {"chat_template_kwargs", C, "o", NULL},
     {"add_generation_prompt", C, "b", NULL},
@@ -61,7 +63,6 @@ static const field FIELDS[] = {
     {"prompt_cache_key", G, "s", NULL},
     {"prompt_cache_retention", G, "s", NULL},
     {"prompt_cache_options", G, "o", NULL},
-    {"parallel_tool_calls", C, "b", NULL}, /* without tools */
     {"prediction", C, "o", NULL},
     {"priority", A, "i", NULL},
     {"request_id", A, "s", NULL},
@@ -83,7 +84,6 @@ static const field FIELDS[] = {
     {"n_keep", G, "i", NULL}, /* tokens to keep when the context is full; here texts end there */
     {"n_discard", G, "i", NULL},
     {"penalize_nl", G, "b", NULL},
-    {"reasoning_format", C, "s", NULL},
     /* OpenAI's, unsupported */
     {"echo", G, "b", "[false]"},
     {"suffix", T, "s", "[\"\"]"},

@@ -22,14 +22,46 @@ const char *serve_openai_fingerprint(void) {
     return "tfm-" TFM_VERSION_STRING;
 }
 
+void serve_openai_name_calls(const serve_job *job, int index, json_t *calls) {
+    json_t *call;
+    size_t i;
+    json_array_foreach(calls, i, call) {
+        char id[16]; /* nine letters and digits, which Mistral's templates require */
+        uint64_t number = strtoull(strchr(job->id, '-') + 1, NULL, 16);
+        number = (number ^ ((uint64_t)index << 8) ^ i) * 0x9E3779B97F4A7C15;
+        snprintf(id, sizeof(id), "%09llx", (unsigned long long)(number >> 28));
+        json_object_set_new(call, "id", json_string(id));
+    }
+}
+
+/* The message of a chat: content, reasoning and calls of tools. */
+static json_t *message_of(const serve_job *job, int index, const char *text, const char **finish) {
+    json_t *calls;
+    const answer_parts p = answer_split(text, strlen(text), &job->format, false, &calls);
+    const bool only_calls = calls && p.content == p.content_end;
+    json_t *message =
+        json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
+                  only_calls ? json_null() : json_stringn(text + p.content, p.content_end - p.content), "refusal");
+    if (p.reasoning < p.reasoning_end)
+        json_object_set_new(message, "reasoning_content",
+                            json_stringn(text + p.reasoning, p.reasoning_end - p.reasoning));
+    if (calls) {
+        serve_openai_name_calls(job, index, calls);
+        json_object_set_new(message, "tool_calls", calls);
+        *finish = "tool_calls";
+    }
+    return message;
+}
+
 json_t *serve_openai_choice(const serve_job *job, size_t segment, int best, int index) {
     const serve_result *result = &job->results[segment];
     const char *text = result->texts && result->texts[best] ? result->texts[best] : "";
     const char *finish = result->finish[best] ? result->finish[best] : "stop";
     json_t *logprobs = serve_logprobs_json(job, segment, best, 0);
-    if (job->chat)
-        return json_pack("{s:i, s:{s:s, s:s, s:n}, s:o, s:s}", "index", index, "message", "role", "assistant",
-                         "content", text, "refusal", "logprobs", logprobs, "finish_reason", finish);
+    json_t *message = job->chat ? message_of(job, index, text, &finish) : NULL;
+    if (message)
+        return json_pack("{s:i, s:o, s:o, s:s}", "index", index, "message", message, "logprobs", logprobs,
+                         "finish_reason", finish);
     return json_pack("{s:i, s:s, s:o, s:s}", "index", index, "text", text, "logprobs", logprobs, "finish_reason",
                      finish);
 }

@@ -4,9 +4,16 @@
 #include "serve/openai.h"
 #include "serve/server.h"
 
+/* A chat's text so far, and the bytes of its parts that events have. */
+typedef struct streamed_text {
+    char *text;
+    size_t bytes, room, reasoning, content;
+} streamed_text;
+
 typedef struct serve_stream {
     server *server;
-    char *text; /* unsent */
+    streamed_text *texts; /* [count * n_best] */
+    char *text;           /* unsent */
     size_t bytes, room, sent;
     bool begun, ended, out_of_memory;
 } serve_stream;
@@ -62,21 +69,14 @@ static json_t *new_logprobs(serve_job *job, int index) {
     return result->streamed[rank] > first ? serve_logprobs_json(job, segment, rank, first) : json_null();
 }
 
-/* A chunk of text; of a chat, without `text` and `finish`, the start of a message. */
-static json_t *chunk(serve_job *job, int index, const char *text, const char *finish) {
-    json_t *logprobs = text ? new_logprobs(job, index) : json_null();
-    if (!job->chat)
-        return event_of(job,
-                        json_pack("[{s:i, s:s, s:o, s:s?}]", "index", index, "text", text ? text : "", "logprobs",
-                                  logprobs, "finish_reason", finish),
-                        NULL);
-    json_t *delta = finish ? json_object()
-                    : text ? json_pack("{s:s}", "content", text)
-                           : json_pack("{s:s, s:s, s:n}", "role", "assistant", "content", "", "refusal");
-    return event_of(job,
-                    json_pack("[{s:i, s:o, s:o, s:s?}]", "index", index, "delta", delta, "logprobs", logprobs,
-                              "finish_reason", finish),
-                    NULL);
+/* An event of one text. Takes ownership of `delta`, of a chat. */
+static json_t *chunk_of(serve_job *job, int index, json_t *delta, const char *text, const char *finish) {
+    json_t *logprobs = job->stream->begun ? new_logprobs(job, index) : json_null();
+    json_t *choice = delta ? json_pack("{s:i, s:o, s:o, s:s?}", "index", index, "delta", delta, "logprobs", logprobs,
+                                       "finish_reason", finish)
+                           : json_pack("{s:i, s:s, s:o, s:s?}", "index", index, "text", text, "logprobs", logprobs,
+                                       "finish_reason", finish);
+    return event_of(job, json_pack("[o]", choice), NULL);
 }
 
 bool serve_stream_begun(const serve_job *job) {
@@ -87,18 +87,63 @@ bool serve_stream_begun(const serve_job *job) {
 static void begin(serve_job *job) {
     serve_stream *stream = job->stream;
     for (int i = 0; !stream->begun && job->chat && i < (int)job->count * job->key.n_best; i++)
-        append_json(stream, chunk(job, i, NULL, NULL));
+        append_json(
+            stream,
+            chunk_of(job, i, json_pack("{s:s, s:s, s:n}", "role", "assistant", "content", "", "refusal"), NULL, NULL));
     stream->begun = true;
+}
+
+/* Appends what a part has more than `sent`. */
+static void append_part(serve_job *job, int index, const char *name, const char *text, size_t begin, size_t end,
+                        size_t *sent) {
+    if (end <= begin + *sent)
+        return;
+    json_t *more = json_stringn(text + begin + *sent, end - begin - *sent);
+    append_json(job->stream, chunk_of(job, index, json_pack("{s:o}", name, more), NULL, NULL));
+    *sent = end - begin;
+}
+
+/* Appends the new parts of a chat's text, under the lock. With `more` it goes on. Returns the calls of tools. */
+static json_t *append_parts(serve_job *job, int index, bool more) {
+    streamed_text *t = &job->stream->texts[index];
+    json_t *calls = NULL;
+    const char *text = t->text ? t->text : "";
+    const answer_parts p = answer_split(text, t->bytes, &job->format, more, more ? NULL : &calls);
+    append_part(job, index, "reasoning_content", text, p.reasoning, p.reasoning_end, &t->reasoning);
+    append_part(job, index, "content", text, p.content, p.content_end, &t->content);
+    return calls;
 }
 
 static void on_text(serve_job *job, int index, const char *text) {
     serve_stream *stream = job->stream;
-    json_t *event = chunk(job, index, text, NULL);
+    streamed_text *t = &stream->texts[index];
+    const size_t bytes = strlen(text);
     pthread_mutex_lock(&stream->server->lock);
     begin(job);
-    append_json(stream, event);
+    if (!job->chat) {
+        append_json(stream, chunk_of(job, index, NULL, text, NULL));
+    } else if (cli_grow(&t->text, &t->room, t->bytes + bytes + 1, 1)) {
+        memcpy(t->text + t->bytes, text, bytes + 1);
+        t->bytes += bytes;
+        json_decref(append_parts(job, index, true));
+    } else {
+        stream->out_of_memory = true;
+    }
     wake(job);
     pthread_mutex_unlock(&stream->server->lock);
+}
+
+/* The last events of a text. */
+static void finish(serve_job *job, int index, const char *reason) {
+    json_t *calls = job->chat ? append_parts(job, index, false) : NULL, *call;
+    size_t i;
+    serve_openai_name_calls(job, index, calls);
+    json_array_foreach(calls, i, call) json_object_set_new(call, "index", json_integer((json_int_t)i));
+    if (calls) {
+        append_json(job->stream, chunk_of(job, index, json_pack("{s:o}", "tool_calls", calls), NULL, NULL));
+        reason = "tool_calls";
+    }
+    append_json(job->stream, chunk_of(job, index, job->chat ? json_object() : NULL, "", reason));
 }
 
 static void on_done(serve_job *job) {
@@ -108,8 +153,8 @@ static void on_done(serve_job *job) {
     begin(job);
     for (size_t i = 0; i < job->count && !job->answer_code; i++)
         for (int best = 0; best < job->key.n_best; best++)
-            append_json(stream, chunk(job, (int)i * job->key.n_best + best, "",
-                                      job->results[i].finish[best] ? job->results[i].finish[best] : "stop"));
+            finish(job, (int)i * job->key.n_best + best,
+                   job->results[i].finish[best] ? job->results[i].finish[best] : "stop");
     if (job->answer_code)
         append_json(stream,
                     json_pack("{s:{s:s, s:s, s:n, s:n}}", "error", "message",
@@ -123,6 +168,9 @@ static void on_done(serve_job *job) {
 }
 
 static void on_free(serve_job *job) {
+    for (size_t i = 0; job->stream->texts && i < job->count * (size_t)job->key.n_best; i++)
+        free(job->stream->texts[i].text);
+    free(job->stream->texts);
     free(job->stream->text);
     free(job->stream);
 }
@@ -132,6 +180,12 @@ bool serve_stream_open(server *s, serve_job *job) {
     if (!job->stream)
         return false;
     job->stream->server = s;
+    job->stream->texts = calloc(job->count * (size_t)job->key.n_best, sizeof(*job->stream->texts));
+    if (!job->stream->texts) {
+        free(job->stream);
+        job->stream = NULL;
+        return false;
+    }
     job->on_text = on_text;
     job->on_done = on_done;
     job->on_free = on_free;

@@ -18,7 +18,17 @@ cp chatty/* sentences
 echo '[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
     {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]' >sentences/modules.json
 echo '{"word_embedding_dimension": 24, "pooling_mode_lasttoken": true}' >sentences/1_Pooling/config.json
-start -m chatty -m other -m sentences --max-new-tokens 20
+# A model whose token 17 is a call of a tool, and whose prompts end in reasoning.
+cp -r chatty agent
+python3 - <<'END'
+import json
+model = json.load(open("agent/tokenizer.json"))
+words = model["model"]["vocab"]
+words['<tool_call>{"name":"add","arguments":{"a":1}}</tool_call>'] = words.pop("w17")
+json.dump(model, open("agent/tokenizer.json", "w"))
+END
+printf '%s' '{% for m in messages %}{{ m["content"] }}{% endfor %}{% if add_generation_prompt %} w5<think>{% endif %}{# </think> #}' >agent/chat_template.jinja
+start -m chatty -m other -m sentences -m agent --max-new-tokens 20
 "$tfm" generate -m chatty --max-new-tokens 12 "w10 w11 w12" >want
 json /v1/completions '{"model":"chatty","prompt":"w10 w11 w12","max_tokens":12,"temperature":0}'
 answer='s/.*"choices"/"choices"/; s/,"prompt_tokens_details".*//' # without the tokens found in the cache
@@ -113,6 +123,48 @@ wanted = sorted(range(5), key=lambda i: -mean[i])[:2]
 assert [one["text"] for one in best] == [every[i]["text"] for i in wanted] and [one["index"] for one in best] == [0, 1]
 END
 check "log probabilities, logit_bias, penalties and best_of agree with greedy completions" python3 generated.py "$at"
+cat >answers.py <<'END'
+# Reasoning and calls of tools, in whole and in streamed answers.
+import json
+import sys
+import urllib.request
+
+
+def ask(**fields):
+    body = {"model": "agent", "temperature": 0, "max_tokens": 4, "messages": [{"role": "user", "content": "w20"}], **fields}
+    request = urllib.request.Request(sys.argv[1] + "/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    text = urllib.request.urlopen(request).read().decode()
+    if text[0] != "d":
+        return json.loads(text)["choices"][0]
+    choices = [json.loads(line[6:])["choices"][0] for line in text.splitlines() if line.startswith("data: {")]
+    assert choices[0]["delta"] == {"role": "assistant", "content": "", "refusal": None} and choices[0]["logprobs"] is None
+    message = {"role": "assistant", "content": "", "refusal": None}
+    for choice in choices[1:]:
+        for name, value in choice["delta"].items():
+            message[name] = message.get(name, type(value)()) + value
+    for index, call in enumerate(message.get("tool_calls", [])):
+        assert call.pop("index") == index
+    message["content"] = None if "tool_calls" in message and not message["content"] else message["content"]
+    return {"message": message, "finish_reason": choices[-1]["finish_reason"]}
+
+
+tools = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}]
+for stream in (False, True):
+    thought = ask(stream=stream)["message"]
+    plain = ask(stream=stream, reasoning_format="none")["message"]
+    assert thought["content"] == "" and plain["content"].strip() == thought["reasoning_content"], (thought, plain)
+    forced = {"stream": stream, "logit_bias": {"17": 100}, "reasoning_format": "none"}
+    for given, count in (({"max_tokens": 1}, 1), ({"max_tokens": 3}, 3), ({"max_tokens": 3, "parallel_tool_calls": False}, 1)):
+        answer = ask(**forced, tools=tools, **given)
+        calls = answer["message"]["tool_calls"]
+        assert answer["finish_reason"] == "tool_calls" and answer["message"]["content"] is None and len(calls) == count
+        assert all(call["function"] == {"name": "add", "arguments": '{"a":1}'} and call["type"] == "function" for call in calls)
+        assert all(len(call["id"]) == 9 and call["id"].isalnum() for call in calls) and len({call["id"] for call in calls}) == count
+    for hidden in ({}, {"tools": tools, "tool_choice": "none"}, {"tools": [{"type": "function", "function": {"name": "f"}}]}):
+        message = ask(**forced, **hidden)["message"]
+        assert "tool_calls" not in message and message["content"].strip().startswith("<tool_call>"), message
+END
+check "answers have reasoning_content and tool_calls, also streamed" python3 answers.py "$at"
 for field in '"max_completion_tokens":-1' '"add_special_tokens":false' '"chat_template_kwargs":{"enable_thinking":false}'; do
     json /v1/chat/completions "{\"model\":\"chatty\",\"messages\":[{\"role\":\"user\",\"content\":\"w20\"}],\"max_tokens\":3,$field}"
     check "POST /v1/chat/completions accepts $field" [ "$code" = 200 ]
