@@ -25,6 +25,8 @@ static const serve_route ROUTES[] = {
     {"POST", "/v1/embeddings", true, serve_v1_embeddings},
     {"POST", "/v1/completions", true, serve_v1_completions},
     {"POST", "/v1/chat/completions", true, serve_v1_chat},
+    {"POST", "/tokenize", true, serve_tokenize},
+    {"POST", "/detokenize", true, serve_detokenize},
 };
 
 /* ---- Requests -------------------------------------------------------------------------------------------------- */

@@ -102,5 +102,7 @@ bool serve_v1_model(serve_request *r, serve_reply *reply);
 bool serve_v1_embeddings(serve_request *r, serve_reply *reply);
 bool serve_v1_completions(serve_request *r, serve_reply *reply);
 bool serve_v1_chat(serve_request *r, serve_reply *reply);
+bool serve_tokenize(serve_request *r, serve_reply *reply);
+bool serve_detokenize(serve_request *r, serve_reply *reply);
 
 #endif

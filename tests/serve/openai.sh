@@ -203,6 +203,18 @@ assert events[0]["choices"][0]["delta"]["role"] == "assistant" and events[0]["ch
 assert all(e["usage"] is None and "role" not in e["choices"][0]["delta"] for e in events[1:-1])
 assert events[-1]["choices"] == [] and events[-1]["usage"]["completion_tokens"] == 4
 assert events[-2]["choices"][0]["finish_reason"] == "length"'
+json /tokenize '{"prompt":"w20 w21 w22"}'
+check "POST /tokenize answers the ids of the first language model" says out '{"count":3,"max_model_len":40,"tokens":\[20,21,22\]}'
+json /tokenize '{"model":"agent","content":"w20 w21","with_pieces":true}'
+check "POST /tokenize answers ids with their texts" says out '"tokens":\[{"id":20,"piece":" w20"},{"id":21,"piece":" w21"}\]'
+json /tokenize '{"model":"agent","messages":[{"role":"user","content":"w7"}],"return_token_strs":true}'
+check "POST /tokenize renders a chat" says out '"tokens":\[7,0\],"token_strs":\["w7","<unk>"\]'
+json /detokenize '{"model":"chatty","tokens":[20,21.0]}'
+check "POST /detokenize answers the text" says out '{"prompt":"w20 w21","content":"w20 w21"}'
+for wrong in 'tokenize {}' 'tokenize {"prompt":5}' 'detokenize {}' 'detokenize {"tokens":[50]}' 'detokenize {"tokens":["w"]}'; do
+    json "/${wrong%% *}" "${wrong#* }"
+    check "POST /$wrong answers 400" [ "$code" = 400 ]
+done
 ask "$at/v1/models/chatty"
 check "GET /v1/models/NAME answers one model" [ "$code" = 200 -a -n "$(grep '"id":"chatty","object":"model"' out)" ]
 ask "$at/v1/models/nobody"
