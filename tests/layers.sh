@@ -41,7 +41,7 @@ may() {
         grep -rnE '^ *# *include *["<]tfm/' "lib/$1" | grep -vE "[\"<]tfm/($3)\.h")"
 }
 may base 'base' 'base|hub'
-may text 'base|text' 'base|text|metrics|chat'
+may text 'base|text' 'base|text|metrics|chat|grammar'
 may dev 'base|dev' 'base|device|tensor|opencl|kernels'
 may ops 'base|dev|ops' 'base|device|tensor|opencl|ops|tape|selftest|tune'
 may nn 'base|dev|ops|nn' 'base|device|tensor|ops|tape|nn'

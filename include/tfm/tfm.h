@@ -22,7 +22,7 @@
  *     parameters)                             |
  *     tfm_fleet, and the models on it         | One thread at a time for all of its contexts. The fleet's own
  *                                             | threads use them during a call.
- *     tfm_tokenizer, tfm_chat                 | Any number of threads at once, also while others are opened.
+ *     tfm_tokenizer, tfm_chat, tfm_grammar    | Any number of threads at once, also while others are opened.
  *     tfm_data                                | One thread at a time. Its own thread reads ahead. Readers with
  *                                             | subword_alpha exclude each other, because SentencePiece has one
  *                                             | seed for the whole process.
@@ -63,6 +63,7 @@
 #include "nn.h"
 #include "text.h"
 #include "chat.h"
+#include "grammar.h"
 #include "metrics.h"
 #include "model.h"
 #include "embed.h"

@@ -8,7 +8,7 @@ import re
 import sys
 
 HANDLES = ('context', 'fleet', 'model', 'embedder', 'trainer', 'data', 'documents', 'placeholders', 'tokenizer',
-           'metrics', 'chat', 'engine')
+           'metrics', 'chat', 'grammar', 'engine')
 FIRST = {'tfm_scope_close': 'tfm_scope_open(context)'}  # required earlier calls
 SKIPPED = ('tfm_log_set',)  # NULL restores the default
 

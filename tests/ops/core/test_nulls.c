@@ -22,6 +22,7 @@ static tfm_placeholders *placeholders;
 static tfm_tokenizer *tokenizer;
 static tfm_metrics *metrics;
 static tfm_chat *chat;
+static tfm_grammar *grammar;
 static tfm_engine *engine;
 static tfm_tensor x, numbers, row, transposed, square, bytes, indices, cube, heads, angles, *tensors[8];
 static char path[4200], folder[4200], file[4200], *text;
@@ -179,6 +180,7 @@ static void test_null_pointer_arguments_are_rejected(void **state) {
     harness_ok(tfm_placeholders_new(&placeholders, NULL, 0));
     harness_ok(tfm_metrics_new(&metrics, NULL));
     harness_ok(tfm_chat_new(&chat, "", 0, NULL));
+    harness_ok(tfm_grammar_from_gbnf(&grammar, "root ::= .*"));
     tfm_model *decoder = toy_decoder(TOY_ROTARY, 0);
     harness_ok(tfm_engine_open(&engine, decoder, NULL));
     tfm_model_free(&decoder);
@@ -198,6 +200,7 @@ static void test_null_pointer_arguments_are_rejected(void **state) {
     tfm_embedder_free(&embedder);
     tfm_metrics_free(&metrics);
     tfm_chat_free(&chat);
+    tfm_grammar_free(&grammar);
     tfm_engine_free(&engine);
     tfm_data_free(&data);
     tfm_documents_free(&documents);
