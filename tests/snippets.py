@@ -15,7 +15,7 @@ import textwrap
 FLAGS = ['-fsyntax-only', '-Wall', '-Werror', '-Wno-unused', '-Wno-format-zero-length', '-D_GNU_SOURCE']
 # Minimum number of snippets of a file, because a snippet that is not recognized would never fail.
 LEAST = {'tfm.h': 1, 'base.h': 1, 'device.h': 1, 'tensor.h': 1, 'ops.h': 3, 'tape.h': 1, 'nn.h': 1, 'text.h': 1, 'chat.h': 1, 'grammar.h': 1, 'metrics.h': 1,
-         'model.h': 1, 'fleet.h': 1, 'hub.h': 1, 'engine.h': 1, 'train.h': 1, 'data.h': 1, 'selftest.h': 1, 'kernels.h': 1, 'opencl.h': 1, 'version.h': 1,
+         'model.h': 1, 'rerank.h': 1, 'fleet.h': 1, 'hub.h': 1, 'engine.h': 1, 'train.h': 1, 'data.h': 1, 'selftest.h': 1, 'kernels.h': 1, 'opencl.h': 1, 'version.h': 1,
          'README.md': 1, 'lib/docs/errors.md': 1}
 # Names that snippets use without declaring them.
 NAMES = '''#include <stdio.h>

@@ -10,7 +10,7 @@ import re
 import sys
 
 HEADERS = ['version.h', 'base.h', 'hub.h', 'device.h', 'tensor.h', 'types.h', 'ops.h', 'tape.h', 'nn.h', 'text.h', 'chat.h', 'grammar.h', 'metrics.h', 'tune.h',
-           'model.h', 'embed.h', 'engine.h', 'fleet.h', 'train.h', 'data.h', 'selftest.h',
+           'model.h', 'embed.h', 'rerank.h', 'engine.h', 'fleet.h', 'train.h', 'data.h', 'selftest.h',
            'kernels.h']
 
 

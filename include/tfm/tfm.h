@@ -37,6 +37,7 @@
  *     tfm_text_sentences, tfm_tokenizer_train |
  *     (also _pairs, _texts),                  |
  *     tfm_embedder_read_info,                 |
+ *     tfm_rerank_read_kind,                   |
  *     tfm_model_quantize, tfm_kernels_*,      |
  *     tfm_hub_*                               |
  *     tfm_error_message                       | Any thread; the message is per thread.
@@ -67,6 +68,7 @@
 #include "metrics.h"
 #include "model.h"
 #include "embed.h"
+#include "rerank.h"
 #include "engine.h"
 #include "fleet.h"
 #include "hub.h"

@@ -220,4 +220,5 @@ def main():
     make_masked()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,8 +1,4 @@
 /* Heads of encoder-only models: masked-token prediction, sequence classification. */
-#include <stdio.h>
-#include <string.h>
-#include "base/file.h"
-#include "base/json.h"
 #include "model/core/model.h"
 #include "tfm/embed.h"
 #include "ops/ops.h"
@@ -79,59 +75,4 @@ tfm_status tfm_model_class_logits(tfm_model *model, tfm_tensor *logits, tfm_tens
     run_head(model, &hidden, text);
     tfm_dense_forward(model->ctx, logits, &model->head.out, hidden, TFM_NO_ACTIVATION);
     return tfm_scope_close(model->ctx, 1, (tfm_tensor *[]){logits});
-}
-
-/* ---- Classes ---- */
-
-/* `problem_type` if present; a single class is scored by its probability. */
-static tfm__scores scores_of(const json_t *config, int count) {
-    const char *type = json_string_value(json_object_get(config, "problem_type"));
-    if (type && strcmp(type, "regression") == 0)
-        return TFM__RAW_SCORES;
-    return count == 1 || (type && strcmp(type, "multi_label_classification") == 0) ? TFM__SIGMOID_SCORES
-                                                                                   : TFM__SOFTMAX_SCORES;
-}
-
-static tfm_status name_classes(tfm__classes *out, const json_t *config, int count) {
-    const json_t *labels = json_object_get(config, "id2label");
-    out->names = tfm__alloc((size_t)count, sizeof(*out->names));
-    if (!out->names)
-        return TFM_ERROR_MEMORY;
-    out->scores = scores_of(config, count);
-    for (out->count = 0; out->count < count; out->count++) {
-        char key[16], standard[24];
-        snprintf(key, sizeof(key), "%d", out->count);
-        snprintf(standard, sizeof(standard), "LABEL_%d", out->count);
-        const char *name = json_string_value(json_object_get(labels, key));
-        out->names[out->count] = tfm__strdup(name ? name : standard);
-        if (!out->names[out->count])
-            return TFM_ERROR_MEMORY;
-    }
-    return TFM_OK;
-}
-
-tfm_status tfm__classes_read(tfm__classes *out, const char *dir, int count) {
-    json_t *config = NULL;
-    char *path = tfm__path_join(dir, "config.json");
-    tfm_status status = path ? tfm__json_load(&config, path) : TFM_ERROR_MEMORY;
-    if (status == TFM_OK)
-        status = name_classes(out, config, count);
-    json_decref(config);
-    free(path);
-    return status;
-}
-
-void tfm__classes_free(tfm__classes *classes) {
-    for (int i = 0; i < classes->count; i++)
-        free(classes->names[i]);
-    free(classes->names);
-    *classes = (tfm__classes){0};
-}
-
-size_t tfm_model_class_count(const tfm_model *model) {
-    return model ? (size_t)model->classes.count : 0;
-}
-
-const char *tfm_model_class_name(const tfm_model *model, size_t index) {
-    return model && index < (size_t)model->classes.count ? model->classes.names[index] : NULL;
 }

@@ -51,11 +51,13 @@ typedef struct tfm__tensor_alias {
     char *name, *in_file;
 } tfm__tensor_alias;
 
-/* Class names and scores from config.json (heads.c). */
+/* Class names and scores from config.json, and the settings of a cross-encoder (classes.c). */
 typedef struct tfm__classes {
     char **names; /* [C]; NULL for a model without classes */
     int count;
     tfm__scores scores;
+    tfm__scores rerank; /* of a cross-encoder; TFM__SOFTMAX_SCORES: an unsupported activation */
+    int max_tokens;     /* the tokenizer's limit; 0: none */
 } tfm__classes;
 
 struct tfm_model {
@@ -134,6 +136,8 @@ void tfm__model_describe_file(tfm_model_info *info, const tfm__weights *file);
 /* Creates the head of the arch, without parameter values. */
 void tfm__head_new(tfm__head *head, const tfm__arch *arch);
 void tfm__head_free(tfm_context *ctx, tfm__head *head);
+/* ---- Classes (classes.c) ---- */
+
 /* Reads `count` class names from config.json; missing names are LABEL_0 and so on. Free *out by tfm__classes_free, also
  * after a failure. */
 tfm_status tfm__classes_read(tfm__classes *out, const char *dir, int count);

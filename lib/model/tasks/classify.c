@@ -1,10 +1,12 @@
 /* Sequence classification. */
+#include "model/tasks/classify.h"
 #include <math.h>
 #include <string.h>
 #include "model/tasks/encode_lines.h"
 
 typedef struct job {
     tfm__line_encoder line_encoder;
+    tfm__scores kind;
     float *scores; /* [count][classes] */
 } job;
 
@@ -43,9 +45,34 @@ static tfm_status run_batch(void *user, tfm_model *model, tfm__line *const *batc
     for (size_t i = 0; i < n && status == TFM_OK; i++) {
         float *to = j->scores + batch[i]->index * classes;
         memcpy(to, host + i * classes, classes * sizeof(*to));
-        score(to, classes, j->line_encoder.model->classes.scores);
+        score(to, classes, j->kind);
     }
     free(host);
+    return status;
+}
+
+tfm_status tfm__classify(tfm_model *model, const char *what, float *scores, const char *const *lines, size_t count,
+                         const tfm_embed_options *options, tfm__scores kind) {
+    const size_t positions = (size_t)model->arch.encoder.max_positions, limit = (size_t)model->classes.max_tokens;
+    job j = {.kind = kind,
+             .scores = scores,
+             .line_encoder = {.model = model,
+                              .options = options,
+                              .max_tokens = limit && limit < positions ? limit : positions,
+                              .prompt = options->prompt}};
+    tfm__line *encoded = NULL;
+    const double start = tfm__seconds();
+    tfm_status status = tfm__line_encoder_open(&j.line_encoder, what);
+    if (status == TFM_OK)
+        status = tfm__line_encoder_encode(&j.line_encoder, &encoded, lines, count);
+    if (status == TFM_OK)
+        status = tfm__line_encoder_run(&j.line_encoder, encoded, count, run_batch, &j);
+    for (size_t i = 0; i < count && status == TFM_OK; i++)
+        for (int k = 0; k < model->classes.count && !encoded[i].ids; k++)
+            scores[i * (size_t)model->classes.count + (size_t)k] = NAN;
+    if (status == TFM_OK)
+        tfm__line_encoder_count(&j.line_encoder, start);
+    tfm__lines_free(&encoded, encoded ? count : 0);
     return status;
 }
 
@@ -64,23 +91,5 @@ tfm_status tfm_classify(tfm_model *model, float *scores, const char *const *line
         return tfm_context_status(model->ctx);
     if (tfm__model_needs(model, "classify", TFM__NEEDS_ENCODER | TFM__NEEDS_CLASSIFIER) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    job j = {.scores = scores,
-             .line_encoder = {.model = model,
-                              .options = options,
-                              .max_tokens = (size_t)model->arch.encoder.max_positions,
-                              .prompt = options->prompt}};
-    tfm__line *encoded = NULL;
-    const double start = tfm__seconds();
-    tfm_status status = tfm__line_encoder_open(&j.line_encoder, "classify");
-    if (status == TFM_OK)
-        status = tfm__line_encoder_encode(&j.line_encoder, &encoded, lines, count);
-    if (status == TFM_OK)
-        status = tfm__line_encoder_run(&j.line_encoder, encoded, count, run_batch, &j);
-    for (size_t i = 0; i < count && status == TFM_OK; i++)
-        for (int k = 0; k < model->classes.count && !encoded[i].ids; k++)
-            scores[i * (size_t)model->classes.count + (size_t)k] = NAN;
-    if (status == TFM_OK)
-        tfm__line_encoder_count(&j.line_encoder, start);
-    tfm__lines_free(&encoded, encoded ? count : 0);
-    return status;
+    return tfm__classify(model, "classify", scores, lines, count, options, model->classes.scores);
 }

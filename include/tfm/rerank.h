@@ -1,0 +1,64 @@
+/* Reranking: the relevance of documents to a query.
+ *
+ *     tfm_model *model = NULL;
+ *     const char *documents[] = {"Berlin has 3.5 million inhabitants.", "Paris is the capital of France."};
+ *     float scores[2];
+ *     if (tfm_model_open(&model, ctx, "cross-encoder/ms-marco-MiniLM-L6-v2", NULL) == TFM_OK)
+ *         tfm_rerank(model, scores, "How many people live in Berlin?", documents, 2, NULL);
+ *     tfm_model_free(&model);
+ *
+ * A cross-encoder reads the query and a document together and is more accurate than an embedder, which computes a
+ * vector of each.
+ *
+ * The calls work on a context, so one thread at a time may use it. */
+#ifndef TFM_RERANK_H
+#define TFM_RERANK_H
+
+#include "embed.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Kinds of models that rerank. */
+typedef enum tfm_rerank_kind {
+    TFM_RERANK_NONE,          /* An encoder-decoder, or a classifier of several classes. */
+    TFM_RERANK_CROSS_ENCODER, /* An encoder with a classification head of one class: tfm_rerank. */
+    TFM_RERANK_EMBEDDER,      /* Other encoders, and decoders with pooling: tfm_embedder_rerank. */
+} tfm_rerank_kind;
+
+/* Reads the kind of a directory, or of a name as tfm_model_open takes, without a device. Fails as tfm_model_read_info.
+ * Any number of threads may call it at once. */
+TFM_API tfm_status tfm_rerank_read_kind(tfm_rerank_kind *out, const char *dir);
+
+typedef struct tfm_rerank_options {
+    /* [count], a query for each document, so that one call serves several queries. NULL: `query` for all. */
+    const char *const *queries;
+    bool raw_scores;      /* The logit, without the activation of the directory (a sigmoid by default). */
+    int batch_tokens;     /* Maximum tokens of a batch, with padding. 0: 2048 or 4096, depending on the device. */
+    tfm_reject_fn reject; /* Called for each bad document. If NULL, a bad document fails the call before any work. */
+    void *reject_user;
+    tfm_progress_fn progress; /* Called with the progress. May be NULL. */
+    void *progress_user;
+    tfm_embed_stats *stats; /* Counts that the call adds to. May be NULL. */
+    uint64_t reserved[8];   /* Must be 0. */
+} tfm_rerank_options;
+
+/* Relevance scores [count] of `count` documents for the query, by a cross-encoder, as sentence-transformers'
+ * CrossEncoder computes them: a higher score is a more relevant document. Of pairs with more tokens than the model
+ * takes, the longer text is truncated first. The score of a bad document is NaN. `query` may be NULL if the options
+ * have queries; `options` may be NULL. TFM_ERROR_ARGUMENT for a model without a tokenizer or without a classification
+ * head of one class, TFM_ERROR_UNSUPPORTED for an activation other than torch's Sigmoid and Identity. */
+TFM_API tfm_status tfm_rerank(tfm_model *model, float *scores, const char *query, const char *const *documents,
+                              size_t count, const tfm_rerank_options *options);
+
+/* The same by the cosine of two embeddings. The query gets the directory's prompt "query", documents its first of
+ * "document", "passage" and "corpus", as in sentence-transformers; without one there is no prompt. Queries
+ * that follow each other and are one pointer are embedded once. `raw_scores` changes nothing. */
+TFM_API tfm_status tfm_embedder_rerank(tfm_embedder *embedder, float *scores, const char *query,
+                                       const char *const *documents, size_t count, const tfm_rerank_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
