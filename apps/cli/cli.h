@@ -35,6 +35,7 @@ int cmd_chat(int argc, char **argv);
 int cmd_score(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_embed(int argc, char **argv);
+int cmd_rerank(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 int cmd_train(int argc, char **argv);
 int cmd_attention(int argc, char **argv);

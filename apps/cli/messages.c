@@ -164,8 +164,9 @@ int cli_fail(const char *format, ...) {
 /* The library's message without the leading function name. */
 static const char *library_sentence(void) {
     static const char *const CALLS[] = {
-        "translate: ", "score: ",     "score_texts: ", "attention_maps: ", "embed: ",    "classify: ",  "search: ",
-        "generate: ",  "fill_mask: ", "trainer_new: ", "selftest: ",       "hub_pull: ", "hub_remove: "};
+        "translate: ", "score: ",    "score_texts: ", "attention_maps: ", "embed: ",
+        "classify: ",  "search: ",   "generate: ",    "fill_mask: ",      "trainer_new: ",
+        "selftest: ",  "hub_pull: ", "hub_remove: ",  "rerank: ",         "embedder_rerank: "};
     const char *sentence = tfm_error_message();
     for (size_t i = 0; i < CLI_COUNT(CALLS); i++)
         if (strncmp(sentence, CALLS[i], strlen(CALLS[i])) == 0)

@@ -17,6 +17,7 @@ static const cli_command COMMANDS[] = {
     {"score", cmd_score, "compute log probabilities of translations or texts", NULL},
     {"eval", cmd_eval, "evaluate translations: BLEU, chrF2, perplexity", NULL},
     {"embed", cmd_embed, "compute embeddings; neighbors, classes, masked tokens", NULL},
+    {"rerank", cmd_rerank, "order documents by their relevance to a query", NULL},
     {"serve", cmd_serve, "serve models over HTTP, with a web page", NULL},
     {"attention", cmd_attention, "show a model's attention weights", NULL},
     {"bench", cmd_bench, "time GEMM, attention, norms, translation", NULL},

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <getopt.h>
+#include <tfm/rerank.h>
 #include "cli/cli.h"
 
 static const char *const ACTIVATIONS[] = {
@@ -39,7 +40,8 @@ static size_t supported_commands(const char *names[MAX_COMMANDS], const tfm_mode
         {"score", (generates || (encodes && decodes && m->has_lm_head)) && text},
         {"eval", encodes && decodes && m->has_lm_head && text},
         {"attention", encodes && decodes && m->has_lm_head && text},
-        {"embed", !(encodes && decodes) && text},
+        {"embed", !(encodes && decodes) && text && m->classes != 1},
+        {"rerank", text && (embeds || m->classes == 1)},
         {"embed --classify", m->classes > 0 && text && !embeds},
         {"embed --fill-mask", encodes && !decodes && m->has_lm_head && text && !embeds},
         {"train --init-from", decodes && m->has_lm_head && m->can_save && text && !embeds &&
@@ -249,6 +251,12 @@ static bool has_modules(const char *dir) {
     return snprintf(path, sizeof(path), "%s/modules.json", dir) < (int)sizeof(path) && access(path, F_OK) == 0;
 }
 
+/* Cross-encoders have modules.json too. */
+static bool is_embedder(const char *dir) {
+    tfm_rerank_kind kind;
+    return has_modules(dir) && (tfm_rerank_read_kind(&kind, dir) != TFM_OK || kind == TFM_RERANK_EMBEDDER);
+}
+
 static tfm_status read_info(tfm_model_info *info, tfm_embedder_info *embedder, const char *dir, int kv_precision,
                             bool no_tokenizer) {
     const tfm_precision kv = cli_precision(kv_precision);
@@ -289,7 +297,7 @@ int cmd_info(int argc, char **argv) {
     if (code != CLI_CONTINUE)
         return code;
     tfm_model_info info;
-    tfm_embedder_info vectors, *embedder = has_modules(dir) ? &vectors : NULL;
+    tfm_embedder_info vectors, *embedder = is_embedder(dir) ? &vectors : NULL;
     char *without = NULL;
     tfm_status status = read_info(&info, embedder, dir, kv_precision, false);
     /* A missing or unsupported tokenizer leaves a usable model; a damaged one is an error. */

@@ -104,7 +104,7 @@ check "embed --classify leaves no progress line on a terminal" [ "$code" = 0 -a 
 run info "$golden/embedder"
 check "info prints size and pooling of a sentence-transformers model" both 0 says out '^embeddings  *10 wide, pooling cls+max'
 check "info prints the maximum length and the prompts of a sentence-transformers model" says out '^texts  *up to 16 tokens, lowercased; 1 prompt'
-check "info lists embed for a sentence-transformers model" says out '^commands  *embed$'
+check "info lists embed and rerank for a sentence-transformers model" says out '^commands  *embed, rerank$'
 run info "$golden/classifier"
 check "info lists embed --classify for a model with a classification head" both 0 says out '^commands  *embed, embed --classify$'
 run info "$golden/masked"

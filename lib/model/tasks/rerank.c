@@ -135,7 +135,7 @@ static bool on_reject(void *user, size_t line, const char *message) {
     return more;
 }
 
-/* The first prompt of these names; "" without one. */
+/* The first prompt with one of the names; "" without any. */
 static const char *prompt_of(const tfm_embedder *e, const char *const *names) {
     const char *found = NULL;
     for (; *names && !found; names++)
