@@ -1,4 +1,4 @@
-/* tfm serve: translation, embeddings and text generation over HTTP. */
+/* tfm serve: translation, embeddings, reranking and text generation over HTTP. */
 #include <errno.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -295,11 +295,11 @@ int cmd_serve(int argc, char **argv) {
         .about = "Serves models over HTTP until SIGTERM or SIGINT, then answers pending requests\n"
                  "and ends. A web page is at /, the description of the API at /openapi.json:\n"
                  "LibreTranslate's /translate, /languages and /detect, OpenAI's /v1/embeddings,\n"
-                 "/v1/completions and /v1/chat/completions, and /metrics for Prometheus. Models\n"
-                 "are loaded at their first request. Lines are split into sentences. Waiting\n"
-                 "requests are batched, fairly between clients; on a CPU with continuous\n"
-                 "batching. The log on standard error has a line of JSON for each request,\n"
-                 "without its text.\n",
+                 "/v1/completions and /v1/chat/completions, /v1/rerank and /v1/score, and\n"
+                 "/metrics for Prometheus. Models are loaded at their first request. Lines are\n"
+                 "split into sentences. Waiting requests are batched, fairly between clients; on\n"
+                 "a CPU with continuous batching. The log on standard error has a line of JSON\n"
+                 "for each request, without its text.\n",
         .examples = "  tfm serve -m opus-mt-de-en\n"
                     "  curl -d q=\"Guten Morgen.\" -d source=de -d target=en localhost:5000/translate\n"
                     "  tfm serve -m de-en=opus-mt-de-en -m en-de=opus-mt-en-de -m minilm=MiniLM\n"

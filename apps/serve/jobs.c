@@ -44,6 +44,8 @@ void serve_job_free(serve_job *job) {
     free(job->segments);
     free(job->models);
     free(job->vectors);
+    free(job->queries);
+    free(job->scores);
     free(job->failure);
     json_decref(job->source);
     json_decref(job->format.tools);

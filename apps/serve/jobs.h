@@ -30,6 +30,7 @@ typedef struct serve_batch_key {
     serve_task task; /* a decoder-only model has two */
     int n_best, layer, head;
     bool split, detail, keep; /* keep: texts have placeholders */
+    bool raw_scores;          /* of reranking: without the model's activation */
     int max_new_tokens;
     uint64_t alone; /* not 0: a unique number, the job is not batched with others */
 } serve_batch_key;
@@ -54,6 +55,10 @@ struct serve_job {
     serve_model **models; /* [texts], if there are several: key.model is then the next segment's */
     float *vectors;       /* [count][width], of embeddings */
     int width;
+    const char **queries;          /* [count], of reranking, in `source`; the segments are the documents */
+    float *scores;                 /* [count], of reranking */
+    int top_n;                     /* results of a ranking */
+    bool lists, returns_texts;     /* the reply is a list; it has the documents */
     char *prompt_name;             /* of embeddings: the prompt's name; NULL: the default */
     tfm_generate_options generate; /* of generation; stops and biases are the job's own */
     char **stops;

@@ -64,16 +64,20 @@ static void name_of(char *out, size_t bytes, const char *dir) {
 static tfm_status read_info(tfm_model_info *info, serve_model *m) {
     char path[4096];
     tfm_embedder_info embedder = {0};
+    tfm_rerank_kind kind;
+    tfm_status status = tfm_rerank_read_kind(&kind, m->dir);
+    if (status != TFM_OK)
+        return status;
     snprintf(path, sizeof(path), "%s/modules.json", m->dir);
-    const bool modules = access(path, F_OK) == 0;
-    tfm_status status =
-        modules ? tfm_embedder_read_info(&embedder, info, m->dir, NULL) : tfm_model_read_info(info, m->dir, NULL);
+    const bool has_modules = access(path, F_OK) == 0, modules = has_modules && kind == TFM_RERANK_EMBEDDER;
+    status = modules ? tfm_embedder_read_info(&embedder, info, m->dir, NULL) : tfm_model_read_info(info, m->dir, NULL);
     if (status != TFM_OK)
         return status;
     m->task = modules || strcmp(info->kind, "encoder") == 0 ? SERVE_EMBED
               : strcmp(info->kind, "decoder") == 0          ? SERVE_GENERATE
                                                             : SERVE_TRANSLATE;
-    if (!modules && m->task != SERVE_TRANSLATE)
+    m->rerank = m->task == SERVE_EMBED ? kind : TFM_RERANK_NONE;
+    if (!has_modules && m->task != SERVE_TRANSLATE) /* a cross-encoder with modules.json computes no embeddings */
         status = tfm_embedder_read_info(&embedder, info, m->dir, &(tfm_embedder_options){.no_tokenizer = true});
     m->width = status == TFM_OK ? embedder.width : 0;
     return m->task == SERVE_GENERATE ? TFM_OK : status;

@@ -6,11 +6,13 @@
 #include <stdatomic.h>
 #include "cli/chat_model.h"
 #include "tfm/engine.h"
+#include "tfm/rerank.h"
 
 struct serve_options;
 typedef struct serve_worker serve_worker;
 
-typedef enum serve_task { SERVE_TRANSLATE, SERVE_EMBED, SERVE_GENERATE } serve_task;
+/* Tasks of jobs; a model's own is not SERVE_RERANK. */
+typedef enum serve_task { SERVE_TRANSLATE, SERVE_EMBED, SERVE_GENERATE, SERVE_RERANK } serve_task;
 
 enum { SERVE_CODE = 32, SERVE_WORKERS = 4 };
 
@@ -34,6 +36,7 @@ typedef struct serve_model {
     cli_chat_model chat;                         /* of a decoder-only model */
     int positions, vocabulary;                   /* of a decoder-only model */
     int width;                                   /* of its embeddings; 0: none */
+    tfm_rerank_kind rerank;                      /* how it reranks, of encoders and embedding models */
     atomic_bool no_engine;                       /* of a decoder-only model: its generation rules need tfm_generate */
     uint64_t bytes;                              /* estimated device memory */
     serve_instance instances[SERVE_WORKERS];

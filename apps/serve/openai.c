@@ -30,11 +30,28 @@ bool serve_v1_model(serve_request *r, serve_reply *reply) {
     return false;
 }
 
+/* NULL if there are several. */
+static serve_model *only_reranker(const serve_models *models) {
+    serve_model *found = NULL;
+    for (size_t i = 0; i < models->count; i++)
+        if (models->items[i].rerank != TFM_RERANK_NONE) {
+            if (found)
+                return NULL;
+            found = &models->items[i];
+        }
+    return found;
+}
+
 serve_model *serve_openai_model(serve_request *r, serve_task task, const char *doing, serve_reply *reply) {
     const char *name = serve_request_text(r, "model");
-    serve_model *m = name ? serve_model_named(&r->server->models, name) : NULL;
-    const bool does = m && (task == SERVE_EMBED ? m->width > 0 : m->task == task);
-    if (!name)
+    const bool none = !json_object_get(r->fields, "model");
+    serve_model *m = name                           ? serve_model_named(&r->server->models, name)
+                     : none && task == SERVE_RERANK ? only_reranker(&r->server->models)
+                                                    : NULL;
+    const bool does = m && (task == SERVE_EMBED    ? m->width > 0
+                            : task == SERVE_RERANK ? m->rerank != TFM_RERANK_NONE
+                                                   : m->task == task);
+    if (!name && !m)
         *reply = serve_reply_field(r, "model", NULL, "Invalid request: missing model parameter");
     else if (!m)
         *reply = no_model(r, name);

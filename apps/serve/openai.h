@@ -5,12 +5,19 @@
 #include "serve/request.h"
 
 /* The paths of a field. */
-enum { SERVE_CHAT_FIELDS = 1, SERVE_TEXT_FIELDS = 2, SERVE_EMBED_FIELDS = 4 };
+enum {
+    SERVE_CHAT_FIELDS = 1,
+    SERVE_TEXT_FIELDS = 2,
+    SERVE_EMBED_FIELDS = 4,
+    SERVE_RERANK_FIELDS = 8,
+    SERVE_SCORE_FIELDS = 16
+};
 /* Refuses fields of the wrong type, and unsupported fields unless their value has no effect; logs each unknown field
  * once (openai_fields.c). True, or false with the error reply. */
 bool serve_fields_check(const serve_request *r, unsigned where, serve_reply *reply);
 
-/* Shared functions (openai.c). The model of a request, if it supports the task: */
+/* Shared functions (openai.c). The model of a request, if it supports the task; reranking needs no name if one model
+ * supports it: */
 serve_model *serve_openai_model(serve_request *r, serve_task task, const char *doing, serve_reply *reply);
 /* A field, a text or a list, as a new list of texts; NULL with the error reply. */
 json_t *serve_openai_texts(serve_request *r, const char *name, serve_reply *reply);

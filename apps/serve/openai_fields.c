@@ -14,7 +14,16 @@ typedef struct field {
     const char *types, *neutral;
 } field;
 
-enum { C = SERVE_CHAT_FIELDS, T = SERVE_TEXT_FIELDS, E = SERVE_EMBED_FIELDS, G = C | T, A = C | T | E };
+enum {
+    C = SERVE_CHAT_FIELDS,
+    T = SERVE_TEXT_FIELDS,
+    E = SERVE_EMBED_FIELDS,
+    R = SERVE_RERANK_FIELDS,
+    S = SERVE_SCORE_FIELDS,
+    G = C | T,
+    P = R | S,
+    A = G | E | P
+};
 
 static const field FIELDS[] = {
     /* supported */
@@ -33,6 +42,15 @@ static const field FIELDS[] = {
     {"encoding_format", E, "s", NULL},
     {"dimensions", E, "i", NULL},
     {"prompt_name", E, "s", NULL}, /* sentence-transformers' */
+    {"query", R, "s", NULL},
+    {"documents", R, "a", NULL},
+    {"top_n", R, "i", NULL},
+    {"return_documents", R, "b", NULL},
+    {"texts", R, "a", NULL}, /* text-embeddings-inference's, as are the next two */
+    {"return_text", R, "b", NULL},
+    {"raw_scores", P, "b", NULL},
+    {"text_1", S, "*", NULL},
+    {"text_2", S, "*", NULL},
     {"max_tokens", G, "i", NULL},
     {"max_completion_tokens", C, "i", NULL},
     {"min_tokens", G, "i", NULL},
@@ -122,6 +140,16 @@ static const field FIELDS[] = {
     {"return_tokens_as_token_ids", G, "b", "[false]"},
     {"input_type", E, "s", "[]"},
     {"normalize", E, "b", "[]"},
+    {"activation", P, "b", "[true]"},
+    {"use_activation", P, "b", "[true]"},
+    /* Jina's, Cohere's and text-embeddings-inference's */
+    {"truncation", R, "b", "[true]"},
+    {"truncate", R, "b", "[true]"},
+    {"truncation_direction", R, "s", "[\"Right\", \"right\"]"},
+    {"rank_fields", R, "a", "[[\"text\"]]"},
+    {"max_chunks_per_doc", R, "i", "[]"},
+    {"max_tokens_per_doc", R, "i", "[]"},
+    {"return_embeddings", R, "b", "[false]"},
     {"embed_dtype", E, "s", "[\"float32\", \"auto\"]"},
     {"endianness", E, "s", "[\"native\", \"little\"]"},
     /* llama.cpp's */

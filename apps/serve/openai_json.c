@@ -11,7 +11,7 @@ json_t *serve_openai_usage(const serve_job *job) {
         written += job->results[i].target_tokens;
         cached += job->results[i].cached_tokens;
     }
-    if (job->key.task == SERVE_EMBED)
+    if (job->key.task == SERVE_EMBED || job->key.task == SERVE_RERANK)
         return json_pack("{s:I, s:I}", "prompt_tokens", (json_int_t)read, "total_tokens", (json_int_t)read);
     return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)read, "completion_tokens",
                      (json_int_t)written, "total_tokens", (json_int_t)(read + written), "prompt_tokens_details",

@@ -72,6 +72,7 @@ void *serve_worker_run(void *worker);
 /* Each runs one batch, and fails jobs with bad segments. Segments may be admitted to running translations and texts. */
 tfm_status serve_work_translate(serve_worker *w, serve_model *model);
 tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_batch_item *items, size_t count);
+tfm_status serve_work_rerank(serve_worker *w, serve_model *model, const serve_batch_item *items, size_t count);
 tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_batch_item *items, size_t count);
 tfm_status serve_work_engine(serve_worker *w, serve_model *model);
 /* Keeps a generated text of a segment. False without memory. */

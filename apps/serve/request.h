@@ -100,6 +100,8 @@ bool serve_status(serve_request *r, serve_reply *reply);
 bool serve_v1_models(serve_request *r, serve_reply *reply);
 bool serve_v1_model(serve_request *r, serve_reply *reply);
 bool serve_v1_embeddings(serve_request *r, serve_reply *reply);
+bool serve_v1_rerank(serve_request *r, serve_reply *reply);
+bool serve_v1_score(serve_request *r, serve_reply *reply);
 bool serve_v1_completions(serve_request *r, serve_reply *reply);
 bool serve_v1_chat(serve_request *r, serve_reply *reply);
 bool serve_tokenize(serve_request *r, serve_reply *reply);

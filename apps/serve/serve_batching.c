@@ -1,6 +1,7 @@
 /* Batching: the segments of the queue that a worker takes together, and the completion of their jobs. */
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include "serve/server.h"
 
@@ -24,7 +25,7 @@ static bool same_key(bool engine, const serve_batch_key *a, const serve_batch_ke
         return a->model == b->model && a->task == b->task;
     return a->model == b->model && a->task == b->task && a->n_best == b->n_best && a->layer == b->layer &&
            a->head == b->head && a->split == b->split && a->detail == b->detail && a->keep == b->keep &&
-           a->max_new_tokens == b->max_new_tokens && a->alone == b->alone;
+           a->max_new_tokens == b->max_new_tokens && a->raw_scores == b->raw_scores && a->alone == b->alone;
 }
 
 static bool before(const serve_job *a, const serve_job *b) {
@@ -58,7 +59,8 @@ static bool is_needed(const serve_worker *w) {
 
 /* Estimated tokens of a job's next segment: for generation including the new tokens of each text. */
 static uint64_t cost_of(const serve_job *job) {
-    const uint64_t read = 1 + job->segments[job->taken].bytes / BYTES_PER_TOKEN;
+    const size_t query = job->queries ? strlen(job->queries[job->taken]) : 0;
+    const uint64_t read = 1 + (query + job->segments[job->taken].bytes) / BYTES_PER_TOKEN;
     return job->key.max_new_tokens > 0 ? (read + (uint64_t)job->key.max_new_tokens) * (uint64_t)job->key.n_best : read;
 }
 

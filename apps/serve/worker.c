@@ -48,6 +48,7 @@ static void run_batch(serve_worker *w) {
     if (loaded)
         status = w->key.task == SERVE_TRANSLATE ? serve_work_translate(w, model)
                  : w->key.task == SERVE_EMBED   ? serve_work_embed(w, model, w->items, count)
+                 : w->key.task == SERVE_RERANK  ? serve_work_rerank(w, model, w->items, count)
                  : w->engine                    ? serve_work_engine(w, model)
                                                 : serve_work_generate(w, model, w->items, count);
     if (status != TFM_OK && status != TFM_ERROR_CANCELLED)
