@@ -95,9 +95,9 @@ check "translate --keep rejects an invalid regular expression" one_sentence 2 '-
 printf 'AC\\w+\n\nb+\n' >patterns
 echo 'Ich bin in ACME.' | "$tfm" translate -m "$demo" --keep-file patterns --keep 'zz' >out 2>err
 check "translate --keep-file adds a pattern per line" grep -q ' ACME\.$' out
-printf 'A+\n(\n' >patterns
+printf 'A+\n\n(\nb+\n)\n' >patterns
 translate --keep-file patterns -i placed
-check "translate --keep-file names the file of an invalid pattern" one_sentence 2 '--keep-file patterns: the regular expression "(" is invalid'
+check "translate --keep-file names the file and the line of an invalid pattern" one_sentence 2 '--keep-file patterns, line 3: the regular expression "(" is invalid'
 translate --keep-file nowhere -i placed
 check "translate --keep-file of a missing file is an error" one_sentence 1 '--keep-file'
 translate --keep 'x*' -i placed

@@ -39,6 +39,11 @@ run serve -m "$demo" --api-keys nowhere
 check "serve names an --api-keys file that does not exist" one_sentence 1 'cannot open --api-keys nowhere: No such file'
 run serve -m "$demo" --keep '['
 check "serve rejects --keep with an invalid regular expression" one_sentence 2 '--keep: the regular expression "["'
+printf 'A+\nx*\n' >patterns
+run serve -m "$demo" --keep-file patterns
+check "serve --keep-file names the file and the line of an invalid pattern" one_sentence 2 '--keep-file patterns, line 2: the pattern "x*" matches the empty text'
+run serve -m "$demo" --keep-file nowhere
+check "serve names a --keep-file that does not exist" one_sentence 1 '--keep-file nowhere: No such file'
 for model in a= =a; do
     run serve -m $model
     check "serve -m $model is a usage error" one_sentence 2 "-m is '$model': give NAME=MODEL"
