@@ -28,6 +28,7 @@ static int check_lines(const char *file, const char *text, size_t bytes) {
 }
 
 int document_read(document *d, const document_kind *kind, const char *path) {
+    char message[DOCUMENT_MESSAGE] = "";
     *d = (document){.kind = kind, .file = {.fd = -1}};
     int code = cli_lines_read_file(&d->file, "-i", path);
     if (code != CLI_OK)
@@ -40,9 +41,15 @@ int document_read(document *d, const document_kind *kind, const char *path) {
     const size_t bytes = d->file.used - (d->marked_order ? 3 : 0);
     text[bytes] = 0;
     code = check_lines(d->file.name, text, bytes);
-    if (code == CLI_OK && bytes > 0 && !(d->content = kind->read(d->file.name, text, bytes)))
-        code = CLI_FAILED;
-    return code;
+    if (code != CLI_OK || bytes == 0)
+        return code;
+    d->content = kind->read(d->file.name, text, bytes, message);
+    if (!d->content)
+        return *message ? cli_fail("%s", message) : cli_fail("out of memory for %s", d->file.name);
+    cli_progress(NULL);
+    if (*message)
+        cli_fail("%s", message); /* only a warning */
+    return CLI_OK;
 }
 
 int document_write(const document *d, cli_output *out) {

@@ -5,12 +5,15 @@
 #include "cli/cli.h"
 #include "documents/markup.h"
 
+/* Bytes of a message of a reader. */
+enum { DOCUMENT_MESSAGE = 512 };
+
 /* A file format: separately translated texts, and everything around them. */
 typedef struct document_kind {
     const char *name;
-    /* Reads UTF-8 without NUL, with one after it, which stays until the document is freed. NULL after a sentence that
-     * names `file`. */
-    void *(*read)(const char *file, char *text, size_t bytes);
+    /* Reads UTF-8 without NUL, with one after it, which stays until the document is freed. `message` receives a
+     * sentence that names `file`: why it is refused, or a warning; "": there is none, or memory is short. */
+    void *(*read)(const char *file, const char *text, size_t bytes, char message[DOCUMENT_MESSAGE]);
     size_t (*count)(const void *content);
     /* A text, owned by the document, and whether it needs an alignment. */
     const char *(*text)(const void *content, size_t i);

@@ -1,15 +1,17 @@
 /* HTML and Markdown as documents: their runs of text, by markup.c. */
 #include "documents/document.h"
 
-static void *read_html(const char *file, char *text, size_t bytes) {
-    markup *m = markup_read(text, bytes);
-    if (!m)
-        cli_fail("out of memory for %s", file);
-    return m;
+static void *read_html(const char *file, const char *text, size_t bytes, char message[DOCUMENT_MESSAGE]) {
+    (void)file, (void)message;
+    return markup_read(text, bytes);
 }
 
-static void *read_markdown(const char *file, char *text, size_t bytes) {
-    return markdown_read(file, text, bytes);
+static void *read_markdown(const char *file, const char *text, size_t bytes, char message[DOCUMENT_MESSAGE]) {
+    markup *m = markdown_read(text, bytes);
+    if (!m && !markdown_supported)
+        snprintf(message, DOCUMENT_MESSAGE,
+                 "%s: this build has no Markdown: install md4c (Debian: libmd4c-dev) and build tfm again", file);
+    return m;
 }
 
 static size_t count_runs(const void *m) {

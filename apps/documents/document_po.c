@@ -249,7 +249,7 @@ static size_t read_lines(catalog *c, entry *e) {
     return 0;
 }
 
-static void *read_catalog(const char *file, char *text, size_t bytes) {
+static void *read_catalog(const char *file, const char *text, size_t bytes, char message[DOCUMENT_MESSAGE]) {
     catalog *c = calloc(1, sizeof(*c));
     entry e = {.id = malloc(bytes + 1), .plural = malloc(bytes + 1), .other = malloc(bytes + 1)};
     size_t wrong = 0;
@@ -260,10 +260,9 @@ static void *read_catalog(const char *file, char *text, size_t bytes) {
         good = !c->out_of_memory;
     }
     if (wrong > 0)
-        cli_fail("%s, line %zu is neither a comment nor a string of a PO file: correct it; msgfmt -c explains it", file,
+        snprintf(message, DOCUMENT_MESSAGE,
+                 "%s, line %zu is neither a comment nor a string of a PO file: correct it; msgfmt -c explains it", file,
                  wrong);
-    else if (!good)
-        cli_fail("out of memory for the messages of %s", file);
     free(e.id);
     free(e.plural);
     free(e.other);

@@ -31,19 +31,21 @@ static void show_line(char shown[SHOWN + 1], const subtitle_line *line) {
 }
 
 /* A file that has text and no cue is no subtitles; text outside of cues is counted. */
-static bool check(const subtitle_file *f) {
+static bool check(const subtitle_file *f, char message[DOCUMENT_MESSAGE]) {
     char shown[SHOWN + 1];
     if (f->lost == 0)
         return true;
     show_line(shown, &f->lines[f->first_lost - 1]);
-    if (f->heads == 0 && !f->vtt)
-        return cli_fail("%s has no cue: line %zu is '%s', and no line has times such as 00:00:01,000 --> 00:00:02,500; "
-                        "convert it to SubRip or WebVTT",
-                        f->name, f->first_lost, shown) == CLI_OK;
-    cli_progress(NULL);
-    fprintf(stderr, "tfm: %s: %zu line%s outside the cues stay%s untranslated, first line %zu: '%s'\n", f->name,
-            f->lost, f->lost == 1 ? "" : "s", f->lost == 1 ? "s" : "", f->first_lost, shown);
-    return true;
+    const bool cues = f->heads > 0 || f->vtt;
+    if (cues)
+        snprintf(message, DOCUMENT_MESSAGE, "%s: %zu line%s outside the cues stay%s untranslated, first line %zu: '%s'",
+                 f->name, f->lost, f->lost == 1 ? "" : "s", f->lost == 1 ? "s" : "", f->first_lost, shown);
+    else
+        snprintf(message, DOCUMENT_MESSAGE,
+                 "%s has no cue: line %zu is '%s', and no line has times such as 00:00:01,000 --> 00:00:02,500; "
+                 "convert it to SubRip or WebVTT",
+                 f->name, f->first_lost, shown);
+    return cues;
 }
 
 static void find_line_end(subtitles *s) {
@@ -64,14 +66,13 @@ static void free_subtitles(void *content) {
     free(s);
 }
 
-static void *read_subtitles(const char *name, const char *text, size_t bytes, bool vtt) {
+static void *read_subtitles(const char *name, const char *text, size_t bytes, bool vtt,
+                            char message[DOCUMENT_MESSAGE]) {
     subtitles *s = calloc(1, sizeof(*s));
     bool good = s && subtitle_file_read(&s->file, name, text, bytes, vtt);
     for (size_t i = 0; good && i < s->file.cue_count; i++)
         good = subtitle_parts_add(&s->parts, &s->file.cues[i], s->file.vtt);
-    if (!good)
-        cli_fail("out of memory for the cues of %s", name);
-    if (good && check(&s->file)) {
+    if (good && check(&s->file, message)) {
         find_line_end(s);
         return s;
     }
@@ -79,12 +80,12 @@ static void *read_subtitles(const char *name, const char *text, size_t bytes, bo
     return NULL;
 }
 
-static void *read_srt(const char *name, char *text, size_t bytes) {
-    return read_subtitles(name, text, bytes, false);
+static void *read_srt(const char *name, const char *text, size_t bytes, char message[DOCUMENT_MESSAGE]) {
+    return read_subtitles(name, text, bytes, false, message);
 }
 
-static void *read_vtt(const char *name, char *text, size_t bytes) {
-    return read_subtitles(name, text, bytes, true);
+static void *read_vtt(const char *name, const char *text, size_t bytes, char message[DOCUMENT_MESSAGE]) {
+    return read_subtitles(name, text, bytes, true, message);
 }
 
 /* ---- Texts ----------------------------------------------------------------------------------------------------- */

@@ -15,8 +15,9 @@ typedef struct markup markup;
  * damaged HTML as browsers do. NULL without memory. */
 markup *markup_read(const char *text, size_t bytes);
 /* The same for Markdown: words in links and emphasis are text; code, HTML, addresses, labels and front matter stay.
- * NULL after a sentence that names `file` (markdown.c; markdown_absent.c in a build without md4c). */
-markup *markdown_read(const char *file, const char *text, size_t bytes);
+ * NULL without memory, or in a build without md4c (markdown.c, markdown_absent.c). */
+markup *markdown_read(const char *text, size_t bytes);
+extern const bool markdown_supported;
 /* How many runs it has, in their order; and the text of one, which belongs to the document: character references are
  * what they stand for, blanks are one blank, and what nobody sees in words, such as soft hyphens, is left out. */
 size_t markup_runs(const markup *m);

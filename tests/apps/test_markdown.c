@@ -8,7 +8,7 @@
 #include "documents/markup.h"
 
 static markup *read_text(const char *text) {
-    markup *m = markdown_read("text.md", text, strlen(text));
+    markup *m = markdown_read(text, strlen(text));
     if (!m)
         skip(); /* a build without md4c */
     return m;

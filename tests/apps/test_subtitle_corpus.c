@@ -306,8 +306,8 @@ static char *without_breaks(char *text) {
 
 static char *translated(const char *file, bool vtt, bool marks, char **texts) {
     const document_kind *kind = vtt ? &document_vtt : &document_srt;
-    char *copy = strdup(file);
-    void *content = kind->read("corpus", copy, strlen(copy));
+    char *copy = strdup(file), message[DOCUMENT_MESSAGE] = "";
+    void *content = kind->read("corpus", copy, strlen(copy), message);
     size_t bytes;
     FILE *all = open_memstream(texts, &bytes);
     assert_non_null(content);

@@ -82,11 +82,11 @@ static char *document_put(const document_kind *kind, void *content, bool turn) {
 /* A document translated to itself keeps every byte; also with words in another order. */
 static bool document_of(const document_kind *kind, const uint8_t *data, size_t size) {
     size_t bytes;
-    char *text = fuzz_part(&data, &size, &bytes);
+    char *text = fuzz_part(&data, &size, &bytes), message[DOCUMENT_MESSAGE];
     const int old = quiet();
     const bool good = tfm_text_check(text, bytes) == TFM_OK;
     char *before = good ? strdup(text) : NULL;
-    void *content = good ? kind->read("file", text, bytes) : NULL;
+    void *content = good ? kind->read("file", text, bytes, message) : NULL;
     loud(old);
     if (content) {
         char *same = document_put(kind, content, false);
@@ -108,9 +108,9 @@ static bool html(const uint8_t *data, size_t size) {
 /* Subtitles translated to themselves keep every byte; other translations can be written. */
 static bool subtitles_of(const document_kind *kind, const uint8_t *data, size_t size) {
     size_t bytes;
-    char *text = fuzz_part(&data, &size, &bytes), *out = NULL;
+    char *text = fuzz_part(&data, &size, &bytes), *out = NULL, message[DOCUMENT_MESSAGE];
     const int old = quiet();
-    void *content = tfm_text_check(text, bytes) == TFM_OK ? kind->read("file", text, bytes) : NULL;
+    void *content = tfm_text_check(text, bytes) == TFM_OK ? kind->read("file", text, bytes, message) : NULL;
     loud(old);
     for (int other = 0; content && other < 2; other++) {
         for (size_t i = 0; i < kind->count(content); i++) {
