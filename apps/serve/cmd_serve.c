@@ -66,6 +66,7 @@ static void *watch(void *user) {
         nanosleep(&(struct timespec){.tv_nsec = WATCH_MS * 1000000L}, NULL);
         serve_connections_expire(s);
         serve_queue_expire(s);
+        serve_files_expire(s, s->options->limits.file_seconds);
         if (cli_seconds() < next)
             continue;
         trim();
@@ -187,6 +188,7 @@ static int run(serve_options *o, const cli_syntax *syntax) {
         code = run_threads(&s, &signals);
     tfm_placeholders_free(&o->placeholders);
     serve_models_free(&s.models);
+    serve_files_expire(&s, 0);
     for (serve_client *c = s.clients, *next; c; c = next) {
         next = c->next;
         free(c);
@@ -204,6 +206,7 @@ static int check(serve_options *o, const cli_syntax *syntax) {
     l->queue = l->queue ? l->queue : 10000;
     l->client = l->client ? l->client : l->queue < 4 ? l->queue : l->queue / 2;
     l->seconds = l->seconds ? l->seconds : 60;
+    l->file_seconds = l->file_seconds ? l->file_seconds : 1800;
     l->connections = l->connections ? l->connections : 1000;
     l->alternatives = 8;
     l->max_new_tokens = l->max_new_tokens ? l->max_new_tokens : 1024;
@@ -276,6 +279,8 @@ int cmd_serve(int argc, char **argv) {
          "maximum tokens that a request may generate (default 1024)", NULL},
         {0, "timeout", CLI_POSITIVE, &l->seconds, "SECONDS",
          "time limit for a request to arrive, and to be answered (default 60)", NULL},
+        {0, "file-ttl", CLI_POSITIVE, &l->file_seconds, "SECONDS",
+         "time that a translated file can be downloaded (default 1800)", NULL},
         {0, "memory-limit", CLI_POSITIVE, &l->memory, "MIB",
          "device memory for models: the least recently used ones are unloaded (default: no limit)", NULL},
         {'q', "quiet", CLI_FLAG, &o.quiet, NULL, "do not log requests", NULL},
@@ -294,12 +299,12 @@ int cmd_serve(int argc, char **argv) {
         .usage = "serve -m [NAME=]MODEL... [option...]",
         .about = "Serves models over HTTP until SIGTERM or SIGINT, then answers pending requests\n"
                  "and ends. A web page is at /, the description of the API at /openapi.json:\n"
-                 "LibreTranslate's /translate, /languages and /detect, OpenAI's /v1/embeddings,\n"
-                 "/v1/completions and /v1/chat/completions, /v1/rerank and /v1/score, and\n"
-                 "/metrics for Prometheus. Models are loaded at their first request. Lines are\n"
-                 "split into sentences. Waiting requests are batched, fairly between clients; on\n"
-                 "a CPU with continuous batching. The log on standard error has a line of JSON\n"
-                 "for each request, without its text.\n",
+                 "LibreTranslate's /translate, /translate_file, /languages and /detect,\n"
+                 "OpenAI's /v1/embeddings, /v1/completions and /v1/chat/completions,\n"
+                 "/v1/rerank and /v1/score, and /metrics for Prometheus. Models are loaded at\n"
+                 "their first request. Lines are split into sentences. Waiting requests are\n"
+                 "batched, fairly between clients; on a CPU with continuous batching. The log on\n"
+                 "standard error has a line of JSON for each request, without its text.\n",
         .examples = "  tfm serve -m opus-mt-de-en\n"
                     "  curl -d q=\"Guten Morgen.\" -d source=de -d target=en localhost:5000/translate\n"
                     "  tfm serve -m de-en=opus-mt-de-en -m en-de=opus-mt-en-de -m minilm=MiniLM\n"

@@ -12,6 +12,8 @@
 
 static const serve_route ROUTES[] = {
     {"POST", "/translate", true, serve_translate},
+    {"POST", "/translate_file", true, serve_translate_file},
+    {"GET", "/download_file/{file}", false, serve_download_file},
     {"POST", "/detect", true, serve_detect},
     {"GET", "/languages", false, serve_languages},
     {"GET", "/frontend/settings", false, serve_settings},

@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include "documents/markup.h"
+#include "documents/document.h"
 #include "serve/server.h"
 
 serve_job *serve_job_new(size_t count) {
@@ -51,7 +51,8 @@ void serve_job_free(serve_job *job) {
     json_decref(job->format.tools);
     if (job->on_free)
         job->on_free(job);
-    markup_free(job->markup);
+    if (job->document)
+        job->kind->free(job->document);
     free(job);
 }
 

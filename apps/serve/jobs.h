@@ -95,8 +95,9 @@ struct serve_job {
     void (*on_text)(serve_job *job, int index, const char *text);
     void (*on_done)(serve_job *job); /* the job is done: under the lock, before its connection resumes */
     void (*on_free)(serve_job *job);
-    json_t *source; /* owns the texts of the segments */
-    void *markup;   /* documents of HTML, or NULL (markup.h) */
+    json_t *source;                   /* owns the texts of the segments */
+    const struct document_kind *kind; /* the format of the document */
+    void *document;                   /* NULL: texts (document.h) */
 };
 
 /* A segment of a job in a batch. */

@@ -1,34 +1,22 @@
 /* LibreTranslate's API, extended by `alignments`, for the web page, with layer and head. */
 #include <stdlib.h>
 #include <string.h>
-#include "documents/markup.h"
-#include "serve/detect.h"
-#include "serve/server.h"
-
-typedef struct ask {
-    const char *source, *target, *format;
-    int alternatives, alignments, layer, head;
-    bool list, html;
-    const char **texts; /* [count]: of the request, or the runs of its document */
-    size_t count;
-    markup *document; /* of HTML */
-    serve_model_choice languages;
-} ask;
+#include "serve/libretranslate.h"
 
 /* ---- Parameters ------------------------------------------------------------------------------------------------ */
 
-static bool missing(const serve_request *r, const char *name, serve_reply *reply) {
+bool serve_ask_missing(const serve_request *r, const char *name, serve_reply *reply) {
     *reply = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: missing %s parameter", name);
     return false;
 }
 
 /* The texts of `q`: one, or a list. */
-static bool read_texts(serve_request *r, ask *a, serve_reply *reply) {
+static bool read_texts(serve_request *r, serve_ask *a, serve_reply *reply) {
     const json_t *q = json_object_get(r->fields, "q");
     a->list = json_is_array(q);
     a->count = a->list ? json_array_size(q) : 1;
     if (!q || a->count == 0 || (json_is_string(q) && json_string_length(q) == 0))
-        return missing(r, "q", reply);
+        return serve_ask_missing(r, "q", reply);
     a->texts = calloc(a->count, sizeof(*a->texts));
     for (size_t i = 0; a->texts && i < a->count; i++) {
         const json_t *text = a->list ? json_array_get(q, i) : q;
@@ -53,7 +41,7 @@ static bool serves(const serve_request *r, const char *code, bool as_source) {
 }
 
 /* Whether the pair, or with `auto` the target, is served; models of texts are chosen later by their languages. */
-static bool check_languages(const serve_request *r, const ask *a, serve_reply *reply) {
+static bool check_languages(const serve_request *r, const serve_ask *a, serve_reply *reply) {
     const bool automatic = strcmp(a->source, "auto") == 0;
     char from[64], to[64];
     if (!serves(r, a->target, false)) {
@@ -73,36 +61,40 @@ static bool check_languages(const serve_request *r, const ask *a, serve_reply *r
     return false;
 }
 
-static bool read_format(serve_request *r, ask *a, serve_reply *reply) {
+bool serve_ask_languages(serve_request *r, serve_ask *a, serve_reply *reply) {
+    a->source = serve_request_text(r, "source");
+    a->target = serve_request_text(r, "target");
+    if (!a->source || !*a->source)
+        return serve_ask_missing(r, "source", reply);
+    if (!a->target || !*a->target)
+        return serve_ask_missing(r, "target", reply);
+    return check_languages(r, a, reply);
+}
+
+static bool read_format(serve_request *r, serve_ask *a, serve_reply *reply) {
     const char *format = serve_request_text(r, "format");
-    a->html = format && strcmp(format, "html") == 0;
-    if (format && *format && !a->html && strcmp(format, "text") != 0)
+    a->kind = format && strcmp(format, "html") == 0 ? &document_html : NULL;
+    if (format && *format && !a->kind && strcmp(format, "text") != 0)
         *reply = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "%.40s format is not supported", format);
-    else if (a->html && a->list)
+    else if (a->kind && a->list)
         *reply = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: with format=html, q is one text");
-    else if (a->html && a->alternatives > 0)
+    else if (a->kind && a->alternatives > 0)
         *reply = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: format=html has no alternatives");
     else
         return true;
     return false;
 }
 
-static bool read_ask(serve_request *r, ask *a, serve_reply *reply) {
+static bool read_ask(serve_request *r, serve_ask *a, serve_reply *reply) {
     const json_t *alignments = json_object_get(r->fields, "alignments");
     if (!read_texts(r, a, reply))
         return false;
-    a->source = serve_request_text(r, "source");
-    a->target = serve_request_text(r, "target");
-    if (!a->source || !*a->source)
-        return missing(r, "source", reply);
-    if (!a->target || !*a->target)
-        return missing(r, "target", reply);
     a->alignments = json_is_true(alignments);
-    return serve_request_integer(r, "alternatives", 0, r->server->options->limits.alternatives, 0, &a->alternatives,
+    return serve_ask_languages(r, a, reply) &&
+           serve_request_integer(r, "alternatives", 0, r->server->options->limits.alternatives, 0, &a->alternatives,
                                  reply) &&
            serve_request_integer(r, "layer", 0, 1000, 0, &a->layer, reply) &&
-           serve_request_integer(r, "head", 0, 1000, 0, &a->head, reply) && check_languages(r, a, reply) &&
-           read_format(r, a, reply);
+           serve_request_integer(r, "head", 0, 1000, 0, &a->head, reply) && read_format(r, a, reply);
 }
 
 /* ---- The answer ------------------------------------------------------------------------------------------------ */
@@ -143,55 +135,29 @@ static json_t *detection_json(const serve_detection *guess) {
     return json_pack("{s:f, s:s}", "confidence", guess->confidence, "language", guess->code);
 }
 
-/* The weights of the segments of a run; NULL if some have none, because of their limit. */
-static json_t *run_details(const serve_job *job, size_t run) {
-    json_t *list = json_array();
-    for (size_t i = 0; i < job->count; i++) {
-        const serve_result *result = &job->results[i];
-        if (job->segments[i].of != run)
-            continue;
-        if (result->detail)
-            json_array_append(list, result->detail);
-        else if (result->target_tokens > 0) {
-            json_decref(list);
-            return NULL;
-        }
-    }
-    return list;
-}
-
-/* The document, with the translations of its runs. */
-static json_t *document_json(const serve_job *job) {
-    bool good = true;
-    for (size_t i = 0; i < job->texts && good; i++) {
-        json_t *details = run_details(job, i);
-        char *text = serve_segments_join(job, i, 0);
-        good = text && markup_put(job->markup, i, text, details);
-        free(text);
-        json_decref(details);
-    }
-    return good ? text_json(markup_write(job->markup)) : NULL;
+void serve_answer_languages(const serve_request *r, json_t *object) {
+    if (r->guess)
+        json_object_set(object, "detectedLanguage", r->guess);
+    if (r->warnings)
+        json_object_set(object, "warnings", r->warnings);
 }
 
 static serve_reply answer(serve_request *r) {
     const serve_job *job = r->job;
     const bool list = json_is_array(json_object_get(r->fields, "q")), several = job->key.n_best > 1;
     json_t *object = json_object(), *texts = json_array(), *others = json_array();
-    for (size_t i = 0; i < job->texts && !job->markup; i++) {
+    for (size_t i = 0; i < job->texts && !job->document; i++) {
         json_array_append_new(texts, text_json(serve_segments_join(job, i, 0)));
         if (several)
             json_array_append_new(others, alternatives_of(job, i));
     }
-    json_t *first = job->markup ? document_json(job) : json_incref(json_array_get(texts, 0));
-    const bool good = json_array_size(texts) == job->texts || job->markup;
+    json_t *first = job->document ? text_json(serve_job_document(job)) : json_incref(json_array_get(texts, 0));
+    const bool good = json_array_size(texts) == job->texts || job->document;
     int failed = json_object_set_new(object, "translatedText", list ? json_incref(texts) : json_incref(first));
     if (several)
         json_object_set(object, "alternatives", list ? others : json_array_get(others, 0));
-    if (r->guess)
-        json_object_set(object, "detectedLanguage", r->guess);
-    if (r->warnings)
-        json_object_set(object, "warnings", r->warnings);
-    if (json_is_true(json_object_get(r->fields, "alignments")) && !job->markup)
+    serve_answer_languages(r, object);
+    if (json_is_true(json_object_get(r->fields, "alignments")) && !job->document)
         json_object_set_new(object, "alignments", details_json(job));
     json_decref(texts);
     json_decref(others);
@@ -206,26 +172,8 @@ static serve_reply answer(serve_request *r) {
 
 /* ---- The paths ------------------------------------------------------------------------------------------------- */
 
-/* Replaces the text of a document by its runs. */
-static bool read_document(serve_request *r, ask *a, serve_reply *reply) {
-    a->document = markup_read(a->texts[0], strlen(a->texts[0]));
-    const size_t count = a->document ? markup_runs(a->document) : 0;
-    const char **texts = calloc(count ? count : 1, sizeof(*texts));
-    if (!a->document || !texts) {
-        *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the request");
-        free(texts);
-        return false;
-    }
-    for (size_t i = 0; i < count; i++)
-        texts[i] = markup_text(a->document, i);
-    free(a->texts);
-    a->texts = texts;
-    a->count = count;
-    return true;
-}
-
 /* The texts as one, for language detection. */
-static char *text_of(const ask *a) {
+static char *text_of(const serve_ask *a) {
     char *text = NULL;
     size_t bytes = 0;
     FILE *all = open_memstream(&text, &bytes);
@@ -239,7 +187,7 @@ static char *text_of(const ask *a) {
 }
 
 /* The model of each text. A document is in one language. */
-static bool choose(serve_request *r, ask *a, serve_reply *reply) {
+static bool choose(serve_request *r, serve_ask *a, serve_reply *reply) {
     char *whole = a->document ? text_of(a) : NULL;
     const char *one[] = {whole};
     a->languages = (serve_model_choice){.request = r, .source = a->source, .target = a->target};
@@ -262,7 +210,7 @@ static bool choose(serve_request *r, ask *a, serve_reply *reply) {
 }
 
 /* Adds languages to the reply. */
-static void keep_languages(serve_request *r, ask *a) {
+static void keep_languages(serve_request *r, serve_ask *a) {
     const serve_model_choice *languages = &a->languages;
     if (languages->guesses && a->list) {
         r->guess = json_array();
@@ -271,12 +219,14 @@ static void keep_languages(serve_request *r, ask *a) {
     } else if (languages->guesses) {
         r->guess = detection_json(&languages->guesses[0]);
     }
-    if (json_array_size(languages->warnings) > 0)
+    if (r->warnings) /* of the document */
+        json_array_extend(r->warnings, languages->warnings);
+    else if (json_array_size(languages->warnings) > 0)
         r->warnings = json_incref(languages->warnings);
 }
 
 /* Whether a text has placeholders: no request is admitted to such a batch while it runs. */
-static bool has_placeholders(const serve_request *r, const ask *a) {
+static bool has_placeholders(const serve_request *r, const serve_ask *a) {
     const tfm_placeholders *all = r->server->options->placeholders;
     for (size_t i = 0; all && i < a->count; i++)
         if (tfm_placeholders_count(all, a->texts[i], strlen(a->texts[i])) > 0)
@@ -284,14 +234,15 @@ static bool has_placeholders(const serve_request *r, const ask *a) {
     return false;
 }
 
-static bool begin(serve_request *r, ask *a, serve_reply *reply) {
-    const bool sentences = a->alternatives > 0 || a->alignments || a->html;
-    if ((a->html && !read_document(r, a, reply)) || !choose(r, a, reply))
+bool serve_ask_queue(serve_request *r, serve_ask *a, serve_reply (*make)(serve_request *r), serve_reply *reply) {
+    const bool sentences = a->alternatives > 0 || a->alignments || a->kind;
+    if ((a->kind && !serve_ask_document(r, a, reply)) || !choose(r, a, reply))
         return false;
     serve_job *job = serve_segments_split(r, a->texts, a->count, sentences, a->languages.models, reply);
     if (!job)
         return false;
-    job->markup = a->document; /* refers to the text of q, owned by the job */
+    job->kind = a->kind;
+    job->document = a->document; /* refers to the text of q, owned by the job */
     a->document = NULL;
     job->key = (serve_batch_key){.model = job->key.model,
                                  .n_best = 1 + a->alternatives,
@@ -299,12 +250,12 @@ static bool begin(serve_request *r, ask *a, serve_reply *reply) {
                                  .head = a->head,
                                  .split = !sentences,
                                  .keep = has_placeholders(r, a),
-                                 .detail = a->alignments || a->html};
+                                 .detail = a->alignments || a->kind};
     r->job = job;
-    r->answer = answer;
+    r->answer = make;
     keep_languages(r, a);
     if (job->count == 0) { /* a document without text */
-        *reply = answer(r);
+        *reply = make(r);
         return false;
     }
     if (serve_queue_add(r->server, job, r->connection, r->client))
@@ -314,12 +265,17 @@ static bool begin(serve_request *r, ask *a, serve_reply *reply) {
     return false;
 }
 
+void serve_ask_free(serve_ask *a) {
+    free(a->texts);
+    if (a->document)
+        a->kind->free(a->document);
+    serve_model_choice_free(&a->languages);
+}
+
 bool serve_translate(serve_request *r, serve_reply *reply) {
-    ask a = {0};
-    const bool queued = read_ask(r, &a, reply) && begin(r, &a, reply);
-    free(a.texts);
-    markup_free(a.document);
-    serve_model_choice_free(&a.languages);
+    serve_ask a = {0};
+    const bool queued = read_ask(r, &a, reply) && serve_ask_queue(r, &a, answer, reply);
+    serve_ask_free(&a);
     return queued;
 }
 
@@ -329,7 +285,7 @@ bool serve_detect(serve_request *r, serve_reply *reply) {
     serve_detection guesses[SERVE_DETECTIONS];
     size_t characters = 0;
     char *whole = NULL;
-    ask a = {0};
+    serve_ask a = {0};
     if (!read_texts(r, &a, reply)) {
         free(a.texts);
         return false;

@@ -3,27 +3,27 @@
 #include <string.h>
 #include <sys/random.h>
 #include "serve/request.h"
+#include "serve/server.h"
 
 extern const char serve_text_page[], serve_text_openapi[]; /* of the build, from page.html and openapi.json */
 
 /* The placeholder of the CSP nonce, a random number per reply. */
 static const char MARK[] = "@NONCE@";
-enum { NONCE = 16 };
 
-static bool random_nonce(char out[2 * NONCE + 1]) {
-    unsigned char bytes[NONCE];
+bool serve_random_hex(char out[SERVE_RANDOM]) {
+    unsigned char bytes[SERVE_RANDOM / 2];
     if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
         return false;
-    for (size_t i = 0; i < NONCE; i++)
+    for (size_t i = 0; i < sizeof(bytes); i++)
         snprintf(out + 2 * i, 3, "%02x", bytes[i]);
     return true;
 }
 
 bool serve_page(serve_request *r, serve_reply *reply) {
     static char policy[512]; /* used by one thread; copied into the reply's headers at once */
-    char nonce[2 * NONCE + 1];
+    char nonce[SERVE_RANDOM];
     serve_reply page = {.code = MHD_HTTP_OK, .type = "text/html; charset=utf-8", .policy = policy};
-    FILE *out = random_nonce(nonce) ? open_memstream(&page.body, &page.bytes) : NULL;
+    FILE *out = serve_random_hex(nonce) ? open_memstream(&page.body, &page.bytes) : NULL;
     for (const char *at = serve_text_page; out && *at;) {
         const char *mark = strstr(at, MARK);
         fwrite(at, 1, mark ? (size_t)(mark - at) : strlen(at), out);

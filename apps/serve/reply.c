@@ -113,6 +113,8 @@ enum MHD_Result serve_reply_send(serve_request *r, serve_reply reply) {
     }
     if (reply.type)
         add(response, "Content-Type", reply.type);
+    if (reply.attachment)
+        add(response, "Content-Disposition", "attachment");
     if (reply.retry_after > 0) {
         char seconds[16];
         snprintf(seconds, sizeof(seconds), "%d", reply.retry_after);

@@ -37,6 +37,7 @@ typedef struct form {
     form_field fields[FORM_FIELDS];
     size_t count;
     bool out_of_memory, many;
+    char *file; /* of the request */
 } form;
 
 static enum MHD_Result form_add(form *f, const char *name, const char *data, uint64_t offset, size_t bytes) {
@@ -66,7 +67,10 @@ static enum MHD_Result form_add(form *f, const char *name, const char *data, uin
 static enum MHD_Result on_field(void *user, enum MHD_ValueKind kind, const char *key, const char *file,
                                 const char *type, const char *encoding, const char *data, uint64_t offset,
                                 size_t bytes) {
-    (void)kind, (void)file, (void)type, (void)encoding;
+    form *f = user;
+    (void)kind, (void)type, (void)encoding;
+    if (key && file && !*f->file && strcmp(key, "file") == 0)
+        snprintf(f->file, sizeof(((serve_request *)NULL)->file), "%s", file);
     return key ? form_add(user, key, data, offset, bytes) : MHD_YES;
 }
 
@@ -130,12 +134,13 @@ static size_t line_ends(char *text, size_t bytes) {
 
 /* The fields as JSON; NULL for invalid UTF-8, an invalid form, or without memory. */
 static json_t *form_json(serve_request *r, bool parts) {
-    form f = {0};
+    form f = {.file = r->file};
     const bool good = r->bytes == 0 || (parts ? read_parts(&f, r) : read_encoded(&f, r->body, r->bytes));
     MHD_get_connection_values(r->connection, MHD_GET_ARGUMENT_KIND, on_argument, &f);
     json_t *object = good && !f.out_of_memory && !f.many ? json_object() : NULL;
     for (size_t i = 0; i < f.count; i++) {
-        const size_t bytes = line_ends(f.fields[i].text, f.fields[i].bytes);
+        const bool whole = *r->file && strcmp(f.fields[i].name, "file") == 0;
+        const size_t bytes = whole ? f.fields[i].bytes : line_ends(f.fields[i].text, f.fields[i].bytes);
         if (object && json_object_set_new(object, f.fields[i].name, json_stringn(f.fields[i].text, bytes)) != 0) {
             json_decref(object);
             object = NULL;

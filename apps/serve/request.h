@@ -16,6 +16,7 @@ typedef struct serve_reply {
     const char *policy; /* content security policy; NULL: allows nothing */
     int retry_after;
     bool close;
+    bool attachment; /* a browser stores it */
 } serve_reply;
 
 /* A JSON reply; takes ownership of `value`; 500 if it is NULL. */
@@ -43,6 +44,7 @@ struct serve_request {
     size_t bytes, room;
     bool too_large, out_of_memory, answered, counted;
     json_t *fields;   /* of the body, JSON or a form */
+    char file[256];   /* the name of the file of a form's field `file`, only for its end */
     json_t *guess;    /* detected language, or a list; NULL: it was given */
     json_t *warnings; /* messages for the reply; NULL: none */
     bool form;
@@ -89,6 +91,10 @@ char *serve_segments_join(const serve_job *job, size_t of, int best);
 /* ---- Handlers ---------------------------------------------------------------------------------------------------- */
 
 bool serve_translate(serve_request *r, serve_reply *reply);
+bool serve_translate_file(serve_request *r, serve_reply *reply);
+bool serve_download_file(serve_request *r, serve_reply *reply);
+/* The ends of names of files that are translated. */
+json_t *serve_file_formats(void);
 bool serve_languages(serve_request *r, serve_reply *reply);
 bool serve_detect(serve_request *r, serve_reply *reply);
 bool serve_settings(serve_request *r, serve_reply *reply);

@@ -60,10 +60,10 @@ bool serve_settings(serve_request *r, serve_reply *reply) {
         serve_language_name(name, sizeof(name), first->target);
     json_t *source = json_pack("{s:s, s:s}", "code", "auto", "name", "Auto Detect");
     *reply = serve_reply_json(
-        MHD_HTTP_OK, json_pack("{s:b, s:b, s:i, s:i, s:b, s:[], s:{s:o, s:{s:s, s:s}}}", "apiKeys", o->keys.count > 0,
+        MHD_HTTP_OK, json_pack("{s:b, s:b, s:i, s:i, s:b, s:o, s:{s:o, s:{s:s, s:s}}}", "apiKeys", o->keys.count > 0,
                                "keyRequired", o->keys.count > 0, "charLimit", o->limits.chars, "frontendTimeout", 500,
-                               "suggestions", 0, "supportedFilesFormat", "language", "source", source, "target", "code",
-                               first ? first->target : "", "name", name));
+                               "suggestions", 0, "supportedFilesFormat", serve_file_formats(), "language", "source",
+                               source, "target", "code", first ? first->target : "", "name", name));
     return false;
 }
 

@@ -16,6 +16,7 @@ typedef struct serve_limits {
     int chars, lines;                 /* of one request */
     int queue, client;                /* maximum waiting lines, of all and of one client */
     int seconds;                      /* timeout of waiting, and of arriving */
+    int file_seconds;                 /* time that translated files are stored */
     int connections;                  /* maximum */
     int alternatives, max_new_tokens; /* maximum per request */
     int memory;                       /* MiB of models; 0: no limit */
@@ -77,6 +78,8 @@ struct server {
     atomic_int requests; /* unanswered */
     pthread_mutex_t connections_lock;
     struct serve_connection *connections;
+    struct serve_file *files; /* oldest first; under the lock, as their bytes */
+    size_t file_bytes;
     serve_counters counters;
     double started;
     int64_t started_at; /* seconds since 1970 */
@@ -89,6 +92,23 @@ int serve_http_start(server *s);
 /* Stops accepting connections. */
 void serve_http_quiesce(server *s);
 void serve_http_stop(server *s);
+
+/* ---- Translated files (translated_files.c) ----------------------------------------------------------------------- */
+
+/* Size of a random number in hexadecimal, and of a file's name. */
+enum { SERVE_RANDOM = 33, SERVE_FILE_NAME = 48 };
+
+typedef struct serve_file serve_file;
+typedef enum serve_files_result { SERVE_FILE_FOUND, SERVE_FILE_ABSENT, SERVE_FILE_NO_MEMORY } serve_files_result;
+
+/* Stores `text` after `start`, and names it at random, with this `end`. False without memory. */
+bool serve_files_add(server *s, char name[SERVE_FILE_NAME], const char *end, const char *start, const char *text);
+/* Copies a file, for free(). */
+serve_files_result serve_files_copy(server *s, const char *name, char **text, size_t *bytes);
+/* Deletes files that were stored this long ago. */
+void serve_files_expire(server *s, double seconds);
+/* A random number; false if the system gives none (page.c). */
+bool serve_random_hex(char out[SERVE_RANDOM]);
 
 /* ---- Connections (connections.c) --------------------------------------------------------------------------------- */
 

@@ -23,7 +23,7 @@ static bool keep_detail(serve_job *job, serve_result *r, const tfm_translation *
         r->detail = cli_alignment_json(t);
         return r->detail != NULL;
     }
-    if (!job->markup)
+    if (!job->document)
         serve_job_fail(job, MHD_HTTP_CONTENT_TOO_LARGE,
                        "Invalid request: the alignments are more than %zu numbers: send fewer or shorter sentences",
                        most);
