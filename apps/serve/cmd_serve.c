@@ -117,6 +117,7 @@ static void end_workers(server *s) {
 /* Number of workers: by the options, or the maximum of a model; one with a memory limit or several devices. Fewer if
  * threads cannot be created. */
 static bool start_workers(server *s) {
+    atomic_store(&s->unopened, s->options->preload ? (int)s->models.count : 0);
     const bool one = s->devices > 1 || (!s->options->workers && s->options->limits.memory);
     const int asked = one ? 1 : s->options->workers ? s->options->workers : 2;
     for (int i = 0; i < asked; i++) {
@@ -226,6 +227,9 @@ static int check(serve_options *o, const cli_syntax *syntax) {
                                "--workers %d and --memory-limit do not go together: models are dropped and loaded by "
                                "one worker",
                                o->workers);
+    if (o->preload && l->memory)
+        return cli_usage_error(syntax,
+                               "--preload and --memory-limit do not go together: models would be unloaded again");
     for (size_t i = 0; i < o->models.count; i++) {
         const char *equals = strchr(o->models.items[i], '='), *path = equals ? equals + 1 : o->models.items[i];
         if (!*path || equals == o->models.items[i])
@@ -257,6 +261,8 @@ int cmd_serve(int argc, char **argv) {
          NULL},
         {0, "pull", CLI_FLAG, &o.pull, NULL,
          "download models that are neither local nor in the cache from the Hugging Face hub", NULL},
+        {0, "preload", CLI_FLAG, &o.preload, NULL,
+         "open the models at start instead of at their first request; /ready answers 503 until then", NULL},
         {0, "host", CLI_STRING, &o.host, "ADDRESS",
          "listen on this address; 0.0.0.0 is every IPv4 address (default 127.0.0.1)", NULL},
         {'p', "port", CLI_NONNEGATIVE, &o.port, "N", "listen on this port; 0 is any free port (default 5000)", NULL},

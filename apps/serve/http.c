@@ -18,6 +18,7 @@ static const serve_route ROUTES[] = {
     {"GET", "/languages", false, serve_languages},
     {"GET", "/frontend/settings", false, serve_settings},
     {"GET", "/health", false, serve_health},
+    {"GET", "/ready", false, serve_ready},
     {"GET", "/status", false, serve_status},
     {"GET", "/metrics", true, serve_metrics},
     {"GET", "/openapi.json", false, serve_openapi},

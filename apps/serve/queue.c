@@ -167,3 +167,10 @@ size_t serve_queue_waiting(server *s) {
     pthread_mutex_unlock(&s->lock);
     return jobs;
 }
+
+bool serve_queue_is_full(server *s) {
+    pthread_mutex_lock(&s->lock);
+    const bool full = s->waiting >= (size_t)s->options->limits.queue;
+    pthread_mutex_unlock(&s->lock);
+    return full;
+}

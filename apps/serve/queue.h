@@ -65,6 +65,8 @@ void serve_queue_expire(server *s);
 /* The request of a job has ended; the job is freed now, or later by its worker. */
 void serve_queue_detach(server *s, serve_job *job);
 size_t serve_queue_waiting(server *s);
+/* Whether no further line is admitted. */
+bool serve_queue_is_full(server *s);
 
 /* ---- Workers (worker.c, work_*.c) ---------------------------------------------------------------------------- */
 

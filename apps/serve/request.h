@@ -99,6 +99,7 @@ bool serve_languages(serve_request *r, serve_reply *reply);
 bool serve_detect(serve_request *r, serve_reply *reply);
 bool serve_settings(serve_request *r, serve_reply *reply);
 bool serve_health(serve_request *r, serve_reply *reply);
+bool serve_ready(serve_request *r, serve_reply *reply);
 bool serve_metrics(serve_request *r, serve_reply *reply);
 bool serve_openapi(serve_request *r, serve_reply *reply);
 bool serve_page(serve_request *r, serve_reply *reply);

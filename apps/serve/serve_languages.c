@@ -66,10 +66,3 @@ bool serve_settings(serve_request *r, serve_reply *reply) {
                                source, "target", "code", first ? first->target : "", "name", name));
     return false;
 }
-
-bool serve_health(serve_request *r, serve_reply *reply) {
-    const bool well = !r->server->draining;
-    *reply = serve_reply_json(well ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-                              json_pack("{s:s}", "status", well ? "ok" : "going down"));
-    return false;
-}

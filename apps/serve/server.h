@@ -26,7 +26,7 @@ typedef struct serve_options {
     const char *host, *device, *keys_file, *origin, *certificate, *certificate_key;
     int port, penalty, ctx_size, workers;
     cli_precisions precision;
-    bool quiet, pull; /* pull: download missing models */
+    bool quiet, pull, preload; /* pull: download missing models; preload: open them at start */
     cli_strings models, keys;
     cli_keep_options keep;
     tfm_placeholders *placeholders; /* NULL: placeholders are translated */
@@ -76,6 +76,7 @@ struct server {
     atomic_bool draining;
     bool ending;
     atomic_int requests; /* unanswered */
+    atomic_int unopened; /* models that `preload` has not opened */
     pthread_mutex_t connections_lock;
     struct serve_connection *connections;
     struct serve_file *files; /* oldest first; under the lock, as their bytes */

@@ -66,8 +66,20 @@ static void run_batch(serve_worker *w) {
     serve_queue_finish(w, status == TFM_ERROR_CANCELLED);
 }
 
+/* Opens all models. Others than the first worker open theirs when they are needed. */
+static void preload(const serve_worker *w) {
+    server *s = w->server;
+    for (size_t i = 0; i < s->models.count && !s->draining; i++)
+        if (serve_model_acquire(w, &s->models.items[i]) == TFM_OK)
+            atomic_fetch_sub(&s->unopened, 1);
+        else
+            cli_fail_library();
+}
+
 void *serve_worker_run(void *user) {
     serve_worker *w = user;
+    if (w->server->options->preload && w->number == 0)
+        preload(w);
     while (serve_queue_take(w))
         run_batch(w);
     free(w->items);

@@ -96,5 +96,14 @@ serve OPENCL_LAYERS="$layer" TFM_FAULT_CALL=300 TFM_FAULT_NAME=clEnqueueNDRangeK
 translate
 check "the server answers 500 when both devices fail" [ "$code" = 500 ]
 check "the server logs one warning and one error when both devices fail" [ "$(grep -c '^tfm: warning: device' log) $(grep -c '^tfm: ' log)" = "1 3" ]
+settings="OPENCL_LAYERS=$layer TFM_FAULT_CALL=1 TFM_FAULT_NAME=clCreateBuffer TFM_FAULT_DEAD=1"
+start -m "$demo" -d pocl --preload
+for _ in $(seq 100); do
+    ! grep -q '^tfm: [^l]' log || break
+    sleep 0.1
+done
+code=$(curl -s -o out -w '%{http_code}' "$at/ready")
+check "GET /ready answers 503 if a model of --preload does not open" [ "$code" = 503 -a "$(cat out)" = '{"status":"a model is not open"}' ]
+check "a model of --preload that does not open is an error in the log" [ "$(grep -c '^tfm: [^l]' log)" = 1 ]
 stop
 echo "1..$count"

@@ -7,6 +7,39 @@ root=$(realpath "$2")
 . "$root/tests/checks.sh"
 . "$root/tests/serve/common.sh"
 
+# ---- Probes
+# ready STATUS: waits until /ready answers this, for at most a minute
+ready() {
+    for _ in $(seq 600); do
+        ask "$at/ready"
+        [ "$(cat out)" != "{\"status\":\"$1\"}" ] || return 0
+        sleep 0.1
+    done
+    return 1
+}
+start -m "$demo" --beam-size 8 --workers 1 --max-queue 4 --max-client 4 --timeout 600
+ask "$at/ready"
+check "GET /ready answers before models are loaded, which their first requests do" [ "$code" = 200 -a "$(cat out)" = '{"status":"ready"}' ]
+for _ in $(seq 24); do
+    tr '\n' ' ' <"$demo/test.de"
+done >long.de # one line of the queue
+curl -s "$at/translate" --data-urlencode "q@long.de" -d source=de -d target=en >drained &
+long=$!
+sleep 0.5 # it runs
+curl -s "$at/translate" -d 'q=Ja. Nein. Danke. Wo?' -d source=de -d target=en -d alternatives=1 >waited & # of another batch
+short=$!
+check "GET /ready answers 503 while the queue is full" ready 'the queue is full'
+check "a full queue is a status of GET /ready" [ "$code" = 503 ]
+check "GET /ready answers 200 when the queue has room again" ready ready
+ask "$at/health"
+check "GET /health answers ok" [ "$code" = 200 -a "$(cat out)" = '{"status":"ok"}' ]
+stop
+wait $long $short
+start -m "$demo" --preload --timeout 600
+check "GET /ready answers 200 after --preload" ready ready
+ask "$at/status"
+check "--preload opens models before the first request" says out '"name":"de-en","task":"translate","loaded":true'
+
 # ---- Headers
 start -m "$demo" -m "fr-en=$demo" -m "embedder=$root/tests/golden/embedder" --memory-limit 250 --timeout 600
 form -d "q=$line" # loads de-en first

@@ -31,6 +31,8 @@ run serve -m "$root/tests/golden/embedder" --kv-precision int8
 check "serve rejects --kv-precision without a KV cache" one_sentence 1 '--kv-precision is for models with a KV cache, and none is served'
 run serve -m "$demo" --memory-limit 1
 check "serve rejects a --memory-limit too small for the model" one_sentence 1 'more than --memory-limit 1'
+run serve -m "$demo" --memory-limit 1000 --preload
+check "serve rejects --preload with --memory-limit" one_sentence 2 '--preload and --memory-limit do not go together'
 run serve -m "$demo" --host 256.1.1.1
 check "serve rejects an invalid --host address" one_sentence 1 'cannot listen on --host 256.1.1.1: '
 run serve -m "$demo" --host 192.0.2.1 # reserved for documentation, an address of no machine
