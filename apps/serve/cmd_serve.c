@@ -139,6 +139,19 @@ static int try_devices(server *s) {
     return code;
 }
 
+/* One line: where, and the models. */
+static void print_start(const server *s) {
+    const serve_options *o = s->options;
+    const bool six = strchr(o->host, ':') != NULL;
+    flockfile(stderr);
+    fprintf(stderr, "tfm: listening on %s://%s%s%s:%d/ with ", o->certificate ? "https" : "http", six ? "[" : "",
+            o->host, six ? "]" : "", o->port);
+    for (size_t i = 0; i < s->models.count; i++)
+        fprintf(stderr, "%s%s", i > 0 ? ", " : "", s->models.items[i].name);
+    fputc('\n', stderr);
+    funlockfile(stderr);
+}
+
 static int run_threads(server *s, const sigset_t *signals) {
     pthread_t watcher;
     int got;
@@ -151,9 +164,7 @@ static int run_threads(server *s, const sigset_t *signals) {
     const bool watched = pthread_create(&watcher, NULL, watch, s) == 0;
     code = watched ? serve_http_start(s) : cli_fail("the system cannot create another thread");
     if (code == CLI_OK) {
-        const bool six = strchr(s->options->host, ':') != NULL;
-        fprintf(stderr, "tfm: listening on %s://%s%s%s:%d/\n", s->options->certificate ? "https" : "http",
-                six ? "[" : "", s->options->host, six ? "]" : "", s->options->port);
+        print_start(s);
         sigwait(signals, &got);
         drain(s, signals);
     }
