@@ -19,7 +19,7 @@ typedef struct serve_ask {
     serve_model_choice languages;
 } serve_ask;
 
-/* Each of these is true, or false with the error reply. */
+/* Each function returns true, or false with the error reply. */
 /* Reads source and target, which must be served. */
 bool serve_ask_languages(serve_request *r, serve_ask *a, serve_reply *reply);
 /* Queues the job; `answer` makes its reply. False also if there is no text to translate: the reply is the answer. */

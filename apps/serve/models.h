@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdatomic.h>
 #include "cli/chat_model.h"
+#include "serve/serve_histogram.h"
 #include "tfm/engine.h"
 #include "tfm/rerank.h"
 
@@ -26,6 +27,12 @@ typedef struct serve_instance {
     atomic_ullong memory; /* peak device memory while loaded */
 } serve_instance;
 
+/* Metrics of a model. Steps and their texts, latencies and cached tokens are of decoder-only models. */
+typedef struct serve_model_counters {
+    atomic_ullong source_tokens, target_tokens, cached_tokens, steps, step_texts;
+    serve_histogram first_token, inter_token;
+} serve_model_counters;
+
 typedef struct serve_model {
     char name[64];
     const char *dir;
@@ -39,6 +46,7 @@ typedef struct serve_model {
     tfm_rerank_kind rerank;                      /* how it reranks, of encoders and embedding models */
     atomic_bool no_engine;                       /* of a decoder-only model: its generation rules need tfm_generate */
     uint64_t bytes;                              /* estimated device memory */
+    serve_model_counters counters;
     serve_instance instances[SERVE_WORKERS];
     uint64_t used; /* batch count at its last use, with one worker */
     /* Under the server's lock: */

@@ -65,6 +65,8 @@ void serve_queue_expire(server *s);
 /* The request of a job has ended; the job is freed now, or later by its worker. */
 void serve_queue_detach(server *s, serve_job *job);
 size_t serve_queue_waiting(server *s);
+/* Sets the number of waiting lines of each model. */
+void serve_queue_count_lines(server *s, size_t *counts);
 /* Whether no further line is admitted. */
 bool serve_queue_is_full(server *s);
 
@@ -78,8 +80,9 @@ tfm_status serve_work_rerank(serve_worker *w, serve_model *model, const serve_ba
 tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_batch_item *items, size_t count);
 tfm_status serve_work_engine(serve_worker *w, serve_model *model);
 /* Keeps a generated text of a segment. False without memory. */
-bool serve_generate_keep(server *s, const serve_batch_item *item, const tfm_generation *g);
-/* Whether a token is no stop token of the request. */
-bool serve_generate_goes_on(const serve_job *job, int32_t id);
+bool serve_generate_keep(const serve_batch_item *item, const tfm_generation *g);
+/* Records the time of a token. *last is the time of the text's previous one, 0 at first. False for a stop token of the
+ * request. */
+bool serve_generate_token(serve_job *job, int32_t id, double *last);
 
 #endif

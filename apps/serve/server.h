@@ -35,25 +35,17 @@ typedef struct serve_options {
     tfm_text_options text;
 } serve_options;
 
-/* ---- Metrics and the log (serve_metrics.c) ----------------------------------------------------------------------- */
+/* ---- Metrics and the log (status.c, serve_log.c) ----------------------------------------------------------------- */
 
 struct serve_request;
 
-enum { SERVE_BUCKETS = 12 };
-typedef struct serve_histogram {
-    atomic_ullong buckets[SERVE_BUCKETS + 1];
-    atomic_ullong count, micros;
-} serve_histogram;
-
 typedef struct serve_counters {
     atomic_ullong classes[6]; /* answers by the first digit of their status */
-    atomic_ullong lines, admitted, source_tokens, target_tokens, batches, dropped, refused, expired, loads, drops;
+    atomic_ullong lines, admitted, batches, dropped, refused, expired, loads, drops;
     atomic_ullong work_micros;
     serve_histogram seconds, waits;
 } serve_counters;
 
-extern const double serve_histogram_bounds[SERVE_BUCKETS]; /* upper bounds of the buckets, in seconds */
-void serve_histogram_observe(serve_histogram *h, double seconds);
 /* One line of JSON on standard error. */
 void serve_log_request(const struct serve_request *r);
 

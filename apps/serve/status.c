@@ -1,7 +1,11 @@
 /* Metrics for Prometheus, and the status for the web page. */
 #include <stdlib.h>
+#include <string.h>
 #include "serve/request.h"
 #include "serve/server.h"
+
+/* Bytes of a label: a name, of which every byte may be escaped. */
+enum { LABEL = 2 * sizeof(((serve_model *)NULL)->name) + 16 };
 
 /* ---- Prometheus ------------------------------------------------------------------------------------------------ */
 
@@ -19,24 +23,23 @@ static void counter(FILE *out, const char *name, const char *help, const atomic_
 }
 
 static void histogram(FILE *out, const char *name, const char *help, const serve_histogram *h) {
-    unsigned long long sum = 0;
+    char whole[64];
     head(out, name, "histogram", help);
-    for (size_t i = 0; i < SERVE_BUCKETS; i++) {
-        sum += atomic_load(&h->buckets[i]);
-        fprintf(out, "tfm_%s_bucket{le=\"%g\"} %llu\n", name, serve_histogram_bounds[i], sum);
-    }
-    sum += atomic_load(&h->buckets[SERVE_BUCKETS]);
-    fprintf(out, "tfm_%s_bucket{le=\"+Inf\"} %llu\ntfm_%s_sum %.6f\ntfm_%s_count %llu\n", name, sum, name,
-            1e-6 * (double)atomic_load(&h->micros), name, sum);
+    snprintf(whole, sizeof(whole), "tfm_%s", name);
+    serve_histogram_write(out, whole, "", h);
 }
 
-/* Writes an escaped label value. */
-static void label(FILE *out, const char *text) {
-    for (; *text; text++)
-        if (*text == '\n')
-            fputs("\\n", out);
-        else
-            fprintf(out, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+/* The label of a model: its name, escaped. */
+static void label_of(char out[LABEL], const serve_model *m) {
+    out += sprintf(out, "model=\"");
+    for (const char *at = m->name; *at; at++) {
+        if (*at == '"' || *at == '\\' || *at == '\n')
+            *out++ = '\\';
+        *out++ = *at;
+        if (*at == '\n')
+            out[-1] = 'n';
+    }
+    strcpy(out, "\"");
 }
 
 static unsigned long long one_if_loaded(serve_model *m) {
@@ -47,14 +50,62 @@ static unsigned long long workers_of(serve_model *m) {
     return (unsigned long long)serve_model_loaded(m);
 }
 
-static void per_model(FILE *out, const server *s, const char *name, const char *help,
+static unsigned long long source_tokens_of(serve_model *m) {
+    return atomic_load(&m->counters.source_tokens);
+}
+
+static unsigned long long target_tokens_of(serve_model *m) {
+    return atomic_load(&m->counters.target_tokens);
+}
+
+static unsigned long long cached_tokens_of(serve_model *m) {
+    return atomic_load(&m->counters.cached_tokens);
+}
+
+static unsigned long long steps_of(serve_model *m) {
+    return atomic_load(&m->counters.steps);
+}
+
+static unsigned long long step_texts_of(serve_model *m) {
+    return atomic_load(&m->counters.step_texts);
+}
+
+/* One value for each model. */
+static void per_model(FILE *out, const server *s, const char *name, const char *type, const char *help,
                       unsigned long long (*value)(serve_model *)) {
-    head(out, name, "gauge", help);
+    char label[LABEL];
+    head(out, name, type, help);
     for (size_t i = 0; i < s->models.count; i++) {
-        serve_model *m = &s->models.items[i];
-        fprintf(out, "tfm_%s{model=\"", name);
-        label(out, m->name);
-        fprintf(out, "\"} %llu\n", value(m));
+        label_of(label, &s->models.items[i]);
+        fprintf(out, "tfm_%s{%s} %llu\n", name, label, value(&s->models.items[i]));
+    }
+}
+
+static void queue_of_models(FILE *out, server *s) {
+    size_t *counts = calloc(s->models.count + 1, sizeof(*counts));
+    char label[LABEL];
+    if (!counts)
+        return;
+    serve_queue_count_lines(s, counts);
+    head(out, "queue_lines", "gauge", "Lines, sentences or prompts waiting.");
+    for (size_t i = 0; i < s->models.count; i++) {
+        label_of(label, &s->models.items[i]);
+        fprintf(out, "tfm_queue_lines{%s} %zu\n", label, counts[i]);
+    }
+    free(counts);
+}
+
+/* Latencies of the decoder-only models. */
+static void latencies(FILE *out, const server *s, const char *name, const char *help, bool first) {
+    char label[LABEL], whole[64];
+    head(out, name, "histogram", help);
+    snprintf(whole, sizeof(whole), "tfm_%s", name);
+    for (size_t i = 0; i < s->models.count; i++) {
+        const serve_model *m = &s->models.items[i];
+        if (m->task != SERVE_GENERATE)
+            continue;
+        label_of(label, m);
+        serve_histogram_write(out, whole, label, first ? &m->counters.first_token : &m->counters.inter_token);
     }
 }
 
@@ -65,8 +116,12 @@ static void write_all(FILE *out, server *s) {
         fprintf(out, "tfm_answers_total{class=\"%dxx\"} %llu\n", i, atomic_load(&c->classes[i]));
     counter(out, "lines_total", "Lines or sentences processed by a model.", &c->lines);
     counter(out, "admitted_total", "Lines or sentences admitted to a running batch.", &c->admitted);
-    counter(out, "source_tokens_total", "Source tokens.", &c->source_tokens);
-    counter(out, "target_tokens_total", "Generated tokens.", &c->target_tokens);
+    per_model(out, s, "source_tokens_total", "counter", "Source and prompt tokens.", source_tokens_of);
+    per_model(out, s, "target_tokens_total", "counter", "Generated tokens.", target_tokens_of);
+    per_model(out, s, "cached_tokens_total", "counter", "Prompt tokens found in the KV cache.", cached_tokens_of);
+    per_model(out, s, "decode_steps_total", "counter", "Decoding steps of language models.", steps_of);
+    per_model(out, s, "decode_step_texts_total", "counter", "Texts in these steps: batch occupancy is texts by steps.",
+              step_texts_of);
     counter(out, "batches_total", "Batches started; lines may be admitted later.", &c->batches);
     counter(out, "dropped_total", "Requests dropped because the client disconnected while waiting.", &c->dropped);
     counter(out, "refused_total", "Requests refused by a limit of the queue.", &c->refused);
@@ -76,13 +131,16 @@ static void write_all(FILE *out, server *s) {
     number(out, "work_seconds_total", "counter", "Time of batches, sum over workers.",
            1e-6 * (double)atomic_load(&c->work_micros));
     number(out, "queue_requests", "gauge", "Requests waiting or in progress.", (double)serve_queue_waiting(s));
+    queue_of_models(out, s);
     number(out, "open_requests", "gauge", "Unanswered requests.", atomic_load(&s->requests));
     number(out, "uptime_seconds", "gauge", "Time since the server started.", cli_seconds() - s->started);
-    per_model(out, s, "model_loaded", "Whether a model is loaded.", one_if_loaded);
-    per_model(out, s, "model_workers", "Workers that have a model loaded.", workers_of);
-    per_model(out, s, "model_memory_bytes", "Peak device memory of a loaded model.", serve_model_memory);
+    per_model(out, s, "model_loaded", "gauge", "Whether a model is loaded.", one_if_loaded);
+    per_model(out, s, "model_workers", "gauge", "Workers that have a model loaded.", workers_of);
+    per_model(out, s, "model_memory_bytes", "gauge", "Peak device memory of a loaded model.", serve_model_memory);
     histogram(out, "request_seconds", "Time from a request's header to the end of its reply.", &c->seconds);
     histogram(out, "wait_seconds", "Time that requests waited for the device.", &c->waits);
+    latencies(out, s, "time_to_first_token_seconds", "Time from a request to the first token of each text.", true);
+    latencies(out, s, "inter_token_latency_seconds", "Time between the tokens of a text.", false);
 }
 
 bool serve_metrics(serve_request *r, serve_reply *reply) {

@@ -1,4 +1,4 @@
-/* Translated files, in memory until they expire. Their names are random: whoever knows one may download the file. */
+/* Translated files, in memory until they expire. A client that knows the random name of one may download the file. */
 #include <stdlib.h>
 #include <string.h>
 #include "serve/server.h"

@@ -11,6 +11,7 @@ typedef struct running {
     size_t item;      /* of the worker */
     uint64_t request; /* of the engine */
     int left;         /* texts that have not ended */
+    double last[];    /* times of their last tokens */
 } running;
 
 typedef struct batch {
@@ -19,6 +20,7 @@ typedef struct batch {
     tfm_engine *engine;
     running *first;
     size_t submitted; /* items */
+    tfm_engine_stats stats;
 } batch;
 
 static serve_batch_item *item_of(const running *t) {
@@ -41,9 +43,9 @@ static void on_log_probs(void *user, size_t request, int rank, int32_t id, const
 }
 
 static bool on_token(void *user, size_t request, int rank, int32_t id) {
-    const running *t = user;
-    (void)request, (void)rank;
-    return serve_generate_goes_on(item_of(t)->job, id);
+    running *t = user;
+    (void)request;
+    return serve_generate_token(item_of(t)->job, id, &t->last[rank]);
 }
 
 static bool on_text(void *user, size_t request, int rank, const char *part) {
@@ -58,7 +60,7 @@ static bool on_text(void *user, size_t request, int rank, const char *part) {
 static bool on_end(void *user, const tfm_generation *g) {
     running *t = user;
     const serve_batch_item *item = item_of(t);
-    if (!serve_generate_keep(t->batch->worker->server, item, g))
+    if (!serve_generate_keep(item, g))
         serve_job_fail(item->job, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the text");
     if (--t->left == 0)
         finish(t);
@@ -74,7 +76,7 @@ static tfm_status submit(batch *b) {
     serve_job *job = item->job;
     const tfm_prompt prompt = {.ids = job->ids[item->segment], .count = job->id_counts[item->segment]};
     tfm_generate_options options = job->generate;
-    running *t = calloc(1, sizeof(*t));
+    running *t = calloc(1, sizeof(*t) + (size_t)job->key.n_best * sizeof(double));
     if (!t)
         return TFM_ERROR_MEMORY;
     *t = (running){.next = b->first, .batch = b, .item = at, .left = job->key.n_best};
@@ -83,7 +85,7 @@ static tfm_status submit(batch *b) {
     options.on_log_probs = job->logprobs ? on_log_probs : NULL;
     options.on_log_probs_user = t;
     options.first_prompt = item->segment;
-    options.on_token = job->stop_id_count > 0 ? on_token : NULL;
+    options.on_token = on_token;
     options.on_token_user = t;
     options.on_text = job->on_text ? on_text : NULL;
     options.on_text_user = t;
@@ -120,6 +122,13 @@ static void drop_stopped(batch *b) {
     }
 }
 
+static void count_step(batch *b) {
+    const tfm_engine_stats before = b->stats;
+    b->stats = tfm_engine_get_stats(b->engine);
+    atomic_fetch_add(&b->model->counters.steps, b->stats.steps - before.steps);
+    atomic_fetch_add(&b->model->counters.step_texts, b->stats.new_tokens - before.new_tokens);
+}
+
 tfm_status serve_work_engine(serve_worker *w, serve_model *model) {
     serve_instance *instance = &model->instances[w->number];
     batch b = {.worker = w, .model = model};
@@ -128,12 +137,16 @@ tfm_status serve_work_engine(serve_worker *w, serve_model *model) {
         status = tfm_engine_open(&instance->engine, instance->model,
                                  &(tfm_engine_options){.max_sequences = SERVE_SEQUENCES});
     b.engine = instance->engine;
+    if (status == TFM_OK)
+        b.stats = tfm_engine_get_stats(b.engine);
     for (bool more = true; more && status == TFM_OK;) {
         while (status == TFM_OK && (b.submitted < w->count || serve_queue_take_more(w)))
             status = submit(&b);
         drop_stopped(&b);
         if (status == TFM_OK)
             status = tfm_engine_step(b.engine, &more);
+        if (status == TFM_OK)
+            count_step(&b);
     }
     for (running *t = b.first, *next; t; t = next) { /* after a failure */
         next = t->next;

@@ -9,6 +9,7 @@ typedef struct batch {
     server *server;
     const serve_batch_item *items;
     size_t count;
+    double *last; /* [count][n_best]: times of their last tokens */
     bool out_of_memory;
 } batch;
 
@@ -16,8 +17,9 @@ static const char *finish_of(tfm_finish_reason end) {
     return end == TFM_FINISH_LENGTH ? "length" : "stop";
 }
 
-bool serve_generate_keep(server *s, const serve_batch_item *item, const tfm_generation *g) {
+bool serve_generate_keep(const serve_batch_item *item, const tfm_generation *g) {
     serve_job *job = item->job;
+    serve_model_counters *counters = &job->key.model->counters;
     serve_result *r = &job->results[item->segment];
     if (!r->texts)
         r->texts = calloc((size_t)job->key.n_best, sizeof(*r->texts));
@@ -28,14 +30,15 @@ bool serve_generate_keep(server *s, const serve_batch_item *item, const tfm_gene
     r->source_tokens = g->prompt_tokens;
     r->cached_tokens = g->rank == 0 ? g->cached_tokens : r->cached_tokens;
     r->target_tokens += g->tokens.count;
-    atomic_fetch_add(&s->counters.source_tokens, g->rank == 0 ? g->prompt_tokens : 0);
-    atomic_fetch_add(&s->counters.target_tokens, g->tokens.count);
+    atomic_fetch_add(&counters->source_tokens, g->rank == 0 ? g->prompt_tokens : 0);
+    atomic_fetch_add(&counters->cached_tokens, g->rank == 0 ? g->cached_tokens : 0);
+    atomic_fetch_add(&counters->target_tokens, g->tokens.count);
     return true;
 }
 
 static bool on_generation(void *user, const tfm_generation *g) {
     batch *b = user;
-    b->out_of_memory |= !serve_generate_keep(b->server, &b->items[g->prompt], g);
+    b->out_of_memory |= !serve_generate_keep(&b->items[g->prompt], g);
     return !b->out_of_memory;
 }
 
@@ -51,7 +54,12 @@ static bool on_piece(void *user, size_t prompt, int best, const char *segment) {
     return true;
 }
 
-bool serve_generate_goes_on(const serve_job *job, int32_t id) {
+bool serve_generate_token(serve_job *job, int32_t id, double *last) {
+    serve_model_counters *counters = &job->key.model->counters;
+    const double now = cli_seconds();
+    serve_histogram_observe(*last > 0 ? &counters->inter_token : &counters->first_token,
+                            now - (*last > 0 ? *last : job->arrived));
+    *last = now;
     for (size_t i = 0; i < job->stop_id_count; i++)
         if (job->stop_ids[i] == id)
             return false;
@@ -65,8 +73,8 @@ static void on_log_probs(void *user, size_t prompt, int best, int32_t id, const 
 
 static bool on_token(void *user, size_t prompt, int best, int32_t id) {
     const batch *b = user;
-    (void)best;
-    return serve_generate_goes_on(b->items[prompt].job, id);
+    serve_job *job = b->items[prompt].job;
+    return serve_generate_token(job, id, &b->last[prompt * (size_t)job->key.n_best + (size_t)best]);
 }
 
 static bool on_reject(void *user, size_t prompt, const char *message) {
@@ -83,8 +91,12 @@ static bool should_continue(void *user) {
 tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_batch_item *items, size_t count) {
     batch b = {.server = w->server, .items = items, .count = count};
     tfm_prompt *prompts = calloc(count, sizeof(*prompts));
-    if (!prompts)
+    b.last = calloc(count * (size_t)items[0].job->key.n_best, sizeof(*b.last));
+    if (!prompts || !b.last) {
+        free(prompts);
+        free(b.last);
         return TFM_ERROR_MEMORY;
+    }
     for (size_t i = 0; i < count; i++) {
         const serve_job *job = items[i].job;
         prompts[i] = (tfm_prompt){.ids = job->ids[items[i].segment], .count = job->id_counts[items[i].segment]};
@@ -95,13 +107,10 @@ tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_
     options.on_log_probs = items[0].job->logprobs ? on_log_probs : NULL;
     options.on_log_probs_user = &b;
     options.first_prompt = items[0].segment;
-    bool streams = w->server->devices < 2,
-         stops = false; /* several devices share a batch only without a callback per token */
-    for (size_t i = 0; i < count; i++) {
-        stops |= items[i].job->stop_id_count > 0;
-        streams |= items[i].job->stream != NULL || stops;
-    }
-    options.on_token = stops ? on_token : NULL;
+    bool streams = w->server->devices < 2; /* several devices share a batch only without a callback per token */
+    for (size_t i = 0; i < count; i++)
+        streams |= items[i].job->stream != NULL || items[i].job->stop_id_count > 0;
+    options.on_token = streams ? on_token : NULL;
     options.on_token_user = &b;
     options.on_text = streams ? on_piece : NULL;
     options.on_text_user = &b;
@@ -118,5 +127,6 @@ tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_
     for (size_t i = 0; i < count && !streams; i++) /* without callbacks, check for disconnected clients now */
         serve_job_fail_stopped(b.server, items[i].job);
     free(prompts);
+    free(b.last);
     return b.out_of_memory ? TFM_OK : status;
 }

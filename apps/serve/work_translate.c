@@ -70,8 +70,9 @@ static bool on_translation(void *user, const tfm_translation *t) {
         b->out_of_memory = true;
         return false;
     }
-    atomic_fetch_add(&b->worker->server->counters.source_tokens, t->rank == 0 ? t->source.count : 0);
-    atomic_fetch_add(&b->worker->server->counters.target_tokens, t->rank == 0 ? t->target.count : 0);
+    serve_model_counters *counters = &b->worker->key.model->counters;
+    atomic_fetch_add(&counters->source_tokens, t->rank == 0 ? t->source.count : 0);
+    atomic_fetch_add(&counters->target_tokens, t->rank == 0 ? t->target.count : 0);
     if (t->rank + 1 == b->n_best || isnan(t->score))
         serve_queue_segment_done(b->worker, item);
     return true;

@@ -39,7 +39,7 @@ typedef struct tfm__automaton {
 tfm_status tfm__automaton_init(tfm__automaton *automaton, const tfm_grammar *grammar);
 void tfm__automaton_free(tfm__automaton *automaton);
 
-/* The state of these positions, before and after rules are entered and left; the first state of a text. */
+/* The state of the positions, before and after rules are entered and left; the first state of a text. */
 tfm_status tfm__automaton_state_of(tfm__automaton *automaton, uint32_t *state, const tfm__position *positions,
                                    size_t count);
 tfm_status tfm__automaton_start(tfm__automaton *automaton, uint32_t *state);

@@ -21,7 +21,7 @@ typedef struct tfm__matcher tfm__matcher;
 /* At the beginning of a text. Both objects may be freed before the matcher. */
 tfm_status tfm__matcher_new(tfm__matcher **out, const tfm_grammar *grammar, const tfm__token_trie *trie);
 /* Fills ceil(vocabulary / 32) words: bit t % 32 of word t / 32 is set if token t may be the next one. No bit is set at
- * the end of the text, or if the vocabulary has no token to go on with. TFM_ERROR_UNSUPPORTED if the grammar is so
+ * the end of the text, or if no token of the vocabulary fits. TFM_ERROR_UNSUPPORTED if the grammar is so
  * ambiguous that it needs too many states. */
 tfm_status tfm__matcher_mask(tfm__matcher *matcher, uint32_t *bits);
 /* Whether the text so far is complete, so that an end-of-sequence token is allowed. */

@@ -1,20 +1,8 @@
-/* The counters of the server, and its log. */
+/* The log. */
 #include <stdlib.h>
 #include <time.h>
 #include "serve/request.h"
 #include "serve/server.h"
-
-/* Upper bounds of the buckets, in seconds. */
-const double serve_histogram_bounds[SERVE_BUCKETS] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
-
-void serve_histogram_observe(serve_histogram *h, double seconds) {
-    size_t bucket = 0;
-    while (bucket < SERVE_BUCKETS && seconds > serve_histogram_bounds[bucket])
-        bucket++;
-    atomic_fetch_add(&h->buckets[bucket], 1);
-    atomic_fetch_add(&h->count, 1);
-    atomic_fetch_add(&h->micros, (unsigned long long)(1e6 * (seconds > 0 ? seconds : 0)));
-}
 
 void serve_log_request(const serve_request *r) {
     const serve_job *job = r->job;
