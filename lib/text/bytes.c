@@ -1,4 +1,5 @@
 #include "text/bytes.h"
+#include "text/detokenize.h"
 
 void tfm__bytes_free(tfm__bytes *bytes) {
     free(bytes->data);
@@ -19,4 +20,17 @@ char *tfm__bytes_take(tfm__bytes *bytes) {
         free(bytes->data);
     *bytes = (tfm__bytes){0};
     return text;
+}
+
+void tfm__string_list_free(tfm__string_list *texts) {
+    tfm__bytes_free(&texts->bytes);
+    free(texts->ends);
+    *texts = (tfm__string_list){0};
+}
+
+void tfm__string_list_end(tfm__string_list *texts) {
+    if (tfm__grow(&texts->ends, &texts->capacity, texts->count + 1, sizeof(*texts->ends)) != TFM_OK)
+        texts->bytes.failed = true;
+    else
+        texts->ends[texts->count++] = texts->bytes.count;
 }

@@ -24,19 +24,6 @@ struct tfm__detokenizer {
     bool none, has_bytes;
 };
 
-void tfm__string_list_free(tfm__string_list *texts) {
-    tfm__bytes_free(&texts->bytes);
-    free(texts->ends);
-    *texts = (tfm__string_list){0};
-}
-
-void tfm__string_list_end(tfm__string_list *texts) {
-    if (tfm__grow(&texts->ends, &texts->capacity, texts->count + 1, sizeof(*texts->ends)) != TFM_OK)
-        texts->bytes.failed = true;
-    else
-        texts->ends[texts->count++] = texts->bytes.count;
-}
-
 #define STEP(name) static tfm_status name(const step *s, tfm__string_list *out, const tfm__string_list *in)
 #define EACH_TEXT(i, text, length, in)                                                                                 \
     for (size_t i = 0, length = 0; i < (in)->count; i++)                                                               \
@@ -47,8 +34,6 @@ static const char *part(const tfm__string_list *in, size_t i, size_t *bytes) {
     *bytes = in->ends[i] - begin;
     return in->bytes.data ? in->bytes.data + begin : "";
 }
-
-/* ---- Steps -------------------------------------------------------------------------------------------- */
 
 STEP(wordpiece) {
     static const char *const PAIRS[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
@@ -102,27 +87,31 @@ STEP(fuse) {
     return TFM_OK;
 }
 
+/* A piece with other characters, such as an added token, is copied. */
+static void add_byte_chars(tfm__bytes *out, const char *text, size_t length) {
+    const size_t before = out->count;
+    for (size_t at = 0; at < length;) {
+        const int byte = tfm__char_to_byte(tfm__char_next(text, &at));
+        const char one = (char)byte;
+        if (byte < 0) {
+            out->count = before;
+            tfm__bytes_add(out, text, length);
+            break;
+        }
+        tfm__bytes_add(out, &one, 1);
+    }
+}
+
 STEP(byte_level) {
     (void)s;
     tfm__bytes raw = {0};
-    EACH_TEXT(i, text, length, in) {
-        const size_t before = raw.count;
-        for (size_t at = 0; at < length;) {
-            const int byte = tfm__char_to_byte(tfm__char_next(text, &at));
-            const char one = (char)byte;
-            if (byte < 0) { /* a piece with other characters, such as an added token, is copied */
-                raw.count = before;
-                tfm__bytes_add(&raw, text, length);
-                break;
-            }
-            tfm__bytes_add(&raw, &one, 1);
-        }
-    }
+    EACH_TEXT(i, text, length, in)
+    add_byte_chars(&raw, text, length);
     tfm__utf8_lossy(&out->bytes, raw.data, raw.count);
     tfm__string_list_end(out);
-    const bool failed = raw.failed;
+    const tfm_status status = raw.failed ? TFM_ERROR_MEMORY : TFM_OK;
     tfm__bytes_free(&raw);
-    return failed ? TFM_ERROR_MEMORY : TFM_OK;
+    return status;
 }
 
 static int hex(char c) {
@@ -361,4 +350,50 @@ tfm_status tfm__detokenizer_run(const tfm__detokenizer *d, tfm__bytes *out, tfm_
     }
     tfm__string_list_free(&spare);
     return status == TFM_OK && out->failed ? TFM_ERROR_MEMORY : status;
+}
+
+/* A step of one text, with an empty text before and after it. */
+static tfm_status run_between(const step *s, tfm__bytes *text) {
+    tfm__string_list in = {0}, done = {0};
+    tfm__string_list_end(&in);
+    tfm__bytes_add(&in.bytes, text->data, text->count);
+    tfm__string_list_end(&in);
+    tfm__string_list_end(&in);
+    const tfm_status status = in.bytes.failed ? TFM_ERROR_MEMORY : s->run(s, &done, &in);
+    text->count = 0;
+    text->failed |= done.bytes.failed;
+    if (status == TFM_OK && !text->failed && done.ends[1] > done.ends[0])
+        tfm__bytes_add(text, done.bytes.data + done.ends[0], done.ends[1] - done.ends[0]);
+    tfm__string_list_free(&in);
+    tfm__string_list_free(&done);
+    return status;
+}
+
+tfm_status tfm__detokenizer_token(const tfm__detokenizer *d, tfm__bytes *out, const char *piece, size_t bytes) {
+    tfm__bytes text = {0};
+    tfm_status status = TFM_OK;
+    bool fused = false; /* `Strip` is then about the ends of the whole text */
+    tfm__bytes_add(&text, " ", d->none);
+    tfm__bytes_add(&text, piece, bytes);
+    for (size_t i = 0; i < d->count && status == TFM_OK && text.count; i++) {
+        const step *s = &d->steps[i];
+        const int byte = s->run == byte_fallback ? tfm__parse_byte_piece(text.data, text.count) : -1;
+        tfm__bytes raw = {0};
+        fused |= s->run == fuse || s->run == byte_level;
+        if (s->run == byte_level) {
+            add_byte_chars(&raw, text.data, text.count);
+            tfm__bytes_free(&text);
+            text = raw;
+        } else if (byte >= 0) {
+            text.data[0] = (char)byte;
+            text.count = 1;
+        } else if (s->run != fuse && s->run != byte_fallback && !(fused && s->run == strip) &&
+                   tfm__utf8_valid(text.data, text.count) == text.count) {
+            status = run_between(s, &text);
+        }
+    }
+    tfm__bytes_add(out, text.data, text.count);
+    status = text.failed || out->failed ? TFM_ERROR_MEMORY : status;
+    tfm__bytes_free(&text);
+    return status;
 }

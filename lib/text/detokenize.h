@@ -24,6 +24,8 @@ void tfm__detokenizer_free(tfm__detokenizer **decoder);
 
 /* Adds the text of the pieces in `texts`, which is modified. */
 tfm_status tfm__detokenizer_run(const tfm__detokenizer *decoder, tfm__bytes *out, tfm__string_list *texts);
+/* Adds the bytes of one piece in the middle of a text; a part of a character stays as it is. */
+tfm_status tfm__detokenizer_token(const tfm__detokenizer *decoder, tfm__bytes *out, const char *piece, size_t bytes);
 /* Whether pieces such as <0xE2> are bytes, so that the text of the last ones depends on later ones. */
 bool tfm__detokenizer_has_byte_fallback(const tfm__detokenizer *decoder);
 /* Whether pieces encode bytes as characters (GPT-2's table). */

@@ -159,9 +159,14 @@ static void add_own(tfm__bytes *out, const char *text) {
         tfm__bytes_add_char(out, tfm__byte_to_char((unsigned char)*text));
 }
 
+/* Whether pieces have GPT-2's characters for bytes, but not texts before the model. */
+static bool is_by_bytes(const tfm__hf_tokenizer *t) {
+    return tfm__detokenizer_is_byte_level(t->decoder) && !tfm__normalizer_is_byte_level(t->normalizer);
+}
+
 static tfm_status decode(const void *self, char **text, const int32_t *ids, size_t count) {
     const tfm__hf_tokenizer *t = self;
-    const bool by_bytes = tfm__detokenizer_is_byte_level(t->decoder) && !tfm__normalizer_is_byte_level(t->normalizer);
+    const bool by_bytes = is_by_bytes(t);
     tfm__string_list pieces = {0};
     tfm__bytes plain = {0}, clean = {0}, out = {0};
     for (size_t i = 0; i < count; i++) {
@@ -214,6 +219,23 @@ static size_t incomplete(const void *self, const int32_t *ids, size_t count) {
     return incomplete;
 }
 
+static tfm_status token_bytes(const void *self, tfm__bytes *out, int32_t id) {
+    const tfm__hf_tokenizer *t = self;
+    const tfm__hf_added_token *added = tfm__hf_added_token_by_id(&t->added, id);
+    size_t bytes = 0;
+    const char *piece = tfm__token_map_piece(t->model.token_map, id, &bytes);
+    if (!piece || (added && (added->skipped || added->special)))
+        return TFM_OK;
+    if (added && added->normal) {
+        piece = added->normal;
+        bytes = strlen(piece);
+    }
+    if (!added || !added->literal || !is_by_bytes(t))
+        return tfm__detokenizer_token(t->decoder, out, piece, bytes);
+    tfm__bytes_add(out, piece, bytes);
+    return TFM_OK;
+}
+
 static const char *piece_of(const void *self, tfm_side side, int32_t id) {
     (void)side;
     return tfm__token_map_piece(((const tfm__hf_tokenizer *)self)->model.token_map, id, NULL);
@@ -248,6 +270,7 @@ static const tfm__tokenizer_kind HF = {
     .find = find,
     .language_id = language_id,
     .incomplete = incomplete,
+    .token_bytes = token_bytes,
 };
 
 tfm_status tfm__hf_hand_over(tfm__tokenizer_parts *out, tfm__hf_tokenizer *tokenizer, tfm_status status) {

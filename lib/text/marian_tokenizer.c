@@ -4,7 +4,9 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "text/added_tokens.h"
+#include "text/detokenize.h"
 #include "text/marian_folder.h"
+#include "text/replace_text.h"
 #include "text/spm.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_kind.h"
@@ -324,6 +326,18 @@ static size_t incomplete(const void *self, const int32_t *ids, size_t count) {
     return 0;
 }
 
+static tfm_status token_bytes(const void *self, tfm__bytes *out, int32_t id) {
+    static const char SIGN[] = "\xe2\x96\x81";
+    const language *s = &((const marian *)self)->sides[TFM_TARGET];
+    const char *piece = id == s->eos || id == s->pad || id == s->unk ? NULL : tfm__vocab_piece(s->vocab, id);
+    const int byte = piece ? tfm__parse_byte_piece(piece, strlen(piece)) : -1;
+    if (byte >= 0)
+        tfm__bytes_add(out, &(char){(char)byte}, 1);
+    else if (piece)
+        tfm__replace_all(out, piece, strlen(piece), SIGN, 3, " ", 1);
+    return TFM_OK;
+}
+
 static const tfm__tokenizer_kind MARIAN = {
     .name = "marian",
     .close = close_marian,
@@ -333,6 +347,7 @@ static const tfm__tokenizer_kind MARIAN = {
     .find = find,
     .language_id = language_id,
     .incomplete = incomplete,
+    .token_bytes = token_bytes,
 };
 
 tfm_status tfm__marian_tokenizer_open(tfm__tokenizer_parts *out, const char *dir) {

@@ -5,6 +5,7 @@
 #include "text/gguf_tokenizer.h"
 #include "text/marian_folder.h"
 #include "text/tokenizer.h"
+#include "text/token_map.h"
 #include "text/tokenizer_kind.h"
 
 struct tfm_tokenizer {
@@ -258,6 +259,31 @@ tfm_status tfm_tokenizer_token_bytes(const tfm_tokenizer *tokenizer, char **byte
 
 size_t tfm__tokenizer_incomplete(const tfm_tokenizer *tokenizer, const int32_t *ids, size_t count) {
     return tokenizer->parts.kind->incomplete(tokenizer->parts.self, ids, count);
+}
+
+tfm_status tfm__tokenizer_token_trie(tfm__token_trie **out, const tfm_tokenizer *tokenizer, size_t vocabulary) {
+    const char **texts = tfm__alloc(vocabulary + 1, sizeof(*texts));
+    size_t *begin = tfm__alloc(vocabulary + 1, sizeof(*begin));
+    uint32_t *lengths = tfm__alloc(vocabulary + 1, sizeof(*lengths));
+    tfm__bytes all = {0};
+    tfm_status status = texts && begin && lengths ? TFM_OK : TFM_ERROR_MEMORY;
+    *out = NULL;
+    for (size_t i = 0; i < vocabulary && i < TFM__MAX_IDS && status == TFM_OK; i++) {
+        begin[i] = all.count;
+        status = tokenizer->parts.kind->token_bytes(tokenizer->parts.self, &all, (int32_t)i);
+        lengths[i] = (uint32_t)(all.count - begin[i]);
+    }
+    if (all.failed)
+        status = TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < vocabulary && status == TFM_OK; i++)
+        texts[i] = lengths[i] ? all.data + begin[i] : "";
+    if (status == TFM_OK)
+        status = tfm__token_trie_new(out, vocabulary, texts, lengths);
+    tfm__bytes_free(&all);
+    free(texts);
+    free(begin);
+    free(lengths);
+    return status;
 }
 
 void tfm_text_free(char **text) {

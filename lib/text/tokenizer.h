@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include "base/base.h"
+#include "text/grammar/matcher.h"
 #include "tfm/text.h"
 
 /* The longest line that is encoded or split into sentences. */
@@ -38,6 +39,12 @@ bool tfm__tokenizer_is_marian(const tfm_tokenizer *tokenizer);
 /* How many of `count` ids at the end have no final text until others follow: byte pieces, which only decode as a whole
  * run. */
 size_t tfm__tokenizer_incomplete(const tfm_tokenizer *tokenizer, const int32_t *ids, size_t count);
+
+/* The bytes of the tokens of the target side, for constrained decoding, with `vocabulary` entries: as many as logits.
+ * Special tokens have none, so they are never allowed. The bytes of tokens are those of the decoded text, with these
+ * exceptions: decoders that drop a blank at the beginning of a text (SentencePiece, WordPiece) drop that of the first
+ * token, which is in its bytes; and `clean_up_tokenization_spaces` is not applied. */
+tfm_status tfm__tokenizer_token_trie(tfm__token_trie **out, const tfm_tokenizer *tokenizer, size_t vocabulary);
 
 /* The length in bytes of a leading `>>xxx<<`, the language code of Marian's models; 0 if there is none. */
 size_t tfm__language_code_bytes(const char *line, size_t bytes);

@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 #include "base/base.h"
+#include "text/bytes.h"
 #include "tfm/text.h"
 
 /* A growing id buffer (id_buffer.c). */
@@ -32,6 +33,8 @@ typedef struct tfm__tokenizer_kind {
     int32_t (*language_id)(const void *self, const char *code);
     /* How many ids at the end have no final text until others follow. */
     size_t (*incomplete)(const void *self, const int32_t *ids, size_t count);
+    /* Adds the bytes that a token of the target side has within a text; none for a special token or an unused id. */
+    tfm_status (*token_bytes)(const void *self, tfm__bytes *out, int32_t id);
 } tfm__tokenizer_kind;
 
 /* The result of opening a directory, initially {0}. */
