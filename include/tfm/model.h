@@ -44,6 +44,7 @@
 #define TFM_MODEL_H
 
 #include "nn.h"
+#include "grammar.h"
 #include "text.h"
 #include "tune.h"
 
@@ -673,7 +674,7 @@ typedef struct tfm_generate_options {
      * first_prompt + i, which selects the random numbers of each of its n_best texts, independent of batches. */
     uint64_t seed, first_prompt;
     /* Subtracted from the logit of each token that the text, without its prompt, has: once, and for each occurrence.
-     * From -100 to 100. With any option from here to top_log_probs, tfm_generate uses an engine (engine.h): a beam of
+     * From -100 to 100. With any option from here to grammar, tfm_generate uses an engine (engine.h): a beam of
      * 1, one device, and no prompt cache. */
     float presence_penalty, frequency_penalty;
     /* [logit_bias_count]: added to the logits of the tokens; finite, or -INFINITY to suppress one. */
@@ -682,7 +683,10 @@ typedef struct tfm_generate_options {
     tfm_log_probs_fn on_log_probs; /* May be NULL. */
     void *on_log_probs_user;
     int top_log_probs; /* The most probable tokens for on_log_probs: 0 to 64. */
-    int batch_tokens;  /* Maximum tokens of a batch, including tokens to generate. 0 means 16384. */
+    /* The text is one of this grammar (grammar.h), up to the maximum number of tokens; it ends where nothing may
+     * follow. Needs a tokenizer. May be NULL. */
+    const tfm_grammar *grammar;
+    int batch_tokens; /* Maximum tokens of a batch, including tokens to generate. 0 means 16384. */
     /* [stop_string_count]: a text ends before the first occurrence of any stop string. Needs a tokenizer and a beam of
      * 1. */
     const char *const *stop_strings;

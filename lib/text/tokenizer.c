@@ -239,22 +239,20 @@ tfm_status tfm_tokenizer_token_bytes(const tfm_tokenizer *tokenizer, char **byte
     if (TFM__NEEDS("tokenizer_token_bytes", tokenizer, bytes, count) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     *count = 0;
+    tfm__bytes all = {0};
     const char *piece = tfm_tokenizer_piece(tokenizer, TFM_TARGET, id);
-    char *once = NULL, *twice = NULL;
     if (!piece)
         return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_token_bytes: the vocabulary has no id %d", (int)id);
-    tfm_status status = tfm_tokenizer_decode(tokenizer, &once, &id, 1);
-    if (status == TFM_OK)
-        status = tfm_tokenizer_decode(tokenizer, &twice, (const int32_t[]){id, id}, 2);
-    if (status == TFM_OK) { /* the first token of a text may lose its blank */
-        const size_t known = strlen(once);
-        *bytes = strdup(!*twice ? piece : strncmp(once, twice, known) == 0 ? twice + known : once);
-        *count = *bytes ? strlen(*bytes) : 0;
-        status = *bytes ? TFM_OK : TFM_ERROR_MEMORY;
+    tfm_status status = tokenizer->parts.kind->token_bytes(tokenizer->parts.self, &all, id);
+    if (status == TFM_OK && all.count == 0)
+        tfm__bytes_add(&all, piece, strlen(piece));
+    if (status != TFM_OK) {
+        tfm__bytes_free(&all);
+        return status;
     }
-    tfm_text_free(&once);
-    tfm_text_free(&twice);
-    return status;
+    *count = all.count;
+    *bytes = tfm__bytes_take(&all);
+    return *bytes ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
 size_t tfm__tokenizer_incomplete(const tfm_tokenizer *tokenizer, const int32_t *ids, size_t count) {

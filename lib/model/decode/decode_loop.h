@@ -22,7 +22,8 @@ typedef struct tfm__generate_params {
     const tfm_logit_bias *logit_bias; /* [logit_bias_count] */
     size_t logit_bias_count;
     int top_log_probs;
-    bool scheduled; /* some option only the scheduler has */
+    const tfm_grammar *grammar; /* read by tfm__scheduler_add only */
+    bool scheduled;             /* some option only the scheduler has */
 } tfm__generate_params;
 /* Checks the options of a call. The model must generate text, and its context must not have failed. */
 tfm_status tfm__generate_params_of(const tfm_model *model, tfm__generate_params *out,

@@ -78,9 +78,9 @@ tfm_status tfm_generate_ids(tfm_model *model, tfm_hypotheses *out, const int32_t
     if (status == TFM_OK)
         status = tfm__prompt_cache_check(model, options, prompts);
     if (status == TFM_OK && rules.scheduled)
-        status =
-            tfm__fail(TFM_ERROR_UNSUPPORTED, "generate_ids: penalties, logit_bias and on_log_probs need an engine: "
-                                             "use tfm_generate");
+        status = tfm__fail(TFM_ERROR_UNSUPPORTED,
+                           "generate_ids: penalties, logit_bias, on_log_probs and grammar need an engine: "
+                           "use tfm_generate");
     if (status != TFM_OK || prompts == 0)
         return status;
     const int32_t **at = tfm__alloc(prompts, sizeof(*at));

@@ -81,11 +81,13 @@ static tfm_status check_scheduled(const tfm_model *model, const tfm_generate_opt
                              "generate: logit_bias %zu is %g for the id %d: give a finite one or -infinity, and an id "
                              "from 0 to %d",
                              i + 1, (double)o->logit_bias[i].bias, (int)o->logit_bias[i].id, vocabulary - 1);
-    r->scheduled = o->presence_penalty != 0 || o->frequency_penalty != 0 || o->logit_bias_count > 0 || o->on_log_probs;
+    r->scheduled = o->presence_penalty != 0 || o->frequency_penalty != 0 || o->logit_bias_count > 0 ||
+                   o->on_log_probs || o->grammar;
     if (r->scheduled && (r->beam_size > 1 || o->prompt_cache))
-        return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "generate: presence_penalty, frequency_penalty, logit_bias and on_log_probs require %s",
-                         r->beam_size > 1 ? "a beam of 1" : "no prompt cache");
+        return tfm__fail(
+            TFM_ERROR_ARGUMENT,
+            "generate: presence_penalty, frequency_penalty, logit_bias, on_log_probs and grammar require %s",
+            r->beam_size > 1 ? "a beam of 1" : "no prompt cache");
     return TFM_OK;
 }
 
@@ -123,7 +125,8 @@ static tfm_status params_of(tfm__generate_params *out, const tfm_model *model, c
                                   .frequency_penalty = o->frequency_penalty,
                                   .logit_bias = o->logit_bias,
                                   .logit_bias_count = o->logit_bias_count,
-                                  .top_log_probs = o->top_log_probs};
+                                  .top_log_probs = o->top_log_probs,
+                                  .grammar = o->grammar};
     out->max_length = out->max_new_tokens == 0 ? stored->max_length : 0;
     out->max_new_tokens = out->max_new_tokens ? out->max_new_tokens : DEFAULT_MAX_NEW_TOKENS;
     tfm_status status = check_sampling(o, &out->sampling);

@@ -120,25 +120,49 @@ void tfm__logit_edits_add(tfm__logit_edits *edits, int64_t row, int64_t vocabula
     join(edits, from);
 }
 
+uint32_t *tfm__logit_edits_mask(tfm__logit_edits *e, int64_t row, int64_t vocabulary) {
+    const size_t words = (size_t)tfm__ceil_div(vocabulary, 32), count = e->mask_count + 1;
+    e->failed = e->failed || tfm__grow(&e->mask_rows, &e->mask_rows_room, count, sizeof(*e->mask_rows)) != TFM_OK ||
+                tfm__grow(&e->masks, &e->masks_room, count * words, sizeof(*e->masks)) != TFM_OK;
+    if (e->failed)
+        return NULL;
+    e->mask_rows[e->mask_count] = (int32_t)row;
+    return e->masks + e->mask_count++ * words;
+}
+
+/* Uploads a list of words in the current scope. */
+static tfm_tensor upload(tfm_context *ctx, const void *words, int64_t count) {
+    tfm_tensor x = {0};
+    tfm_tensor_new(ctx, &x, TFM_I32, 1, &count);
+    tfm_tensor_write(ctx, x, words);
+    return x;
+}
+
 tfm_status tfm__logit_edits_apply(tfm_context *ctx, tfm__logit_edits *e, tfm_tensor logits) {
-    tfm_tensor edits = {0};
-    const int64_t count = (int64_t)e->count;
-    e->count = 0;
+    const size_t group = (size_t)tfm__context_tuning(ctx)->group, count = e->count, rows = e->mask_count;
+    const int64_t vocabulary = logits.dims[1], words = tfm__ceil_div(vocabulary, 32);
+    e->count = e->mask_count = 0;
     if (e->failed)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "out of host memory for logits processors");
-    if (count == 0)
-        return tfm_context_status(ctx);
     tfm_scope_open(ctx);
-    tfm_tensor_new(ctx, &edits, TFM_I32, 2, (int64_t[]){count, sizeof(*e->list) / sizeof(int32_t)});
-    tfm_tensor_write(ctx, edits, e->list);
-    const size_t group = (size_t)tfm__context_tuning(ctx)->group;
-    tfm__launch(ctx, tfm__kernel_get(ctx, "edit_logits", "edit_logits", ""),
-                TFM__GRID_1D(((size_t)count + group - 1) / group * group, group),
-                TFM__ARGS(TFM__T(logits), TFM__T(edits), TFM__I(count)));
+    if (count > 0)
+        tfm__launch(ctx, tfm__kernel_get(ctx, "edit_logits", "edit_logits", ""),
+                    TFM__GRID_1D((count + group - 1) / group * group, group),
+                    TFM__ARGS(TFM__T(logits),
+                              TFM__T_AS("edits", upload(ctx, e->list, (int64_t)(count * sizeof(*e->list) / 4))),
+                              TFM__I_AS("count", (int64_t)count)));
+    if (rows > 0)
+        tfm__launch(ctx, tfm__kernel_get(ctx, "edit_logits", "mask_logits", ""),
+                    TFM__GRID_2D(((size_t)vocabulary + group - 1) / group * group, rows, group, 1),
+                    TFM__ARGS(TFM__T(logits), TFM__T_AS("rows", upload(ctx, e->mask_rows, (int64_t)rows)),
+                              TFM__T_AS("masks", upload(ctx, e->masks, (int64_t)rows * words)), TFM__I(vocabulary),
+                              TFM__I(words)));
     return tfm_scope_close(ctx, 0, NULL);
 }
 
 void tfm__logit_edits_free(tfm__logit_edits *e) {
     free(e->list);
+    free(e->mask_rows);
+    free(e->masks);
     *e = (tfm__logit_edits){0};
 }

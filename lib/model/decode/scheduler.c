@@ -2,6 +2,7 @@
 #include <string.h>
 #include "model/decode/scheduler_step.h"
 #include "ops/ops.h"
+#include "text/tokenizer.h"
 
 /* Prompt tokens of a step while no text is decoded, and on GPUs; else, on CPUs, for up to FEW_ROWS rows, whose next
  * tokens they delay by about twice the time of a step; and more of them for each further row, since with many sequences
@@ -46,14 +47,28 @@ void tfm__scheduler_free(tfm__scheduler *s) {
         return;
     for (tfm__sequence *q = s->sequences, *next; q; q = next) {
         next = q->next;
+        tfm__matcher_free(&q->matcher);
         free(q);
     }
+    tfm__token_trie_free(&s->trie);
     tfm__scheduler_step_end(s);
     tfm__kv_pool_free(&s->pool);
     free(s->flights[0].rows);
     free(s->flights[1].rows);
     free(s->live);
     free(s);
+}
+
+/* Gives a sequence its grammar. */
+static tfm_status constrain(tfm__scheduler *s, tfm__sequence *q, const tfm_grammar *grammar) {
+    const tfm_tokenizer *tokenizer = s->model->tokenizer;
+    if (!tokenizer)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer, which a grammar needs");
+    q->needs_tokens = true;
+    tfm_status status = TFM_OK;
+    if (!s->trie)
+        status = tfm__tokenizer_token_trie(&s->trie, tokenizer, (size_t)s->model->arch.decoder.vocabulary);
+    return status == TFM_OK ? tfm__matcher_new(&q->matcher, grammar, s->trie) : status;
 }
 
 tfm_status tfm__scheduler_add(tfm__scheduler *s, tfm__sequence **out, const tfm__sequence_request *request) {
@@ -75,9 +90,12 @@ tfm_status tfm__scheduler_add(tfm__scheduler *s, tfm__sequence **out, const tfm_
         .request = *request, .prompt = (int64_t)request->count, .limit = limit, .found = -1, .next = s->sequences};
     q->run = tfm__kv_pool_add(&s->pool, request->ids, request->count);
     q->needs_tokens = tfm__logit_edits_need_tokens(&s->model->rules, &request->params);
-    if (!q->run) {
+    status = !q->run ? TFM_ERROR_MEMORY : request->params.grammar ? constrain(s, q, request->params.grammar) : TFM_OK;
+    if (status != TFM_OK) {
+        if (q->run)
+            tfm__kv_pool_retire(&s->pool, q->run);
         free(q);
-        return TFM_ERROR_MEMORY;
+        return status;
     }
     tfm__sequence **last = &s->waiting;
     while (*last)
@@ -97,6 +115,7 @@ static void release(tfm__scheduler *s, tfm__sequence *q) {
     while (*at != q)
         at = &(*at)->next;
     *at = q->next;
+    tfm__matcher_free(&q->matcher);
     free(q);
 }
 
@@ -145,6 +164,8 @@ static void report(tfm__scheduler *s, tfm__sequence *q, int32_t id, const tfm_to
         q->reporting = false;
     }
     const bool ends = id < 0 || tfm__generation_is_eos(&s->model->rules, id);
+    if (!ends && !q->over && q->matcher && tfm__matcher_accept(q->matcher, id) != TFM_OK)
+        tfm__context_fail(s->model->ctx, TFM_ERROR_DEVICE, "scheduler: the device chose a token that was masked");
     if (q->over || (more && !ends && q->made < q->limit))
         return;
     end(s, q, !more ? TFM_FINISH_STOP : ends ? TFM_FINISH_EOS : TFM_FINISH_LENGTH);

@@ -173,6 +173,30 @@ static void score(tfm_context *ctx, tfm_tensor *log_probs, tfm_tensor logits, tf
                           TFM__I(rows), TFM__I_AS("vocabulary", logits.dims[1])));
 }
 
+static void allow(uint32_t *bits, int32_t id, bool allowed) {
+    if (id >= 0)
+        bits[id / 32] = (bits[id / 32] & ~(UINT32_C(1) << id % 32)) | (uint32_t)allowed << id % 32;
+}
+
+/* Masks of the rows with a grammar. An end token is allowed where the text is complete. */
+static void mask_rows(tfm__scheduler *s, const tfm__flight *flight, int64_t rows) {
+    const tfm__generation_rules *rules = &s->model->rules;
+    const int64_t vocabulary = s->model->arch.decoder.vocabulary;
+    for (int64_t r = 0; r < rows; r++) {
+        tfm__matcher *matcher = flight->rows[r]->matcher;
+        uint32_t *bits = matcher ? tfm__logit_edits_mask(&s->edits, r, vocabulary) : NULL;
+        if (!bits)
+            continue;
+        if (tfm__matcher_mask(matcher, bits) != TFM_OK) { /* the text ends here */
+            tfm__log(TFM_LOG_WARNING, "a text ends before it is complete: %s", tfm_error_message());
+            memset(bits, 0, (size_t)tfm__ceil_div(vocabulary, 32) * sizeof(*bits));
+        }
+        allow(bits, rules->eos_id, tfm__matcher_may_end(matcher));
+        for (int i = 0; i < rules->eos_id_count; i++)
+            allow(bits, rules->eos_ids[i], tfm__matcher_may_end(matcher));
+    }
+}
+
 static tfm_status run_step(tfm__scheduler *s, const step_inputs *in, tfm__flight *flight, const tfm__flight *before,
                            int newest) {
     tfm_context *ctx = s->model->ctx;
@@ -191,10 +215,11 @@ static tfm_status run_step(tfm__scheduler *s, const step_inputs *in, tfm__flight
                      numbers = upload(ctx, TFM_I32, in->numbers, 2, rows, TFM__SAMPLE_NUMBERS);
     tfm__megakernel_begin(ctx);
     tfm__model_step(s->model, &logits, input_tokens(s, in, before, newest), &step, s->model->logits_bias);
+    mask_rows(s, flight, rows); /* the device runs meanwhile */
     changed = logits;
     if (in->scored)
         tfm_topk(ctx, &best, &first, &lse, logits, in->top ? in->top : 1);
-    if (in->scored && s->edits.count > 0) {
+    if (in->scored && s->edits.count + s->edits.mask_count > 0) {
         changed = (tfm_tensor){0};
         tfm_tensor_new(ctx, &changed, TFM_F32, 2, logits.dims);
         tfm__tensor_copy(ctx, changed, logits);
@@ -220,7 +245,7 @@ tfm_status tfm__scheduler_decode(tfm__scheduler *s, tfm__flight *flight, const t
     step_inputs in;
     tfm_status status = inputs_alloc(&in, flight) ? TFM_OK : TFM_ERROR_MEMORY;
     for (bool again = status == TFM_OK; again;) {
-        s->edits.count = 0; /* of a try before */
+        s->edits.count = s->edits.mask_count = 0; /* of a try before */
         for (int64_t r = 0; r < in.rows; r++)
             fill_row(s, &in, r, flight->rows[r], before);
         status = run_step(s, &in, flight, before, s->newest);

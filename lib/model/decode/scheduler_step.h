@@ -5,6 +5,7 @@
 #include "model/decode/kv_pool.h"
 #include "model/decode/logit_edits.h"
 #include "model/decode/scheduler.h"
+#include "text/grammar/matcher.h"
 
 /* What a step of n rows is read for: (n), (n), (n, top), (n, top), (n); the last four if a sequence wants them. */
 enum { TFM__READ_TOKENS, TFM__READ_LOG_PROBS, TFM__READ_TOP_IDS, TFM__READ_TOP_LOGITS, TFM__READ_LSE, TFM__READS };
@@ -20,6 +21,7 @@ struct tfm__sequence {
     int flights;           /* steps that compute a token of it */
     bool needs_tokens;     /* a logits processor needs the newest token */
     bool reporting;        /* in on_token */
+    tfm__matcher *matcher; /* of a grammar, or NULL */
     bool over;             /* ended; freed once no step computes a token of it */
 };
 
@@ -46,6 +48,7 @@ struct tfm__scheduler {
     tfm_tensor tokens[2];     /* (sequences): the tokens of each of them */
     tfm_tensor position_bias; /* see tfm__decode_step */
     tfm__logit_edits edits;
+    tfm__token_trie *trie; /* of the vocabulary, once a grammar was given */
     tfm__scheduler_counts counts;
 };
 

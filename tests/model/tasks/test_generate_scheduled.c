@@ -1,6 +1,7 @@
 /* Options of tfm_generate that only the engine has: penalties, biases and log p of each token, compared with the logits
  * of a forward pass. */
 #include "support/toy_decoder.h"
+#include "tfm/engine.h"
 
 enum { NEW = 24, TOP = 5, PROMPTS = 4 };
 
@@ -109,6 +110,98 @@ static void test_banned_and_preferred_tokens(void **state) {
     for (size_t i = h.prompt; i < h.count; i++)
         assert_int_equal(h.ids[i], 30);
     tfm_model_free(&model);
+}
+
+/* ---- Grammars -------------------------------------------------------------------------------------------- */
+
+enum { MIXED = 12 };
+
+typedef struct constrained {
+    char text[512];
+    tfm_finish_reason reason;
+    size_t tokens;
+} constrained;
+
+static bool on_constrained(void *user, const tfm_generation *g) {
+    constrained *c = (constrained *)user + g->rank;
+    snprintf(c->text, sizeof(c->text), "%s", g->text);
+    c->reason = g->finish_reason;
+    c->tokens = g->tokens.count;
+    return true;
+}
+
+/* Requests with and without a grammar, in the same steps. `end`: the end token, or -1. */
+static void follow_grammars(int32_t end) {
+    static constrained got[MIXED][2], want[MIXED][2];
+    const char *const texts[] = {"root ::= \"ich\" (\"ein\" | \" Tom\")* \" you\"", "root ::= [a-z]{4,9} \" T\"",
+                                 "root ::= \"\" | \" s\" root2\nroot2 ::= \" w\"{3}"};
+    const tfm_logit_bias prefer_end = {0, 20};
+    tfm_model *model = talking_toy();
+    tfm_engine *engine = NULL;
+    tfm_grammar *grammars[3];
+    model->rules.eos_id = end;
+    harness_ok(tfm_engine_open(&engine, model, NULL));
+    for (int i = 0; i < 3; i++)
+        harness_ok(tfm_grammar_from_gbnf(&grammars[i], texts[i]));
+    for (int i = 0; i < MIXED; i++) {
+        const int32_t ids[] = {20 + i, 33, 40 - i};
+        const tfm_prompt prompt = {.ids = ids, .count = 3};
+        const tfm_generate_options o = {.max_new_tokens = 40,
+                                        .sample = i % 4 > 1,
+                                        .n_best = i % 4 > 1 ? 2 : 1,
+                                        .seed = 2,
+                                        .frequency_penalty = i % 3 == 1 ? 1 : 0,
+                                        .logit_bias = &prefer_end,
+                                        .logit_bias_count = i % 6 == 5,
+                                        .grammar = i % 2 ? grammars[i / 2 % 3] : NULL};
+        harness_ok(tfm_generate(model, &prompt, 1, &o, on_constrained, want[i]));
+        harness_ok(tfm_engine_submit(engine, NULL, &prompt, &o, on_constrained, got[i]));
+    }
+    for (bool more = true; more;)
+        harness_ok(tfm_engine_step(engine, &more));
+    int complete = 0, empty = 0;
+    for (int i = 0; i < MIXED; i++)
+        for (int k = 0; k < (i % 4 > 1 ? 2 : 1); k++) {
+            const constrained *c = &got[i][k];
+            assert_string_equal(c->text, want[i][k].text);
+            assert_int_equal(c->reason, want[i][k].reason);
+            if (i % 2 == 0 || c->reason != TFM_FINISH_EOS)
+                continue;
+            char whole[520];
+            snprintf(whole, sizeof(whole), "%s%s", strncmp(c->text, "s w", 3) == 0 ? " " : "", c->text);
+            assert_true(tfm_grammar_matches(grammars[i / 2 % 3], whole, strlen(whole)));
+            complete++;
+            empty += !*c->text;
+        }
+    assert_true(complete >= 5);
+    assert_int_equal(empty > 0, end >= 0);
+    tfm_engine_free(&engine);
+    for (int i = 0; i < 3; i++)
+        tfm_grammar_free(&grammars[i]);
+    tfm_model_free(&model);
+}
+
+static void test_texts_follow_their_grammars(void **state) {
+    (void)state;
+    follow_grammars(-1);
+    follow_grammars(0);
+}
+
+static void test_text_ends_where_no_token_fits(void **state) {
+    (void)state;
+    tfm_model *model = talking_toy(), *silent = toy_decoder(TOY_ROTARY, 0);
+    tfm_grammar *grammar = NULL;
+    constrained c = {.tokens = 9};
+    const tfm_prompt prompt = {.ids = (const int32_t[]){20}, .count = 1};
+    harness_ok(tfm_grammar_from_gbnf(&grammar, "root ::= \"ich\" \"{}\""));
+    const tfm_generate_options o = {.grammar = grammar};
+    harness_ok(tfm_generate(model, &prompt, 1, &o, on_constrained, &c));
+    assert_string_equal(c.text, "ich");
+    assert_int_equal(c.reason, TFM_FINISH_EOS);
+    harness_refused(tfm_generate(silent, &prompt, 1, &o, on_constrained, &c), TFM_ERROR_ARGUMENT, "its tokenizer");
+    tfm_grammar_free(&grammar);
+    tfm_model_free(&model);
+    tfm_model_free(&silent);
 }
 
 /* ---- Order ----------------------------------------------------------------------------------------------- */
@@ -222,6 +315,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens_follow_penalties_and_biases),
         cmocka_unit_test(test_banned_and_preferred_tokens),
+        cmocka_unit_test(test_texts_follow_their_grammars),
+        cmocka_unit_test(test_text_ends_where_no_token_fits),
         cmocka_unit_test(test_texts_come_in_order),
         cmocka_unit_test(test_bad_options_are_refused),
     };
