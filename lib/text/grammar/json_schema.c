@@ -189,7 +189,7 @@ tfm_status tfm_grammar_from_json_schema(tfm_grammar **out, const char *schema) {
         return tfm__fail(TFM_ERROR_UNSUPPORTED, "the JSON schema has %zu bytes; up to %d are allowed", bytes,
                          TFM__GRAMMAR_MAX_TEXT);
     if (has_nul(text))
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "the JSON schema has \\u0000 in a string, which is not supported");
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "the JSON schema: \\u0000 in a string is not supported; remove it");
     tfm_status status = tfm__json_read(&root, text, bytes, "the JSON schema");
     if (status == TFM_OK)
         status = compile(out, root, root);
