@@ -87,12 +87,39 @@ static void test_masks_of_gbnf_equal_trying_each_token(void **state) {
         "\"]\"\ns ::= \"\\\"\" ([^\"\\\\] | \"\\\\\" [nu\\\"])* \"\\\"\"\nn ::= [0-9]+",
         "root ::= e\ne ::= t ((\"+\" | \"*\") t)*\nt ::= [0-9]+ | \"(\" e \")\" | [xyz]",
         "root ::= [é日\\U0001F600]+",
+        "root ::= [abé]{2,26} \"x\"",
+        "root ::= (\"ab\" | \"a\" | [x-z]){1,22} \"1\"?",
+        "root ::= (w \" \"){3,19} \"x\"\nw ::= [ab]{1,14}",
     };
     harness_random random = {1};
     for (size_t i = 0; i < TFM__COUNT(GRAMMARS); i++) {
         tfm_grammar *grammar;
         harness_ok(tfm_grammar_from_gbnf(&grammar, GRAMMARS[i]));
         compare_walks(grammar, &random, GRAMMARS[i]);
+        tfm_grammar_free(&grammar);
+    }
+}
+
+static void test_masks_of_schemas_equal_trying_each_token(void **state) {
+    (void)state;
+    static const char *const SCHEMAS[] = {
+        NULL,
+        "{}",
+        "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":30},\"age\":{\"type\":"
+        "\"integer\","
+        "\"minimum\":1,\"maximum\":125}},\"required\":[\"name\"]}",
+        "{\"type\":\"array\",\"items\":{\"enum\":[\"ab\",12,null,true]},\"minItems\":3,\"maxItems\":25}",
+        "{\"type\":\"string\",\"minLength\":3,\"maxLength\":40}",
+        "{\"type\":\"string\",\"pattern\":\"^(a|ba?|\\u00e9)*$\",\"minLength\":2,\"maxLength\":24}",
+        "{\"$ref\":\"#/$defs/"
+        "t\",\"$defs\":{\"t\":{\"anyOf\":[{\"type\":\"number\"},{\"type\":\"array\",\"items\":{\"$ref\":"
+        "\"#/$defs/t\"}}]}}}",
+    };
+    harness_random random = {2};
+    for (size_t i = 0; i < TFM__COUNT(SCHEMAS); i++) {
+        tfm_grammar *grammar;
+        harness_ok(tfm_grammar_from_json_schema(&grammar, SCHEMAS[i]));
+        compare_walks(grammar, &random, SCHEMAS[i] ? SCHEMAS[i] : "NULL");
         tfm_grammar_free(&grammar);
     }
 }
@@ -190,6 +217,7 @@ static void test_threads_share_a_grammar(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_masks_of_gbnf_equal_trying_each_token),
+        cmocka_unit_test(test_masks_of_schemas_equal_trying_each_token),
         cmocka_unit_test(test_matcher_outlives_grammar_and_trie),
         cmocka_unit_test(test_too_ambiguous_grammar_is_an_error),
         cmocka_unit_test(test_threads_share_a_grammar),

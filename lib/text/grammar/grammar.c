@@ -19,6 +19,7 @@ void tfm_grammar_free(tfm_grammar **pointer) {
     free(grammar->rules);
     free(grammar->nodes);
     free(grammar->sets);
+    free(grammar->alike);
     tfm__mask_caches_free(grammar->caches);
     pthread_mutex_destroy(&grammar->lock);
     free(grammar);

@@ -8,6 +8,7 @@ void tfm__grammar_builder_free(tfm__grammar_builder *b) {
     free(b->nodes);
     free(b->sets);
     free(b->rules);
+    free(b->hints);
     tfm__id_table_free(&b->node_table);
     tfm__id_table_free(&b->set_table);
     *b = (tfm__grammar_builder){.name = b->name};
@@ -71,6 +72,15 @@ uint32_t tfm__grammar_node_reserve(tfm__grammar_builder *b) {
 void tfm__grammar_node_set(tfm__grammar_builder *b, uint32_t node, uint32_t x, uint32_t y) {
     if (b->status == TFM_OK)
         b->nodes[node] = (tfm__grammar_node){TFM__NODE_KIND_EITHER, x, y};
+}
+
+void tfm__grammar_hint(tfm__grammar_builder *b, uint32_t node, uint32_t similar) {
+    if (b->status == TFM_OK && node != similar)
+        b->status = tfm__grow(&b->hints, &b->hint_capacity, b->hint_count + 1, sizeof(*b->hints));
+    if (b->status == TFM_OK && node != similar) {
+        b->hints[b->hint_count][0] = node;
+        b->hints[b->hint_count++][1] = similar;
+    }
 }
 
 uint32_t tfm__grammar_either(tfm__grammar_builder *b, uint32_t x, uint32_t y) {

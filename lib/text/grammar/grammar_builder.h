@@ -19,6 +19,8 @@ typedef struct tfm__grammar_builder {
     size_t set_count, set_capacity;
     tfm__grammar_rule *rules;
     size_t rule_count, rule_capacity;
+    uint32_t (*hints)[2]; /* nodes of a repetition that may be alike */
+    size_t hint_count, hint_capacity;
     tfm__id_table node_table, set_table;
     size_t steps;
 } tfm__grammar_builder;
@@ -35,6 +37,9 @@ uint32_t tfm__grammar_node_add(tfm__grammar_builder *builder, tfm__grammar_node_
 uint32_t tfm__grammar_node_reserve(tfm__grammar_builder *builder);
 void tfm__grammar_node_set(tfm__grammar_builder *builder, uint32_t node, uint32_t a, uint32_t b);
 
+/* Notes that a copy of a repeated graph is similar to the one after it. */
+void tfm__grammar_hint(tfm__grammar_builder *builder, uint32_t node, uint32_t similar);
+
 /* One byte of a set, one byte, or a text; a character of a set as UTF-8; one of two graphs; nothing or a graph. */
 uint32_t tfm__grammar_bytes(tfm__grammar_builder *builder, const tfm__byte_set *set, uint32_t next);
 uint32_t tfm__grammar_byte_range(tfm__grammar_builder *builder, unsigned low, unsigned high, uint32_t next);
@@ -46,6 +51,9 @@ uint32_t tfm__grammar_either(tfm__grammar_builder *builder, uint32_t a, uint32_t
 uint32_t tfm__grammar_rule_add(tfm__grammar_builder *builder, const char *name, size_t bytes);
 void tfm__grammar_rule_set(tfm__grammar_builder *builder, uint32_t rule, uint32_t start);
 uint32_t tfm__grammar_call(tfm__grammar_builder *builder, uint32_t rule, uint32_t next);
+
+/* Finds the nodes that are alike (grammar_alike.c); *out has `node_count` entries. */
+tfm_status tfm__grammar_find_alike(tfm__grammar_alike **out, const tfm__grammar_builder *builder);
 
 /* Checks the rules and makes the grammar; the builder is then empty. TFM_ERROR_UNSUPPORTED for left recursion. */
 tfm_status tfm__grammar_finish(tfm_grammar **out, tfm__grammar_builder *builder);

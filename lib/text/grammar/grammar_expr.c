@@ -66,10 +66,16 @@ static uint32_t emit_repeat(tfm__grammar_builder *b, const tfm__exprs *exprs, co
         at = tfm__grammar_node_reserve(b);
         tfm__grammar_node_set(b, at, tfm__expr_emit(b, exprs, e->last, characters, at), next);
     }
-    for (int32_t i = e->low; i < e->high && tfm__grammar_step(b); i++)
-        at = tfm__grammar_either(b, tfm__expr_emit(b, exprs, e->last, characters, at), next);
-    for (int32_t i = 0; i < e->low && tfm__grammar_step(b); i++)
-        at = tfm__expr_emit(b, exprs, e->last, characters, at);
+    for (int32_t i = e->low; i < e->high && tfm__grammar_step(b); i++) {
+        const uint32_t after = at;
+        at = tfm__grammar_either(b, tfm__expr_emit(b, exprs, e->last, characters, after), next);
+        tfm__grammar_hint(b, at, after);
+    }
+    for (int32_t i = 0; i < e->low && tfm__grammar_step(b); i++) {
+        const uint32_t after = at;
+        at = tfm__expr_emit(b, exprs, e->last, characters, after);
+        tfm__grammar_hint(b, at, after);
+    }
     return at;
 }
 

@@ -225,7 +225,10 @@ static tfm_status check(tfm__grammar_builder *b) {
 
 tfm_status tfm__grammar_finish(tfm_grammar **out, tfm__grammar_builder *b) {
     tfm__grammar_node_add(b, TFM__NODE_KIND_EITHER, TFM__NODE_FAIL, TFM__NODE_FAIL); /* so that there are nodes */
+    tfm__grammar_alike *alike = NULL;
     tfm_status status = b->status == TFM_OK ? check(b) : b->status;
+    if (status == TFM_OK)
+        status = tfm__grammar_find_alike(&alike, b);
     tfm_grammar *grammar = status == TFM_OK ? tfm__alloc(1, sizeof(*grammar)) : NULL;
     if (grammar) {
         atomic_init(&grammar->owners, 1);
@@ -235,14 +238,16 @@ tfm_status tfm__grammar_finish(tfm_grammar **out, tfm__grammar_builder *b) {
         grammar->sets = b->sets;
         grammar->rules = b->rules;
         grammar->rule_count = b->rule_count;
+        grammar->alike = alike;
         find_classes(grammar, b->set_count);
         b->nodes = NULL;
         b->sets = NULL;
         b->rules = NULL;
         b->rule_count = 0;
         *out = grammar;
-    } else if (status == TFM_OK) {
-        status = TFM_ERROR_MEMORY;
+    } else {
+        free(alike);
+        status = status == TFM_OK ? TFM_ERROR_MEMORY : status;
     }
     tfm__grammar_builder_free(b);
     return status;

@@ -46,6 +46,11 @@ typedef struct tfm__grammar_rule {
     uint32_t start;
 } tfm__grammar_rule;
 
+/* Another node with the same texts of up to `bytes` bytes, so that long repetitions have few different masks. */
+typedef struct tfm__grammar_alike {
+    uint32_t node, bytes;
+} tfm__grammar_alike;
+
 struct tfm_grammar {
     atomic_int owners;
     tfm__grammar_node *nodes; /* all lead to an end, except FAIL */
@@ -56,7 +61,8 @@ struct tfm_grammar {
     unsigned char class_of[256]; /* bytes that no set tells apart have the same class */
     unsigned char member[256];   /* a byte of each class */
     int class_count;
-    pthread_mutex_t lock; /* of: */
+    tfm__grammar_alike *alike; /* by node */
+    pthread_mutex_t lock;      /* of: */
     struct tfm__mask_cache *caches;
 };
 

@@ -11,6 +11,7 @@ struct tfm__mask_cache {
     tfm__mask **masks;
     size_t count, capacity, bytes;
     tfm__id_table table;
+    uint32_t *unified; /* by node: the one with the same mask */
 };
 
 void tfm__mask_free(tfm__mask *mask) {
@@ -31,10 +32,33 @@ void tfm__mask_caches_free(tfm__mask_cache *cache) {
         free(cache->masks);
         tfm__id_table_free(&cache->table);
         tfm__token_trie_free(&cache->trie);
+        free(cache->unified);
         pthread_mutex_destroy(&cache->lock);
         free(cache);
         cache = next;
     }
+}
+
+static tfm__mask_cache *new_cache(const tfm_grammar *grammar, const tfm__token_trie *trie) {
+    tfm__mask_cache *cache = tfm__alloc(1, sizeof(*cache));
+    uint32_t *unified = cache ? tfm__alloc(grammar->node_count, sizeof(*unified)) : NULL;
+    if (!unified) {
+        free(cache);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < grammar->node_count; i++) {
+        const tfm__grammar_alike *alike = &grammar->alike[i];
+        unified[i] = alike->bytes >= trie->depth && alike->node && alike->node < i ? unified[alike->node] : i;
+    }
+    for (uint32_t i = (uint32_t)grammar->node_count; i-- > 0;) { /* products have repetitions in the other order */
+        const tfm__grammar_alike *alike = &grammar->alike[i];
+        if (alike->bytes >= trie->depth && alike->node > i)
+            unified[i] = unified[alike->node];
+    }
+    pthread_mutex_init(&cache->lock, NULL);
+    cache->trie = tfm__token_trie_retain(trie);
+    cache->unified = unified;
+    return cache;
 }
 
 tfm_status tfm__mask_cache_of(tfm__mask_cache **out, const tfm_grammar *grammar, const tfm__token_trie *trie) {
@@ -43,15 +67,30 @@ tfm_status tfm__mask_cache_of(tfm__mask_cache **out, const tfm_grammar *grammar,
     tfm__mask_cache *cache = owner->caches;
     while (cache && cache->trie != trie)
         cache = cache->next;
-    if (!cache && (cache = tfm__alloc(1, sizeof(*cache)))) {
-        pthread_mutex_init(&cache->lock, NULL);
-        cache->trie = tfm__token_trie_retain(trie);
+    if (!cache && (cache = new_cache(grammar, trie))) {
         cache->next = owner->caches;
         owner->caches = cache;
     }
     pthread_mutex_unlock(&owner->lock);
     *out = cache;
     return cache ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+static int by_number(const void *a, const void *b) {
+    const uint32_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+size_t tfm__mask_cache_unify(const tfm__mask_cache *cache, uint32_t *nodes, size_t count) {
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        nodes[i] = cache->unified[nodes[i]];
+    if (count)
+        qsort(nodes, count, sizeof(*nodes), by_number);
+    for (size_t i = 0; i < count; i++)
+        if (!i || nodes[i] != nodes[i - 1])
+            nodes[kept++] = nodes[i];
+    return kept;
 }
 
 static uint64_t hash_of(const uint32_t *nodes, size_t count) {

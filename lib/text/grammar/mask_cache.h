@@ -25,6 +25,9 @@ typedef struct tfm__mask_cache tfm__mask_cache;
 tfm_status tfm__mask_cache_of(tfm__mask_cache **out, const tfm_grammar *grammar, const tfm__token_trie *trie);
 void tfm__mask_caches_free(tfm__mask_cache *first);
 
+/* Replaces nodes by ones with the same mask; the result is ascending, and its count is returned. */
+size_t tfm__mask_cache_unify(const tfm__mask_cache *cache, uint32_t *nodes, size_t count);
+
 /* The mask of nodes, or NULL. */
 const tfm__mask *tfm__mask_cache_find(tfm__mask_cache *cache, const uint32_t *nodes, size_t count);
 /* Moves *mask into the cache if that has space, else it stays. */

@@ -168,7 +168,7 @@ tfm_status tfm__matcher_mask(tfm__matcher *m, uint32_t *bits) {
         for (size_t i = begin; i < end && status == TFM_OK; i++)
             m->nodes[i - begin] = m->automaton.positions[i].node;
         if (status == TFM_OK)
-            status = add_mask(m, bits, end - begin, stack);
+            status = add_mask(m, bits, tfm__mask_cache_unify(m->cache, m->nodes, end - begin), stack);
     }
     return status;
 }

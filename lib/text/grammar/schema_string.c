@@ -12,7 +12,7 @@ typedef struct graph {
     uint32_t start;
 } graph;
 
-enum { INLINE_NODES = 256 }; /* of a graph whose characters are copied into each place, which is faster to match */
+enum { INLINE_NODES = 4096 }; /* of a graph whose characters are copied into each place, which is faster to match */
 
 static void graph_free(graph *g) {
     tfm__grammar_builder_free(&g->builder);
@@ -111,6 +111,25 @@ static void expand_pair(product *p, const uint32_t pair[3]) {
     }
 }
 
+/* Pairs with similar second nodes are similar. */
+static void hint_pairs(product *p) {
+    const tfm__grammar_builder *b = &p->sides[1]->builder;
+    uint32_t *similar = tfm__alloc(b->node_count + 1, sizeof(*similar));
+    if (!similar && p->out->builder.status == TFM_OK)
+        p->out->builder.status = TFM_ERROR_MEMORY;
+    for (size_t i = 0; similar && i < b->hint_count; i++)
+        similar[b->hints[i][0]] = b->hints[i][1];
+    for (size_t i = p->pair_count; similar && i-- > 0;) {
+        const uint32_t *pair = p->pairs[i], other = similar[pair[1]];
+        const uint64_t hash = tfm__id_hash(tfm__id_hash(3, pair[0]), other);
+        uint32_t id;
+        for (size_t at = 0; other && (id = tfm__id_table_next(&p->pair_table, hash, &at)) != TFM__NO_ID;)
+            if (p->pairs[id][0] == pair[0] && p->pairs[id][1] == other)
+                tfm__grammar_hint(&p->out->builder, pair[2], p->pairs[id][2]);
+    }
+    free(similar);
+}
+
 /* Replaces *a by the texts of both. */
 static void graph_multiply(graph *a, const graph *b) {
     graph out = {.builder = {.name = a->builder.name}};
@@ -120,6 +139,7 @@ static void graph_multiply(graph *a, const graph *b) {
         const uint32_t pair[3] = {p.pairs[i][0], p.pairs[i][1], p.pairs[i][2]};
         expand_pair(&p, pair);
     }
+    hint_pairs(&p);
     free(p.pairs);
     free(p.sets);
     tfm__id_table_free(&p.pair_table);
@@ -152,6 +172,8 @@ static uint32_t write_graph(tfm__schema_compiler *c, const graph *g, uint32_t ne
                                                         : tfm__json_char(c, set, to[n->b]);
         tfm__grammar_node_set(b, to[i], one, TFM__NODE_FAIL);
     }
+    for (size_t i = 0; i < g->builder.hint_count && b->status == TFM_OK; i++)
+        tfm__grammar_hint(b, to[g->builder.hints[i][0]], to[g->builder.hints[i][1]]);
     if (b->status == TFM_OK)
         start = to[g->start];
     free(to);
