@@ -24,6 +24,8 @@ typedef struct gbnf {
 /* Sets the error at a place in the text; false. */
 static bool wrong(gbnf *g, size_t at, const char *what) {
     int line = 1, column = 1;
+    if (g->exprs.failed && g->builder.status == TFM_OK)
+        g->builder.status = TFM_ERROR_MEMORY;
     for (size_t i = 0; i < at && i < g->bytes;) {
         column = g->text[i] == '\n' ? 1 : column + 1;
         line += g->text[i] == '\n';

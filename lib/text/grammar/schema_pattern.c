@@ -11,6 +11,8 @@ typedef struct pattern {
 } pattern;
 
 static bool refuse(pattern *p, tfm_status status, const char *what) {
+    if (p->exprs->failed && p->builder->status == TFM_OK)
+        p->builder->status = TFM_ERROR_MEMORY;
     tfm__grammar_fail(p->builder, status, "`pattern` \"%.200s\" at %s has %s at byte %zu", p->text, p->pointer, what,
                       p->at + 1);
     return false;
