@@ -48,6 +48,8 @@ static void test_gbnf_texts_and_classes_match_characters(void **state) {
         {"root ::= [\\u007f-\\U00010000]",
          {"\x7f", "\xc2\x80", "\u07ff", "\u0800", "\uffff", "\U00010000"},
          {"~", "\U00010001", "\xed\xb0\x80"}},
+        {"root ::= [À-ą]", {"À", "ã", "ÿ", "Ā", "ą"}, {"¿", "Ć", "A"}},
+        {"root ::= [\\u0800-\\U00010FFF]", {"ࠀ", "日", "\xf0\x90\xbf\xbf"}, {"\xf0\x91\x80\x80", "߿"}},
         {"root ::= .", {"a", "\n", "日", "\U0001F600"}, {"", "ab", "\x80", "\xf4\x90\x80\x80", "\xc0\x80"}},
     };
     check(CASES, TFM__COUNT(CASES));

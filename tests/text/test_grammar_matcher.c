@@ -145,6 +145,22 @@ static void test_matcher_outlives_grammar_and_trie(void **state) {
     tfm__matcher_free(&matcher);
 }
 
+/* A rule that ends with itself is a loop: a long list has no more stacks and states than a short one. */
+static void test_list_by_recursion_at_the_end_needs_few_states(void **state) {
+    (void)state;
+    tfm_grammar *grammar;
+    tfm__automaton automaton;
+    uint32_t at;
+    harness_ok(tfm_grammar_from_gbnf(&grammar, "root ::= list\nlist ::= [a-c] list | \".\""));
+    harness_ok(tfm__automaton_init(&automaton, grammar));
+    harness_ok(tfm__automaton_start(&automaton, &at));
+    for (int i = 0; i < 1000; i++)
+        harness_ok(tfm__automaton_next(&automaton, &at, (unsigned char)("abc"[i % 3])));
+    assert_true(automaton.state_count <= 3 && automaton.stack_count <= 3);
+    tfm__automaton_free(&automaton);
+    tfm_grammar_free(&grammar);
+}
+
 /* 2^20 stacks: an error, and the matcher can be freed. */
 static void test_too_ambiguous_grammar_is_an_error(void **state) {
     (void)state;
@@ -219,6 +235,7 @@ int main(void) {
         cmocka_unit_test(test_masks_of_gbnf_equal_trying_each_token),
         cmocka_unit_test(test_masks_of_schemas_equal_trying_each_token),
         cmocka_unit_test(test_matcher_outlives_grammar_and_trie),
+        cmocka_unit_test(test_list_by_recursion_at_the_end_needs_few_states),
         cmocka_unit_test(test_too_ambiguous_grammar_is_an_error),
         cmocka_unit_test(test_threads_share_a_grammar),
     };
