@@ -38,6 +38,7 @@ void serve_job_free(serve_job *job) {
     free(job->id_counts);
     free(job->stop_ids);
     free(job->biases);
+    serve_grammar_release(job->grammar);
     free(job->prompt_name);
     free(job->stops);
     free(job->results);

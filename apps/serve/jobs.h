@@ -8,6 +8,7 @@
 
 typedef struct server server;
 typedef struct serve_job serve_job;
+typedef struct serve_grammar serve_grammar;
 
 /* Maximum texts per prompt, and maximum alignment weights per job. */
 enum { SERVE_TEXTS = 16, SERVE_WEIGHTS = 1 << 20 };
@@ -63,6 +64,7 @@ struct serve_job {
     tfm_generate_options generate; /* of generation; stops and biases are the job's own */
     char **stops;
     tfm_logit_bias *biases;
+    serve_grammar *grammar; /* or NULL */
     bool logprobs;
     int choices;   /* texts of each prompt that are returned: the best of key.n_best */
     int32_t **ids; /* [count]: token ids of prompts, [id_counts[i]] each; NULL: the worker encodes segments */
@@ -109,6 +111,8 @@ typedef struct serve_batch_item {
 
 /* Whether a job of the batch still has a client and time left. */
 bool serve_batch_is_wanted(const serve_batch_item *items, size_t count);
+/* Ends the use of a request's grammar, which may be NULL (openai_grammar.c). Any thread. */
+void serve_grammar_release(serve_grammar *grammar);
 /* A job of `count` segments; NULL without memory. */
 serve_job *serve_job_new(size_t count);
 void serve_job_free(serve_job *job);

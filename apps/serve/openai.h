@@ -27,6 +27,9 @@ bool serve_openai_queue(serve_request *r, serve_job *job, serve_reply (*answer)(
 
 /* Options of a generation (openai_options.c). True, or false with the error reply. */
 bool serve_openai_options(serve_request *r, serve_job *job, serve_reply *reply);
+/* The grammar of the text (openai_grammar.c): response_format, tool_choice, and fields of vLLM and llama.cpp. True, or
+ * false with the error reply. */
+bool serve_openai_grammar(serve_request *r, serve_job *job, serve_reply *reply);
 /* Whether a value is an id of the vocabulary; 4.0 is 4. */
 bool serve_openai_is_id(const json_t *value, const serve_model *model);
 

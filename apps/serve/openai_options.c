@@ -215,7 +215,7 @@ bool serve_openai_options(serve_request *r, serve_job *job, serve_reply *reply) 
         !read_lengths(r, g, reply) || !serve_request_integer(r, "n", 1, SERVE_TEXTS, 1, &n, reply) ||
         !serve_request_integer(r, "best_of", n, SERVE_TEXTS, n, &best_of, reply) || !read_sampling(r, g, reply) ||
         !read_penalties(r, job, reply) || !read_stops(r, job, reply) || !read_stop_ids(r, job, reply) ||
-        !read_stream_options(r, job, reply))
+        !read_stream_options(r, job, reply) || !serve_openai_grammar(r, job, reply))
         return false;
     if (json_is_true(json_object_get(r->fields, "ignore_eos")))
         g->min_new_tokens = g->max_new_tokens;
@@ -239,7 +239,7 @@ bool serve_openai_options(serve_request *r, serve_job *job, serve_reply *reply) 
     static uint64_t numbers; /* of this thread only */
     const bool alone = g->sample || g->stop_string_count > 0 || g->min_new_tokens > 0 || g->repetition_penalty > 0 ||
                        g->presence_penalty != 0 || g->frequency_penalty != 0 || g->logit_bias_count > 0 ||
-                       job->logprobs;
+                       job->grammar || job->logprobs;
     job->key.alone = alone ? ++numbers : 0;
     job->created = (int64_t)time(NULL);
     uint64_t id = 0;

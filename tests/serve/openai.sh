@@ -28,7 +28,20 @@ words['<tool_call>{"name":"add","arguments":{"a":1}}</tool_call>'] = words.pop("
 json.dump(model, open("agent/tokenizer.json", "w"))
 END
 printf '%s' '{% for m in messages %}{{ m["content"] }}{% endfor %}{% if add_generation_prompt %} w5<think>{% endif %}{# </think> #}' >agent/chat_template.jinja
-start -m chatty -m other -m sentences -m agent --max-new-tokens 20
+# A model that writes single characters of JSON; 12 and 13 are a blank and a line end.
+cp -r chatty letters
+python3 - <<'END'
+import json
+model = json.load(open("letters/tokenizer.json"))
+letters = '{}[]":,.- \n0123456789abcdefghijklmnopqrstuvwxyz'
+model["model"]["vocab"] = {"<unk>": 0, "<s>": 1, "</s>": 2} | {letter: 3 + i for i, letter in enumerate(letters)}
+model["pre_tokenizer"], model["decoder"] = {"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": False}, {"type": "Fuse"}
+model["added_tokens"] = [{"id": 2, "content": "</s>", "special": True, "single_word": False, "lstrip": False, "rstrip": False,
+                          "normalized": False}]
+json.dump(model, open("letters/tokenizer.json", "w"))
+END
+printf '%s' '{% for m in messages %}{{ m["content"] }}{% endfor %}' >letters/chat_template.jinja
+start -m chatty -m other -m sentences -m agent -m letters --max-new-tokens 38
 "$tfm" generate -m chatty --max-new-tokens 12 "w10 w11 w12" >want
 json /v1/completions '{"model":"chatty","prompt":"w10 w11 w12","max_tokens":12,"temperature":0}'
 answer='s/.*"choices"/"choices"/; s/,"prompt_tokens_details".*//' # without the tokens found in the cache
@@ -54,7 +67,7 @@ check "GET /status says which models have a chat template" [ -n "$(grep '"name":
     -n "$(grep '"name":"other","task":"generate","loaded":false,"chat":false}' out)" ]
 json /v1/chat/completions '{"model":"other","messages":[{"role":"user","content":"w20"}]}'
 check "POST /v1/chat/completions rejects a model without a chat template" [ "$code" = 400 -a -n "$(grep "The model 'other' has no chat template" out)" ]
-json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":21}'
+json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":39}'
 check "POST /v1/completions rejects max_tokens above --max-new-tokens" [ "$code" = 400 ]
 json /v1/completions '{"model":"chatty","prompt":"w10","echo":true}'
 check "POST /v1/completions names an unsupported field" [ "$code" = 400 -a -n "$(grep '"message":"Invalid request: echo is not supported.*"param":"echo"' out)" ]
@@ -67,7 +80,7 @@ for field in '"logit_bias":{}' '"best_of":1' '"response_format":{"type":"text"}'
     check "POST /v1/completions accepts $field" [ "$code" = 200 ]
 done
 for field in '"logit_bias":{"50":1}' '"logit_bias":{"5":101}' '"logit_bias":[[5]]' '"best_of":2' '"n":2' \
-    '"response_format":{"type":"json_object"}' '"frequency_penalty":2.1' '"presence_penalty":-3' '"logprobs":21' '"suffix":"a"' '"mirostat":2' '"repeat_penalty":1.1' '"grammar":"a"' '"n_predict":5' \
+    '"response_format":{"type":"yaml"}' '"frequency_penalty":2.1' '"presence_penalty":-3' '"logprobs":21' '"suffix":"a"' '"mirostat":2' '"repeat_penalty":1.1' '"grammar":"a"' '"n_predict":5' \
     '"add_special_tokens":false' '"image_data":[{"data":"a","id":1}]' '"min_tokens":2,"stop":"a"' \
     '"min_tokens":2,"stop_token_ids":[5]' '"max_tokens":4.5' '"seed":"a"' '"top_k":-2' '"min_p":2' '"stop_token_ids":[50]' '"user":7' '"stream":"yes"' '"n":17'; do
     json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10\",\"temperature\":0,\"max_tokens\":3,$field}"
@@ -165,6 +178,60 @@ for stream in (False, True):
         assert "tool_calls" not in message and message["content"].strip().startswith("<tool_call>"), message
 END
 check "answers have reasoning_content and tool_calls, also streamed" python3 answers.py "$at"
+cat >structured.py <<'END'
+# Structured output of a random model that writes single characters.
+import json
+import sys
+import urllib.error
+import urllib.request
+
+
+def ask(path="completions", **fields):
+    body = {"model": "letters", "max_tokens": 38, "temperature": 1.2, "seed": 1, "logit_bias": [[12, False], [13, False]], **fields}
+    body.update({"prompt": "a"} if path == "completions" else {"messages": [{"role": "user", "content": "a"}]})
+    request = urllib.request.Request(sys.argv[1] + "/v1/" + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    try:
+        choices = json.loads(urllib.request.urlopen(request).read())["choices"]
+        return [choice.get("text", choice.get("message")) for choice in choices], choices[0]["finish_reason"]
+    except urllib.error.HTTPError as error:
+        return json.loads(error.read())["error"]["param"], error.code
+
+
+point = {"type": "object", "properties": {"x": {"type": "integer", "minimum": 0, "maximum": 99}, "y": {"enum": ["up", "down"]}},
+         "required": ["x", "y"], "additionalProperties": False}
+fields = [{"response_format": {"type": "json_schema", "json_schema": {"name": "point", "schema": point}}},
+          {"response_format": {"type": "json_object", "schema": point}}, {"json_schema": point}, {"guided_json": point},
+          {"guided_json": json.dumps(point)}, {"structured_outputs": {"json": point}}]
+for field in fields:
+    for seed in range(4):
+        texts, reason = ask(n=3, seed=seed, **field)
+        assert reason == "stop", (texts, reason)
+        for text in texts:
+            value = json.loads(text)
+            assert set(value) == {"x", "y"} and 0 <= value["x"] < 100 and value["y"] in ("up", "down"), text
+for field in ({"guided_choice": ["yes", "no:"]}, {"structured_outputs": {"choice": ["yes", "no:"]}},
+              {"grammar": 'root ::= "yes" | "no:"'}, {"guided_grammar": 'root ::= ("yes" | "no" ":")'}):
+    assert {text for seed in range(8) for text in ask(seed=seed, **field)[0]} <= {"yes", "no:"}, field
+size = {"type": "object", "properties": {"x": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["x"]}
+tools = [{"type": "function", "function": {"name": name, "parameters": size}} for name in "fg"]
+for choice, names in (("required", {"f", "g"}), ({"type": "function", "function": {"name": "g"}}, {"g"})):
+    called = set()
+    for seed in range(8):
+        (message,), reason = ask("chat/completions", tools=tools, tool_choice=choice, seed=seed)
+        (call,) = message["tool_calls"]
+        assert reason == "tool_calls" and message["content"] is None
+        called.add(call["function"]["name"])
+        assert set(json.loads(call["function"]["arguments"])) == {"x"}
+    assert called <= names, called
+for path, field in (("completions", {"response_format": {"type": "yaml"}}), ("completions", {"response_format": {"type": "json_schema"}}),
+                    ("completions", {"guided_json": {"if": {}}}), ("completions", {"grammar": "root ::= x"}),
+                    ("completions", {"guided_choice": [1]}), ("completions", {"json_schema": point, "grammar": 'root ::= "a"'}),
+                    ("completions", {"structured_outputs": {"regex": "a"}}), ("chat/completions", {"tool_choice": "required"}),
+                    ("chat/completions", {"tool_choice": "always"}),
+                    ("chat/completions", {"tools": tools, "tool_choice": {"type": "function", "function": {"name": "h"}}})):
+    assert ask(path, **field) in [(name, 400) for name in field], (field, ask(path, **field))
+END
+check "structured output follows JSON schemas, choices, grammars and tools" python3 structured.py "$at"
 for field in '"max_completion_tokens":-1' '"add_special_tokens":false' '"chat_template_kwargs":{"enable_thinking":false}'; do
     json /v1/chat/completions "{\"model\":\"chatty\",\"messages\":[{\"role\":\"user\",\"content\":\"w20\"}],\"max_tokens\":3,$field}"
     check "POST /v1/chat/completions accepts $field" [ "$code" = 200 ]
