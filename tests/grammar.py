@@ -9,6 +9,7 @@ import ctypes
 import itertools
 import json
 import os
+import random
 import struct
 import subprocess
 import sys
@@ -226,6 +227,8 @@ def valid(schema, text):
         jsonschema.validate(json.loads(text), schema, cls=jsonschema.Draft202012Validator,
                             format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
         return None
+    except RecursionError:  # a schema that refers to itself for the same value
+        return None
     except (ValueError, jsonschema.ValidationError) as error:
         return str(error).split("\n")[0]
 
@@ -252,6 +255,74 @@ def random_texts(program, vocabulary):
     print(f"{os.path.basename(vocabulary)}: {count} random texts of {len(APIS)} schemas, {wrong} invalid, {endless} without "
           f"an end; masks of {', '.join(f'{1000 * t:.3f}' for t in times)} ms")
     return ended and not wrong and endless < count / 10
+
+
+# ---- Random schemas
+
+PATTERNS = ["^[a-c]*$", "b", "^(ab|c)+", "[^a]$", "^\\d{2,3}$", "a.c|^x", "^\\S+\\s?$", "^(?:[A-Z][a-z]*)( [a-z]{1,3})*$"]
+FORMATS = ["date", "time", "date-time", "uuid", "email", "ipv4", "ipv6", "uri"]
+
+
+def bounds(draw, low, high, least, most, exclusive=False):
+    """A random choice of two keywords with values in order."""
+    values = sorted(draw.randint(least, most) / (draw.choice([1, 1, 10]) if exclusive else 1) for _ in range(2))
+    names = [low, high]
+    if exclusive:
+        names = [draw.choice([name, "exclusive" + name.capitalize()]) for name in names]
+    return {name: value for name, value in zip(names, values) if draw.random() < 0.6}
+
+
+def random_schema(draw, depth):
+    kind = draw.choice(["string", "number", "integer", "enum", "object", "array", "object", "anyOf", "allOf", "ref", "any"]
+                       [:11 if depth else 4])
+    if kind == "string":
+        schema = bounds(draw, "minLength", "maxLength", 0, 12)
+        if draw.random() < 0.4:
+            schema["pattern"] = draw.choice(PATTERNS)
+        elif draw.random() < 0.2:
+            schema["format"] = draw.choice(FORMATS)
+        return {"type": "string", **schema}
+    if kind in ("number", "integer"):
+        return {"type": kind, **bounds(draw, "minimum", "maximum", -120, 120, True)}
+    if kind == "enum":
+        return {"enum": draw.sample([None, True, 1, 2.5, "a", "ab\n\"", [], [1, "x"], {"k": [None]}, "é", -3], 3)}
+    if kind == "object":
+        names = draw.sample(["a", "b", "ab", "a\"", "é", "k", ""], draw.randint(0, 4))
+        more = draw.choice([None, False, random_schema(draw, depth - 1)])
+        return {"type": "object", "properties": {name: random_schema(draw, depth - 1) for name in names},
+                "required": draw.sample(names + ["z"], draw.randint(0, len(names))),
+                **({} if more is None else {"additionalProperties": more})}
+    if kind == "array":
+        prefix = [random_schema(draw, depth - 1) for _ in range(draw.choice([0, 0, 1, 2]))]
+        return {"type": "array", "items": random_schema(draw, depth - 1), **bounds(draw, "minItems", "maxItems", 0, 5),
+                **({"prefixItems": prefix} if prefix else {})}
+    if kind in ("anyOf", "allOf"):
+        rest = random_schema(draw, 0) if draw.random() < 0.3 else {}
+        return {**rest, kind: [random_schema(draw, depth - 1) for _ in range(draw.randint(1, 3 if kind == "anyOf" else 2))]}
+    return {"$ref": "#/$defs/r"} if kind == "ref" else {}
+
+
+def random_schemas(program, vocabulary, number):
+    """Random texts of random schemas are valid; a schema without texts is refused."""
+    walker, counts = Walker(program, vocabulary), collections.Counter()
+    for seed in range(number):
+        draw = random.Random(seed)
+        schema = {**random_schema(draw, 3), "$defs": {"r": random_schema(draw, 2)}}
+        try:
+            walker.open("schema", json.dumps(schema))
+        except ValueError as error:
+            counts["empty" if "no text" in str(error) else "refused"] += 1
+            continue
+        for walk in range(4):
+            answer = walker.ask(f"walk {walk} {10 + 5 * walk}")
+            why = answer != "-" and valid(schema, bytes.fromhex(answer).decode("utf-8"))
+            counts["texts"] += answer != "-"
+            if why:
+                counts["invalid"] += 1
+                print(f"{json.dumps(schema)}: {bytes.fromhex(answer).decode()[:200]!r} is invalid: {why}")
+    ended = walker.close() == 0
+    print(f"{number} random schemas: {dict(counts)}")
+    return ended and not counts["invalid"] and counts["texts"] > number
 
 
 # ---- llguidance
@@ -306,6 +377,7 @@ def main():
     library, program, archive, vocabularies = Library(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]
     results, skipped = [suite(library, archive)], 0
     results += [random_texts(program, vocabulary) for vocabulary in vocabularies]
+    results.append(random_schemas(program, vocabularies[0], 50 * WALKS))
     try:
         results.append(guidance_masks(program))
     except ImportError:

@@ -196,6 +196,8 @@ static void test_schema_strings_have_lengths_patterns_and_formats(void **state) 
         {"{\"type\":\"string\",\"pattern\":\"^[a-z]+$\",\"minLength\":2,\"maxLength\":3}",
          {"\"ab\"", "\"abc\""},
          {"\"a\"", "\"abcd\"", "\"AB\""}},
+        {"{\"type\":\"string\",\"pattern\":\"^a*$\",\"maxLength\":0}", {"\"\""}, {"\"a\""}},
+        {"{\"type\":\"string\",\"maxLength\":0}", {"\"\""}, {"\"a\""}},
         {"{\"type\":\"string\",\"pattern\":\"5\",\"format\":\"date\"}", {"\"2025-01-01\""}, {"\"2024-01-01\""}},
         {FORMAT("date"),
          {"\"2024-02-29\"", "\"1999-12-31\"", "\"2000-02-29\""},

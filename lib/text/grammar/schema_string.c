@@ -22,6 +22,7 @@ static void graph_free(graph *g) {
 static void graph_emit(graph *g, uint32_t expr) {
     if (g->exprs.failed && g->builder.status == TFM_OK)
         g->builder.status = TFM_ERROR_MEMORY;
+    tfm__grammar_node_reserve(&g->builder); /* so that there are nodes, also of the empty text */
     if (g->builder.status == TFM_OK)
         g->start = tfm__expr_emit(&g->builder, &g->exprs, expr, true, TFM__NODE_END);
 }
