@@ -53,7 +53,8 @@ static int embed_vectors(embed_job *j) {
     const size_t width = (size_t)tfm_embedder_get_info(j->embedder)->width;
     if (!cli_grow(&j->numbers, &j->room, j->in.count * width, sizeof(*j->numbers)))
         return cli_fail("out of memory for the vectors of %zu lines", j->in.count);
-    if (tfm_embed(j->embedder, j->numbers, j->in.text, j->in.count, &j->options) != TFM_OK)
+    if (tfm_embed(j->embedder, j->numbers, j->in.text, j->in.count, &j->options) != TFM_OK ||
+        tfm_embeddings_truncate(j->numbers, j->in.count, (int)width, j->width) != TFM_OK)
         return cli_fail_library();
     cli_progress(NULL); /* both may go to one terminal */
     if (j->task == EMBED_SIMILAR)
@@ -130,6 +131,11 @@ static int open_model(embed_job *j) {
     j->load_seconds = cli_seconds() - start;
     j->load_build = cli_build_seconds(j->fleet);
     j->ctx = tfm_model_context(j->embedder ? tfm_embedder_model(j->embedder) : j->model);
+    const int width = j->embedder ? tfm_embedder_get_info(j->embedder)->width : 0;
+    if (j->embedder && j->width > width)
+        return cli_fail("--dimensions is %d, and the embeddings of %s have %d: give at most as many", j->width,
+                        j->model_dir, width);
+    j->width = j->width ? j->width : width;
     return find_prompt(j);
 }
 
@@ -200,8 +206,9 @@ static int check(embed_job *j, const cli_syntax *syntax) {
         return cli_usage_error(syntax, "--format npy is for vectors");
     if (j->format == EMBED_NPY && (!j->output || strcmp(j->output, "-") == 0))
         return cli_usage_error(syntax, "--format npy needs a file: give -o FILE");
-    if ((j->normalize || j->no_normalize || j->pooling_given || j->prompt) && (j->classify || j->fill_mask))
-        return cli_usage_error(syntax, "--pooling, --normalize, --no-normalize and --prompt are for vectors");
+    if ((j->normalize || j->no_normalize || j->pooling_given || j->prompt || j->width) && (j->classify || j->fill_mask))
+        return cli_usage_error(syntax, "--pooling, --normalize, --no-normalize, --dimensions and --prompt are for "
+                                       "vectors");
     if (j->normalize && j->no_normalize)
         return cli_usage_error(syntax, "--normalize and --no-normalize contradict each other");
     if (j->pairs && !j->classify)
@@ -241,6 +248,8 @@ int cmd_embed(int argc, char **argv) {
          "pooling of token embeddings (default: the model's own, else mean)", &j.pooling_given},
         {0, "normalize", CLI_FLAG, &j.normalize, NULL, "scale embeddings to unit length", NULL},
         {0, "no-normalize", CLI_FLAG, &j.no_normalize, NULL, "do not scale embeddings", NULL},
+        {0, "dimensions", CLI_POSITIVE, &j.width, "N",
+         "shorten embeddings to their first N numbers, scaled to unit length (Matryoshka models)", NULL},
         {0, "prompt", CLI_STRING, &j.prompt, "NAME",
          "prepend the prompt of this name to each line; config_sentence_transformers.json has the names and prompts",
          NULL},

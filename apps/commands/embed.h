@@ -15,7 +15,7 @@ typedef struct embed_job {
     cli_precisions precision;
     embed_task task;
     embed_format format;
-    int top;
+    int top, width; /* width: of the embeddings written */
     bool classify, fill_mask, pairs, stats, normalize, no_normalize, pooling_given;
     int format_choice, pooling;
     bool format_given;

@@ -29,17 +29,20 @@ static bool on_reject(void *user, size_t line, const char *message) {
 }
 
 int embed_similar_read(embed_job *j) {
-    const int64_t dims[] = {(int64_t)j->others.count, tfm_embedder_get_info(j->embedder)->width};
+    const int width = tfm_embedder_get_info(j->embedder)->width;
+    const int64_t dims[] = {(int64_t)j->others.count, j->width};
     tfm_embed_options options = j->options;
     if (j->others.count == 0)
         return cli_fail("%s has no lines: give --similar a file with texts to compare with", j->similar_file);
-    float *vectors = calloc((size_t)(dims[0] * dims[1]), sizeof(*vectors));
+    float *vectors = calloc(j->others.count * (size_t)width, sizeof(*vectors));
     if (!vectors)
         return cli_fail("out of memory for the %zu lines of %s", j->others.count, j->similar_file);
     options.line_bytes = j->others.bytes;
     options.reject = on_reject;
     options.reject_user = j;
     tfm_status status = tfm_embed(j->embedder, vectors, j->others.text, j->others.count, &options);
+    if (status == TFM_OK)
+        status = tfm_embeddings_truncate(vectors, j->others.count, width, j->width);
     if (status == TFM_OK) {
         normalize(vectors, (size_t)dims[0], (size_t)dims[1]);
         status = tfm_tensor_new(j->ctx, &j->neighbors, TFM_F32, 2, dims);

@@ -11,12 +11,11 @@ enum { HEADER = 128 };
 /* The header of version 1.0, of constant length, so that it can be rewritten once the number of rows is known. */
 static bool put_header(embed_job *j) {
     char text[HEADER + 1];
-    const int width = tfm_embedder_get_info(j->embedder)->width;
     memcpy(text, "\x93NUMPY\x01\x00", 8);
     text[8] = HEADER - 10;
     text[9] = 0;
     const int used = snprintf(text + 10, HEADER - 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %d), }",
-                              j->rows, width);
+                              j->rows, j->width);
     memset(text + 10 + used, ' ', (size_t)(HEADER - 10 - used));
     text[HEADER - 1] = '\n';
     return fseeko(j->out.file, 0, SEEK_SET) == 0 && fwrite(text, 1, HEADER, j->out.file) == HEADER &&
@@ -58,7 +57,7 @@ static void put_line(const embed_job *j, const float *x, int width) {
 }
 
 bool embed_write_vectors(embed_job *j, size_t count) {
-    const int width = tfm_embedder_get_info(j->embedder)->width;
+    const int width = j->width;
     j->rows += count;
     if (j->format == EMBED_NPY) {
         const bool put = put_floats(j->out.file, j->numbers, count * (size_t)width) && put_header(j);

@@ -31,6 +31,7 @@ typedef struct serve_batch_key {
     serve_task task; /* a decoder-only model has two */
     int n_best, layer, head;
     bool split, detail, keep; /* keep: texts have placeholders */
+    bool token_ids;           /* of embeddings: of ids, not texts */
     bool raw_scores;          /* of reranking: without the model's activation */
     int max_new_tokens;
     uint64_t alone; /* not 0: a unique number, the job is not batched with others */
@@ -56,6 +57,7 @@ struct serve_job {
     serve_model **models; /* [texts], if there are several: key.model is then the next segment's */
     float *vectors;       /* [count][width], of embeddings */
     int width;
+    int dimensions;                /* of embeddings in the reply */
     const char **queries;          /* [count], of reranking, in `source`; the segments are the documents */
     float *scores;                 /* [count], of reranking */
     int top_n;                     /* results of a ranking */
@@ -67,7 +69,7 @@ struct serve_job {
     serve_grammar *grammar; /* or NULL */
     bool logprobs;
     int choices;   /* texts of each prompt that are returned: the best of key.n_best */
-    int32_t **ids; /* [count]: token ids of prompts, [id_counts[i]] each; NULL: the worker encodes segments */
+    int32_t **ids; /* [count]: token ids of prompts or inputs, [id_counts[i]] each; NULL: the worker encodes segments */
     size_t *id_counts;
     int32_t *stop_ids; /* [stop_id_count]: stop tokens besides the model's own */
     size_t stop_id_count;

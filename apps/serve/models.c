@@ -80,13 +80,14 @@ static tfm_status read_info(tfm_model_info *info, serve_model *m) {
     if (!has_modules && m->task != SERVE_TRANSLATE) /* a cross-encoder with modules.json computes no embeddings */
         status = tfm_embedder_read_info(&embedder, info, m->dir, &(tfm_embedder_options){.no_tokenizer = true});
     m->width = status == TFM_OK ? embedder.width : 0;
+    m->positions = embedder.max_tokens;
+    m->vocabulary = info->encoder_layers ? info->source_vocab_size : info->target_vocab_size;
     return m->task == SERVE_GENERATE ? TFM_OK : status;
 }
 
 /* A decoder-only model's tokenizer, chat template and sizes. */
 static int read_generator(serve_model *m, const tfm_model_info *info) {
     m->positions = info->max_positions;
-    m->vocabulary = info->target_vocab_size;
     if (tfm_tokenizer_open(&m->tokenizer, m->dir) != TFM_OK)
         return cli_fail_library();
     const int code = cli_chat_model_open(&m->chat, m->dir);

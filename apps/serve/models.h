@@ -41,7 +41,7 @@ typedef struct serve_model {
     bool says_source, says_target;               /* the model has an input for the language */
     tfm_tokenizer *tokenizer;                    /* of a decoder-only model: prompts are encoded before queueing */
     cli_chat_model chat;                         /* of a decoder-only model */
-    int positions, vocabulary;                   /* of a decoder-only model */
+    int positions, vocabulary;                   /* of embeddings and decoder-only models */
     int width;                                   /* of its embeddings; 0: none */
     tfm_rerank_kind rerank;                      /* how it reranks, of encoders and embedding models */
     atomic_bool no_engine;                       /* of a decoder-only model: its generation rules need tfm_generate */

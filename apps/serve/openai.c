@@ -1,4 +1,4 @@
-/* OpenAI's API: models, embeddings, and shared functions. */
+/* OpenAI's API: models, and shared functions. */
 #include <stdlib.h>
 #include <string.h>
 #include "serve/openai.h"
@@ -30,11 +30,11 @@ bool serve_v1_model(serve_request *r, serve_reply *reply) {
     return false;
 }
 
-/* NULL if there are several. */
+/* The only cross-encoder or embedding model; NULL if there are several. */
 static serve_model *only_reranker(const serve_models *models) {
     serve_model *found = NULL;
     for (size_t i = 0; i < models->count; i++)
-        if (models->items[i].rerank != TFM_RERANK_NONE) {
+        if (models->items[i].rerank == TFM_RERANK_CROSS_ENCODER || models->items[i].rerank == TFM_RERANK_EMBEDDER) {
             if (found)
                 return NULL;
             found = &models->items[i];
@@ -76,12 +76,12 @@ json_t *serve_openai_texts(serve_request *r, const char *name, serve_reply *repl
     if (good && characters <= (size_t)r->server->options->limits.chars &&
         json_array_size(list) <= (size_t)r->server->options->limits.lines)
         return list;
-    *reply = good ? serve_reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE,
-                                      "%s has %zu texts and %zu characters: at most %d and %d are taken", name,
-                                      json_array_size(list), characters, r->server->options->limits.lines,
-                                      r->server->options->limits.chars)
-                  : serve_reply_field(r, name, NULL, "Invalid request: %s is neither a string nor a list of strings%s",
-                                      name, strcmp(name, "input") == 0 ? "; token ids are not supported" : "");
+    *reply =
+        good ? serve_reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE,
+                                 "%s has %zu texts and %zu characters: at most %d and %d are taken", name,
+                                 json_array_size(list), characters, r->server->options->limits.lines,
+                                 r->server->options->limits.chars)
+             : serve_reply_field(r, name, NULL, "Invalid request: %s is neither a string nor a list of strings", name);
     json_decref(list);
     return NULL;
 }
@@ -112,53 +112,4 @@ bool serve_openai_queue(serve_request *r, serve_job *job, serve_reply (*answer)(
     *reply = serve_reply_error(r, job->answer_code, "%s", job->failure ? job->failure : "out of memory");
     reply->retry_after = job->retry_after;
     return false;
-}
-
-/* ---- Embeddings ------------------------------------------------------------------------------------------------ */
-
-static serve_reply answer_vectors(serve_request *r) {
-    const serve_job *job = r->job;
-    const char *format = serve_request_text(r, "encoding_format");
-    const bool packed = format && strcmp(format, "base64") == 0;
-    json_t *data = json_array();
-    for (size_t i = 0; i < job->count; i++) {
-        const float *vector = job->vectors + i * (size_t)job->width;
-        json_t *value = serve_openai_vector(vector, (size_t)job->width, packed);
-        json_array_append_new(data,
-                              json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", (int)i, "embedding", value));
-    }
-    return serve_reply_json(MHD_HTTP_OK, json_pack("{s:s, s:o, s:s, s:o}", "object", "list", "data", data, "model",
-                                                   job->key.model->name, "usage", serve_openai_usage(job)));
-}
-
-/* Checks that the model supports the requested embeddings. */
-static bool check_embeddings(serve_request *r, const serve_model *model, serve_reply *reply) {
-    const char *format = serve_request_text(r, "encoding_format");
-    int width = model->width;
-    if (format && strcmp(format, "float") != 0 && strcmp(format, "base64") != 0) {
-        *reply = serve_reply_field(r, "encoding_format", NULL, "Invalid request: encoding_format is float or base64");
-        return false;
-    }
-    if (!serve_fields_check(r, SERVE_EMBED_FIELDS, reply) ||
-        !serve_request_integer(r, "dimensions", 1, INT32_MAX, width, &width, reply))
-        return false;
-    if (width != model->width)
-        *reply = serve_reply_field(r, "dimensions", "unsupported_parameter",
-                                   "Invalid request: dimensions is %d, and the model '%s' gives %d: embeddings are not "
-                                   "shortened",
-                                   width, model->name, model->width);
-    return width == model->width;
-}
-
-bool serve_v1_embeddings(serve_request *r, serve_reply *reply) {
-    serve_model *model = serve_openai_model(r, SERVE_EMBED, "compute embeddings", reply);
-    json_t *list = model && check_embeddings(r, model, reply) ? serve_openai_texts(r, "input", reply) : NULL;
-    serve_job *job = list ? serve_openai_job(r, list, model, SERVE_EMBED, reply) : NULL;
-    const char *prompt = serve_request_text(r, "prompt_name");
-    static uint64_t numbers;
-    if (job && prompt) { /* a batch has one prompt */
-        job->prompt_name = strdup(prompt);
-        job->key.alone = ++numbers;
-    }
-    return job && serve_openai_queue(r, job, answer_vectors, reply);
 }

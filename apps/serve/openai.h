@@ -30,8 +30,18 @@ bool serve_openai_options(serve_request *r, serve_job *job, serve_reply *reply);
 /* The grammar of the text (openai_grammar.c): response_format, tool_choice, and fields of vLLM and llama.cpp. True, or
  * false with the error reply. */
 bool serve_openai_grammar(serve_request *r, serve_job *job, serve_reply *reply);
-/* Whether a value is an id of the vocabulary; 4.0 is 4. */
-bool serve_openai_is_id(const json_t *value, const serve_model *model);
+
+/* Inputs of texts or token ids (openai_ids.c). A field, a text, token ids or a list of either: a new list of texts,
+ * empty ones for *lists of token ids, which the caller releases; NULL with the error reply. */
+json_t *serve_openai_inputs(serve_request *r, const char *name, json_t **lists, serve_reply *reply);
+/* Sets the job's ids. False with the error reply, which names the field. */
+bool serve_openai_read_ids(const serve_request *r, serve_job *job, const json_t *lists, const char *name,
+                           serve_reply *reply);
+/* Whether the model takes as many ids as segment `i` has; if not, sets the error reply. */
+bool serve_openai_check_length(const serve_request *r, const serve_job *job, size_t i, const char *name,
+                               serve_reply *reply);
+/* Whether a value is an id of the vocabulary. */
+bool serve_is_token_id(const json_t *value, const serve_model *model);
 
 /* Objects of OpenAI's API (openai_json.c): token usage of a job, */
 json_t *serve_openai_usage(const serve_job *job);

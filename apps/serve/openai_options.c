@@ -9,11 +9,6 @@
 #include "serve/openai.h"
 #include "serve/server.h"
 
-bool serve_openai_is_id(const json_t *value, const serve_model *model) {
-    const double id = json_number_value(value);
-    return json_is_number(value) && id >= 0 && id < model->vocabulary && id == (int32_t)id;
-}
-
 /* A number from low to high; `fallback` if absent. */
 static bool read_real(serve_request *r, const char *name, double low, double high, double fallback, double *out,
                       serve_reply *reply) {
@@ -57,7 +52,7 @@ static bool read_stop_ids(serve_request *r, serve_job *job, serve_reply *reply) 
     job->stop_ids = calloc(count + CLI_COUNT(model->chat.ends), sizeof(*job->stop_ids));
     for (size_t i = 0; job->stop_ids && i < count; i++) {
         const json_t *id = json_array_get(value, i);
-        if (!serve_openai_is_id(id, model)) {
+        if (!serve_is_token_id(id, model)) {
             *reply = serve_reply_field(r, "stop_token_ids", NULL,
                                        "Invalid request: stop_token_ids is not a list of ids from 0 to %d",
                                        model->vocabulary - 1);
@@ -148,7 +143,7 @@ static bool read_biases(serve_request *r, serve_job *job, serve_reply *reply) {
     for (; good && i < count; i++) {
         const json_t *pair = json_array_get(pairs, i), *id = json_array_get(pair, 0), *bias = json_array_get(pair, 1);
         const double number = json_number_value(bias);
-        good = json_array_size(pair) == 2 && serve_openai_is_id(id, job->key.model) &&
+        good = json_array_size(pair) == 2 && serve_is_token_id(id, job->key.model) &&
                (json_is_false(bias) || (json_is_number(bias) && number >= -100 && number <= 100));
         job->biases[i] =
             (tfm_logit_bias){(int32_t)json_number_value(id), json_is_false(bias) ? -INFINITY : (float)number};

@@ -98,7 +98,7 @@ bool serve_detokenize(serve_request *r, serve_reply *reply) {
     char *text = NULL;
     for (size_t i = 0; good && i < count; i++) {
         const json_t *id = json_array_get(list, i);
-        good = serve_openai_is_id(id, model);
+        good = serve_is_token_id(id, model);
         ids[i] = (int32_t)json_number_value(id);
     }
     if (good && tfm_tokenizer_decode(model->tokenizer, &text, ids, count) == TFM_OK)

@@ -25,7 +25,8 @@ static bool same_key(bool engine, const serve_batch_key *a, const serve_batch_ke
         return a->model == b->model && a->task == b->task;
     return a->model == b->model && a->task == b->task && a->n_best == b->n_best && a->layer == b->layer &&
            a->head == b->head && a->split == b->split && a->detail == b->detail && a->keep == b->keep &&
-           a->max_new_tokens == b->max_new_tokens && a->raw_scores == b->raw_scores && a->alone == b->alone;
+           a->max_new_tokens == b->max_new_tokens && a->raw_scores == b->raw_scores && a->token_ids == b->token_ids &&
+           a->alone == b->alone;
 }
 
 static bool before(const serve_job *a, const serve_job *b) {
@@ -60,7 +61,8 @@ static bool is_needed(const serve_worker *w) {
 /* Estimated tokens of a job's next segment: for generation including the new tokens of each text. */
 static uint64_t cost_of(const serve_job *job) {
     const size_t query = job->queries ? strlen(job->queries[job->taken]) : 0;
-    const uint64_t read = 1 + (query + job->segments[job->taken].bytes) / BYTES_PER_TOKEN;
+    const uint64_t read = job->key.token_ids ? job->id_counts[job->taken]
+                                             : 1 + (query + job->segments[job->taken].bytes) / BYTES_PER_TOKEN;
     return job->key.max_new_tokens > 0 ? (read + (uint64_t)job->key.max_new_tokens) * (uint64_t)job->key.n_best : read;
 }
 

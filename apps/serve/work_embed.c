@@ -55,18 +55,25 @@ tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_bat
     const char **lines = calloc(count, sizeof(*lines));
     size_t *bytes = calloc(count, sizeof(*bytes));
     float *vectors = calloc(count * (size_t)width, sizeof(*vectors));
-    tfm_status status = lines && bytes && vectors ? TFM_OK : TFM_ERROR_MEMORY;
+    tfm_prompt *ids = calloc(count, sizeof(*ids));
+    tfm_status status = lines && bytes && vectors && ids ? TFM_OK : TFM_ERROR_MEMORY;
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
-        const cli_segment *segment = &items[i].job->segments[items[i].segment];
-        lines[i] = segment->text;
-        bytes[i] = segment->bytes;
-        items[i].job->results[items[i].segment].source_tokens =
-            count_tokens(instance, prompt ? prompt : tfm_embedder_prompt(instance->embedder, NULL), lines[i], bytes[i]);
-        status = make_room(items[i].job, width) ? TFM_OK : TFM_ERROR_MEMORY;
+        serve_job *job = items[i].job;
+        const size_t k = items[i].segment;
+        lines[i] = job->segments[k].text;
+        bytes[i] = job->segments[k].bytes;
+        if (job->key.token_ids)
+            ids[i] = (tfm_prompt){.ids = job->ids[k], .count = job->id_counts[k]};
+        job->results[k].source_tokens =
+            job->key.token_ids ? ids[i].count
+                               : count_tokens(instance, prompt ? prompt : tfm_embedder_prompt(instance->embedder, NULL),
+                                              lines[i], bytes[i]);
+        status = make_room(job, width) ? TFM_OK : TFM_ERROR_MEMORY;
     }
     tfm_embed_stats stats = {0};
     const tfm_embed_options options = {
         .line_bytes = bytes,
+        .token_ids = items[0].job->key.token_ids ? ids : NULL,
         .prompt = prompt,
         .batch_tokens = serve_queue_micro_batch_tokens(w, s->options->text.batch_tokens, LEAST_TOKENS),
         .reject = on_reject,
@@ -81,5 +88,6 @@ tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_bat
     free(lines);
     free(bytes);
     free(vectors);
+    free(ids);
     return status;
 }

@@ -68,7 +68,10 @@ typedef struct tfm_embed_options {
     tfm_progress_fn progress; /* Called with the progress. May be NULL. */
     void *progress_user;
     tfm_embed_stats *stats; /* Counts that the call adds to. May be NULL. */
-    uint64_t reserved[8];   /* Must be 0. */
+    /* [count], the `ids` of each text, with its special tokens, instead of lines. There is no prompt, and a text that
+     * is empty, too long or has an id outside the vocabulary is a bad line. NULL: lines. */
+    const tfm_prompt *token_ids;
+    uint64_t reserved[7]; /* Must be 0. */
 } tfm_embed_options;
 
 /* Class probabilities scores [count][classes] of `count` lines: softmax over the classes; a sigmoid for each class if
@@ -166,9 +169,15 @@ TFM_API tfm_status tfm_embed_ids(tfm_embedder *embedder, tfm_tensor *vectors, tf
 
 /* Computes embeddings [count][W] of `count` lines of UTF-8. An empty line has an embedding too. Lines of more than
  * max_tokens tokens are truncated. The embedding of a bad line is NaN. Without a prompt in the options, the default
- * prompt of the directory, if any, is put before each line; "" means none. `options` may be NULL. */
+ * prompt of the directory, if any, is put before each line; "" means none. `lines` may be NULL if the options have
+ * token_ids; `options` may be NULL. */
 TFM_API tfm_status tfm_embed(tfm_embedder *embedder, float *vectors, const char *const *lines, size_t count,
                              const tfm_embed_options *options);
+
+/* Shortens embeddings [count][width] in place to [count][dimensions], their first numbers scaled to unit length, as for
+ * models trained with Matryoshka loss. Unchanged if `dimensions` is `width`. TFM_ERROR_ARGUMENT unless 1 <= dimensions
+ * <= width. Any number of threads may call it at once. */
+TFM_API tfm_status tfm_embeddings_truncate(float *vectors, size_t count, int width, int dimensions);
 
 #ifdef __cplusplus
 }

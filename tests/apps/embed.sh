@@ -41,6 +41,17 @@ embed -i long --stats
 check "embed truncates a long line and counts it" both 0 says err '"truncated":1,'
 embed -i lines --prompt document
 check "embed names a prompt that the model does not have" one_sentence 1 "has no prompt 'document'; it has query"
+embed -i lines --dimensions 4
+check "embed --dimensions prints the first numbers, scaled to unit length" both 0 python3 -c 'import json, math
+for row, line in zip(map(json.loads, open("json")), open("out"), strict=True):
+    got, length = json.loads(line), math.sqrt(sum(x * x for x in row[:4]))
+    assert len(got) == 4 and all(abs(a / length - b) < 1e-6 for a, b in zip(row, got)), (row, got)'
+embed -i lines --dimensions 11
+check "embed --dimensions refuses more than the width" both 1 says err 'dimensions is 11, and the embeddings of .* have 10: '
+embed -i lines --dimensions 4 --classify
+check "embed --dimensions with --classify is a usage error" one_sentence 2 '--dimensions'
+embed -i lines --dimensions 4 --similar others --top-k 1
+check "embed --dimensions shortens the vectors of --similar" both 0 says out '^1\.000000	2	a dog$'
 printf 'a dog\n\377\na cat\n' >bad
 embed -i bad
 check "embed prints null for a line with invalid UTF-8 and exits with 1" [ "$code" = 1 -a "$(sed -n 2p out)" = null -a "$(wc -l <out)" = 3 ]

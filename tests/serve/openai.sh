@@ -295,7 +295,48 @@ check "embeddings of a decoder-only model in sentence-transformers format equal 
     [ "$(sed 's/.*"embedding":\(\[[^]]*\]\).*/\1/' out)" = "$(cat want.json)" ]
 json /v1/embeddings '{"model":"chatty","input":"w20","dimensions":24}'
 check "POST /v1/embeddings accepts the dimensions of the model" [ "$code" = 200 ]
-for field in '"dimensions":8' '"embd_normalize":-1' '"normalize":true' '"embed_dtype":"float16"' '"input_type":"query"'; do
+cp out whole.json
+json /v1/embeddings '{"model":"chatty","input":["w20 w21","w20"],"dimensions":8}'
+check "POST /v1/embeddings shortens to dimensions, and scales to unit length" python3 -c 'import json, math
+whole = json.load(open("whole.json"))["data"][0]["embedding"][:8]
+length = math.sqrt(sum(x * x for x in whole))
+got = json.load(open("out"))["data"]
+assert [len(row["embedding"]) for row in got] == [8, 8]
+assert all(abs(a / length - b) < 1e-6 for a, b in zip(whole, got[1]["embedding"]))'
+json /v1/embeddings '{"model":"chatty","input":["w20 w21","w20"],"dimensions":8,"encoding_format":"base64"}'
+cp out packed.json
+json /v1/embeddings '{"model":"chatty","input":[[20,21],[20.0]],"dimensions":8}'
+check "embeddings in base64 and of token ids equal those of texts" python3 -c 'import base64, json, struct
+got, packed = (json.load(open(name)) for name in ("out", "packed.json"))
+for a, b in zip(got["data"], packed["data"], strict=True):
+    numbers = struct.unpack("<8f", base64.b64decode(b["embedding"]))
+    assert all(abs(x - y) < 1e-6 for x, y in zip(a["embedding"], numbers, strict=True)), (a, numbers)
+assert got["usage"] == packed["usage"] and got["usage"]["prompt_tokens"] == 3'
+json /v1/embeddings '{"model":"sentences","input":[20]}'
+cp out ids.json
+json /v1/embeddings '{"model":"sentences","input":"w20"}'
+check "POST /v1/embeddings takes one list of token ids" python3 -c 'import json
+a, b = (json.load(open(name))["data"][0]["embedding"] for name in ("ids.json", "out"))
+assert all(abs(x - y) < 1e-6 for x, y in zip(a, b, strict=True))'
+json /v1/embeddings '{"model":"sentences","input":[20,21]}'
+for i in 1 2 3 4 5 6 7 8; do
+    input=$([ $((i % 2)) = 0 ] && echo '[20,21]' || echo '"w20 w21"')
+    input=$(for _ in $(seq 200); do printf '%s,' "$input"; done) # long enough to share a batch
+    curl -s -m 60 -o "one$i" "$at/v1/embeddings" -H 'Content-Type: application/json' -d "{\"model\":\"sentences\",\"input\":[${input%,}]}" &
+    clients="${clients:-} $!"
+done
+# shellcheck disable=SC2086 # words
+wait $clients
+check "requests of texts and of token ids at the same time have the embeddings of single requests" python3 -c 'import json
+want, *rest = (json.load(open(name))["data"] for name in ["out", *(f"one{i}" for i in range(1, 9))])
+assert all(abs(x - y) < 1e-5 for data in rest for row in data for x, y in zip(row["embedding"], want[0]["embedding"], strict=True))'
+for input in '[20,50]' '[20,-1]' '[20,1.5]' '[[20],"w20"]' '[[20],[]]' '[]' '7' '{}' 'true' '[true]' "[$(seq -s, 1 41)]"; do
+    json /v1/embeddings "{\"model\":\"chatty\",\"input\":$input}"
+    check "POST /v1/embeddings rejects the input $(printf %.20s "$input") by its name" [ "$code" = 400 -a -n "$(grep '"param":"input"' out)" ]
+done
+json /v1/embeddings '{"model":"sentences","input":[20],"prompt_name":"query"}'
+check "POST /v1/embeddings rejects a prompt for token ids" [ "$code" = 400 -a -n "$(grep '"param":"prompt_name"' out)" ]
+for field in '"dimensions":25' '"dimensions":0' '"dimensions":2.5' '"dimensions":"8"' '"encoding_format":"int8"' '"encoding_format":7' '"embd_normalize":-1' '"normalize":true' '"embed_dtype":"float16"' '"input_type":"query"'; do
     json /v1/embeddings "{\"model\":\"chatty\",\"input\":\"w20\",$field}"
     name=$(printf '%s' "$field" | sed 's/^"\([a-z_]*\)".*/\1/')
     check "POST /v1/embeddings rejects $field by its name" [ "$code" = 400 -a -n "$(grep "\"param\":\"$name\"" out)" ]

@@ -33,6 +33,19 @@ def test_embeddings_equal_the_programs(embedder: tfm.Embedder, program: Program)
         embedder.encode([None])  # type: ignore[list-item]
 
 
+def test_dimensions_shorten_to_unit_length(embedder: tfm.Embedder) -> None:
+    whole = embedder.encode(LINES)[:, :4]
+    got = embedder.encode(LINES, dimensions=4)
+    assert got.shape == (4, 4) and np.allclose(got, whole / np.linalg.norm(whole, axis=1, keepdims=True), atol=1e-6)
+    assert embedder.encode(LINES[0], dimensions=4).shape == (4,)
+    assert embedder.encode([], dimensions=4).shape == (0, 4)
+    assert (embedder.encode(LINES, dimensions=embedder.width) == embedder.encode(LINES)).all()
+    with pytest.raises(tfm.ArgumentError, match="at most as many"):
+        embedder.encode(LINES, dimensions=embedder.width + 1)
+    with pytest.raises(tfm.ArgumentError):
+        embedder.encode(LINES, dimensions=0)
+
+
 def test_embeddings_are_written_in_place(embedder: tfm.Embedder) -> None:
     room = np.zeros((6, embedder.width), np.float32)
     assert embedder.encode(LINES, out=room[1:5]).base is room

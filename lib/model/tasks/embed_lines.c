@@ -41,16 +41,18 @@ static void fill_others(float *vectors, size_t width, const tfm__line *lines, si
 tfm_status tfm_embed(tfm_embedder *e, float *vectors, const char *const *lines, size_t count,
                      const tfm_embed_options *options) {
     static const tfm_embed_options defaults;
-    if (TFM__NEEDS("embed", e, vectors, lines) != TFM_OK || tfm__needs_texts("embed", "lines", lines, count) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
     options = options ? options : &defaults;
+    if (TFM__NEEDS("embed", e, vectors) != TFM_OK ||
+        (!options->token_ids &&
+         (TFM__NEEDS("embed", lines) != TFM_OK || tfm__needs_texts("embed", "lines", lines, count) != TFM_OK)))
+        return TFM_ERROR_ARGUMENT;
     if (TFM__RESERVED_SET(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "embed: %s", TFM__RESERVED_SET_MESSAGE);
     if (tfm__batch_check("embed", options->batch_tokens) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (tfm__context_ready(e->model->ctx, "embed") != TFM_OK)
         return tfm_context_status(e->model->ctx);
-    const char *prompt = options->prompt ? options->prompt : tfm_embedder_prompt(e, NULL);
+    const char *prompt = options->token_ids ? NULL : options->prompt ? options->prompt : tfm_embedder_prompt(e, NULL);
     job j = {.embedder = e,
              .vectors = vectors,
              .line_encoder = {.model = e->model,
@@ -73,4 +75,24 @@ tfm_status tfm_embed(tfm_embedder *e, float *vectors, const char *const *lines, 
         tfm__line_encoder_count(&j.line_encoder, start);
     tfm__lines_free(&encoded, encoded ? count : 0);
     return status;
+}
+
+tfm_status tfm_embeddings_truncate(float *vectors, size_t count, int width, int dimensions) {
+    if (TFM__NEEDS("embeddings_truncate", vectors) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (dimensions < 1 || dimensions > width)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "embeddings_truncate: %d dimensions of %d: give 1 to %d", dimensions,
+                         width, width);
+    const size_t kept = (size_t)dimensions;
+    for (size_t i = 0; i < count && dimensions < width; i++) {
+        const float *from = vectors + i * (size_t)width;
+        float *to = vectors + i * kept;
+        double sum = 0;
+        for (size_t k = 0; k < kept; k++)
+            sum += (double)from[k] * (double)from[k];
+        const double scale = sum > 0 ? 1 / sqrt(sum) : 1;
+        for (size_t k = 0; k < kept; k++)
+            to[k] = (float)((double)from[k] * scale);
+    }
+    return TFM_OK;
 }

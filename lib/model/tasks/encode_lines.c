@@ -31,6 +31,10 @@ static tfm_status count_special_tokens(tfm__line_encoder *r) {
 }
 
 tfm_status tfm__line_encoder_open(tfm__line_encoder *r, const char *what) {
+    if (r->options->token_ids)
+        return r->options->text_pairs
+                   ? tfm__fail(TFM_ERROR_ARGUMENT, "%s: token_ids and text_pairs are given: give one of them", what)
+                   : TFM_OK;
     if (!r->model->tokenizer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model was opened without its tokenizer: it takes ids, not text",
                          what);
@@ -141,6 +145,25 @@ static tfm_status encode_line(tfm__line_encoder *r, tfm__line *line, const char 
     return status;
 }
 
+/* A line of given ids. */
+static tfm_status copy_ids(const tfm__line_encoder *r, tfm__line *line, const tfm_prompt *given) {
+    const tfm__arch *arch = &r->model->arch;
+    const int vocabulary = arch->encoder.layers > 0 ? arch->encoder.vocabulary : arch->decoder.vocabulary;
+    if (!given->ids || given->count == 0 || given->count > r->max_tokens)
+        return tfm__fail(TFM_ERROR_INPUT, "it has %zu token ids, and the model takes 1 to %zu",
+                         given->ids ? given->count : 0, r->max_tokens);
+    for (size_t i = 0; i < given->count; i++)
+        if (given->ids[i] < 0 || given->ids[i] >= vocabulary)
+            return tfm__fail(TFM_ERROR_INPUT, "it has the token id %d, and the vocabulary ends at %d",
+                             (int)given->ids[i], vocabulary - 1);
+    line->ids = tfm__alloc(given->count, sizeof(*line->ids));
+    if (!line->ids)
+        return TFM_ERROR_MEMORY;
+    memcpy(line->ids, given->ids, given->count * sizeof(*line->ids));
+    line->count = line->cost = given->count;
+    return TFM_OK;
+}
+
 tfm_status tfm__line_encoder_encode(tfm__line_encoder *r, tfm__line **out, const char *const *lines, size_t count) {
     const tfm_embed_options *o = r->options;
     const tfm_text_options reject = {.reject = o->reject, .reject_user = o->reject_user};
@@ -150,8 +173,10 @@ tfm_status tfm__line_encoder_encode(tfm__line_encoder *r, tfm__line **out, const
     tfm__error_save(saved_message);
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         encoded[i].index = encoded[i].line = i;
-        status = encode_line(r, &encoded[i], lines[i], o->line_bytes ? o->line_bytes[i] : strlen(lines[i]),
-                             o->text_pairs ? o->text_pairs[i] : NULL);
+        status = o->token_ids
+                     ? copy_ids(r, &encoded[i], &o->token_ids[i])
+                     : encode_line(r, &encoded[i], lines[i], o->line_bytes ? o->line_bytes[i] : strlen(lines[i]),
+                                   o->text_pairs ? o->text_pairs[i] : NULL);
         if (status == TFM_ERROR_INPUT)
             status = tfm__line_reject(&encoded[i], "", &reject, status, saved_message);
     }

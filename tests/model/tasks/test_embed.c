@@ -168,12 +168,54 @@ static void test_embeddings_of_ids_equal_those_of_text(void **state) {
     for (int i = 0; i < 2 * WIDTH; i++)
         assert_true(fabs((double)(got[i] - want[i])) < 1e-6);
     free(got);
+    const tfm_prompt given[] = {{.ids = ids, .count = (size_t)lengths[0]},
+                                {.ids = ids + MOST, .count = (size_t)lengths[1]}};
+    float listed[2 * WIDTH];
+    harness_ok(tfm_embed(bare, listed, NULL, 2, &(tfm_embed_options){.token_ids = given}));
+    for (int i = 0; i < 2 * WIDTH; i++)
+        assert_true(fabs((double)(listed[i] - want[i])) < 1e-6);
     harness_refused(tfm_embed(bare, want, texts, 2, NULL), TFM_ERROR_ARGUMENT, "without its tokenizer");
     harness_refused(tfm_embed(bare, want, texts, 2, &(tfm_embed_options){.batch_tokens = -1}), TFM_ERROR_ARGUMENT,
                     "embed: batch_tokens is -1");
     tfm_tensor_free(ctx, &vectors);
     tfm_embedder_free(&e);
     tfm_embedder_free(&bare);
+}
+
+static void test_bad_token_ids_are_bad_lines(void **state) {
+    (void)state;
+    const int32_t ids[2 * MOST + 1] = {2, 5, 3}, large[] = {2, 89}, negative[] = {-1};
+    const tfm_prompt cases[] = {{.ids = ids, .count = 0},
+                                {.ids = ids, .count = MOST + 1},
+                                {.ids = large, .count = 2},
+                                {.ids = negative, .count = 1},
+                                {.ids = NULL, .count = 1}};
+    static const char *const PARTS[] = {"it has 0 token ids", "it has 17 token ids, and the model takes 1 to 16",
+                                        "the token id 89, and the vocabulary ends at 88", "the token id -1",
+                                        "it has 0 token ids"};
+    float vector[WIDTH];
+    tfm_embedder *e = open_golden(NULL);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+        harness_refused(tfm_embed(e, vector, NULL, 1, &(tfm_embed_options){.token_ids = &cases[i]}), TFM_ERROR_INPUT,
+                        PARTS[i]);
+    harness_refused(tfm_embed(e, vector, (const char *[]){"a"}, 1,
+                              &(tfm_embed_options){.token_ids = cases, .text_pairs = (const char *[]){"b"}}),
+                    TFM_ERROR_ARGUMENT, "token_ids and text_pairs");
+    tfm_embedder_free(&e);
+}
+
+static void test_truncated_embeddings_have_unit_length(void **state) {
+    (void)state;
+    float x[] = {3, 4, 12, 0, 0, 5, NAN, 1, 1}, same[] = {3, 4};
+    const float want[] = {0.6F, 0.8F, 0, 0};
+    harness_ok(tfm_embeddings_truncate(x, 3, 3, 2));
+    for (int i = 0; i < 4; i++)
+        assert_true(fabs((double)(x[i] - want[i])) < 1e-7);
+    assert_true(isnan(x[4]));
+    harness_ok(tfm_embeddings_truncate(same, 1, 2, 2));
+    assert_true(same[0] == 3 && same[1] == 4);
+    harness_refused(tfm_embeddings_truncate(same, 1, 2, 3), TFM_ERROR_ARGUMENT, "3 dimensions of 2: give 1 to 2");
+    harness_refused(tfm_embeddings_truncate(same, 1, 2, 0), TFM_ERROR_ARGUMENT, "0 dimensions of 2");
 }
 
 typedef struct rejects {
@@ -639,6 +681,8 @@ int main(void) {
         cmocka_unit_test(test_embeddings_match_sentence_transformers),
         cmocka_unit_test(test_embedder_options_precede_the_directory),
         cmocka_unit_test(test_embeddings_of_ids_equal_those_of_text),
+        cmocka_unit_test(test_bad_token_ids_are_bad_lines),
+        cmocka_unit_test(test_truncated_embeddings_have_unit_length),
         cmocka_unit_test(test_sentence_t5_embeddings_match_reference),
         cmocka_unit_test(test_bad_line_has_nan_embedding_and_is_reported),
         cmocka_unit_test(test_class_probabilities_match_transformers),

@@ -100,10 +100,11 @@ class Embedder(Model):
     @keywords()
     def encode(self, lines: Text | Iterable[Text], *, prompt: str | None = None, prompt_name: str | None = None,
                batch_tokens: int | None = None, reject: Reject | None = None, progress: Progress = False,
-               out: npt.NDArray[np.float32] | None = None) -> npt.NDArray[np.float32]:
+               out: npt.NDArray[np.float32] | None = None, dimensions: int | None = None) -> npt.NDArray[np.float32]:
         """Computes embeddings: a row for each text, or one vector for a single text. `prompt`, or the directory's
         prompt named `prompt_name`, is put before each text. `out` receives the result without a copy. With `reject`,
-        the row of a bad line is NaN."""
+        the row of a bad line is NaN. `dimensions` shortens rows to their first numbers, scaled to unit length, as for
+        Matryoshka models; not with `out`."""
         found, single = texts(lines)
         if prompt_name is not None:
             if prompt is not None:
@@ -112,6 +113,11 @@ class Embedder(Model):
             if prompt_name not in known:
                 raise ArgumentError(f"there is no prompt {prompt_name!r}; the model has {', '.join(known) or 'none'}")
             prompt = known[prompt_name]
+        if dimensions is not None and out is not None:
+            raise ArgumentError("dimensions and out cannot be combined: give one of them")
+        width = self.width if dimensions is None else count_of(dimensions, "dimensions")
+        if width > self.width:
+            raise ArgumentError(f"dimensions is {dimensions}, and embeddings have {self.width}: give at most as many")
         vectors = np.empty((len(found), self.width), np.float32) if out is None else out
         fits = vectors.shape == (len(found), self.width) and vectors.dtype == np.float32
         if not (fits and vectors.flags.c_contiguous and vectors.flags.writeable):
@@ -123,6 +129,10 @@ class Embedder(Model):
             self._run(call.calls, lambda _: int(
                 lib.tfm_embed(self._embedder[0], numbers, given.text, given.count, call.options)))
             call.bar.close()
+            if width < self.width:
+                lib.tfm_embeddings_truncate(numbers, len(found), self.width, width)
+        if width < self.width:
+            vectors = vectors.reshape(-1)[:len(found) * width].reshape(len(found), width).copy()
         return vectors[0] if single else vectors
 
     def similarity(self, a: Text | Iterable[Text] | Vectors, b: Text | Iterable[Text] | Vectors | None = None,
