@@ -45,7 +45,7 @@ may text 'base|text' 'base|text|metrics|chat|grammar'
 may dev 'base|dev' 'base|device|tensor|opencl|kernels'
 may ops 'base|dev|ops' 'base|device|tensor|opencl|ops|tape|selftest|tune'
 may nn 'base|dev|ops|nn' 'base|device|tensor|ops|tape|nn'
-may model 'base|text|dev|ops|nn|model' 'base|device|tensor|ops|tape|nn|text|grammar|model|embed|rerank|engine|fleet|selftest|tune'
+may model 'base|text|dev|ops|nn|model' 'base|device|tensor|ops|tape|nn|text|chat|grammar|model|embed|rerank|engine|fleet|selftest|tune'
 may train 'base|text|dev|ops|nn|model|train' 'base|device|tensor|ops|tape|nn|text|model|embed|train|data'
 
 # calls: every undefined symbol of an object that a layer defines which the object's own layer may not call

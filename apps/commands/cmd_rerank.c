@@ -15,7 +15,8 @@ typedef struct job {
     tfm_rerank_options options;
     tfm_embed_stats done;
     tfm_fleet *fleet;
-    tfm_model *model;       /* a cross-encoder, or NULL */
+    tfm_model *model;       /* a cross-encoder or a language model, or NULL */
+    tfm_chat *chat;         /* of a language model */
     tfm_embedder *embedder; /* or NULL */
     cli_lines in;
     cli_output out;
@@ -44,9 +45,14 @@ static int open_model(job *j) {
     if (tfm_rerank_read_kind(&kind, j->model_dir) != TFM_OK)
         return cli_fail_library();
     if (kind == TFM_RERANK_NONE)
-        return cli_fail("%s does not rerank: use a cross-encoder, which has a classification head of one class, or an "
-                        "embedding model",
+        return cli_fail("%s does not rerank: use a cross-encoder, which has a classification head of one class, a "
+                        "language model or an embedding model",
                         j->model_dir);
+    if (j->options.instruction && kind != TFM_RERANK_LANGUAGE_MODEL)
+        return cli_fail("--instruction is for language models, and %s is none: leave it out", j->model_dir);
+    if (kind == TFM_RERANK_LANGUAGE_MODEL && tfm_chat_open(&j->chat, j->model_dir) != TFM_OK)
+        return cli_fail_library();
+    j->options.chat = j->chat;
     const double start = cli_seconds();
     cli_progress("loading %s", j->model_dir);
     tfm_status status = cli_open_fleet(&j->fleet, j->device, j->workers);
@@ -150,6 +156,7 @@ static int run(job *j) {
     tfm_model_free(&j->model);
     tfm_embedder_free(&j->embedder);
     tfm_fleet_free(&j->fleet);
+    tfm_chat_free(&j->chat);
     if (code == CLI_OK && j->stats)
         print_stats(j);
     cli_lines_close(&j->in);
@@ -173,8 +180,10 @@ int cmd_rerank(int argc, char **argv) {
         {'o', "output", CLI_STRING, &j.output, "FILE", "write to this file, which appears when it is complete", NULL},
         {0, "top-n", CLI_POSITIVE, &j.top_n, "N", "write the N most relevant documents (default all)", NULL},
         {0, "json", CLI_FLAG, &j.json, NULL, "write an object a line: index from 0, score, text", NULL},
+        {0, "instruction", CLI_STRING, &j.options.instruction, "TEXT",
+         "the task of a language model, in English (default: web search, or the chat template's own)", NULL},
         {0, "raw-scores", CLI_FLAG, &j.options.raw_scores, NULL,
-         "write a cross-encoder's logits, without its activation (a sigmoid by default)", NULL},
+         "write logits, without the model's activation (a sigmoid by default)", NULL},
         {0, "batch-tokens", CLI_POSITIVE, &j.options.batch_tokens, "N",
          "maximum tokens in a batch, with padding (default 2048 or 4096, by device)", NULL},
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
@@ -188,8 +197,9 @@ int cmd_rerank(int argc, char **argv) {
         .about = "Orders documents, one a line, by their relevance to a query, the most relevant\n"
                  "first: score, line number and text, separated by tabs. The model is a\n"
                  "cross-encoder, an encoder with a classification head of one class, which reads\n"
-                 "the query and a document together; or an embedding model, whose score is the\n"
-                 "cosine of both vectors, with its prompts \"query\" and \"document\".\n"
+                 "the query and a document together; a language model such as Qwen3-Reranker,\n"
+                 "which answers \"yes\" or \"no\"; or an embedding model, whose score is the cosine\n"
+                 "of both vectors, with its prompts \"query\" and \"document\".\n"
                  "A bad line (invalid UTF-8, a NUL) is reported on standard error and left out.\n"
                  "The exit code is then 1.\n",
         .examples = "  tfm rerank -m ms-marco-MiniLM-L6-v2 \"old houses\" -i lines.txt --top-n 3\n"
@@ -205,5 +215,7 @@ int cmd_rerank(int argc, char **argv) {
         return cli_usage_error(&syntax, "no model is given: give -m MODEL");
     j.query = argv[optind];
     code = cli_check_workers(&syntax, j.workers);
+    if (code == CLI_CONTINUE)
+        code = cli_find_model(&j.model_dir);
     return code == CLI_CONTINUE ? run(&j) : code;
 }

@@ -76,8 +76,8 @@ static tfm_status read_info(tfm_model_info *info, serve_model *m) {
     m->task = modules || strcmp(info->kind, "encoder") == 0 ? SERVE_EMBED
               : strcmp(info->kind, "decoder") == 0          ? SERVE_GENERATE
                                                             : SERVE_TRANSLATE;
-    m->rerank = m->task == SERVE_EMBED ? kind : TFM_RERANK_NONE;
-    if (!has_modules && m->task != SERVE_TRANSLATE) /* a cross-encoder with modules.json computes no embeddings */
+    m->rerank = kind;
+    if (!has_modules && m->task != SERVE_TRANSLATE) /* a reranker with modules.json computes no embeddings */
         status = tfm_embedder_read_info(&embedder, info, m->dir, &(tfm_embedder_options){.no_tokenizer = true});
     m->width = status == TFM_OK ? embedder.width : 0;
     m->positions = embedder.max_tokens;

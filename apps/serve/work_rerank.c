@@ -26,7 +26,7 @@ static size_t count_tokens(const serve_instance *instance, const char *text, con
 tfm_status serve_work_rerank(serve_worker *w, serve_model *model, const serve_batch_item *items, size_t count) {
     server *s = w->server;
     const serve_instance *instance = &model->instances[w->number];
-    const bool pairs = model->rerank == TFM_RERANK_CROSS_ENCODER;
+    const bool embeds = model->rerank == TFM_RERANK_EMBEDDER, pairs = model->rerank == TFM_RERANK_CROSS_ENCODER;
     const char **queries = calloc(count, sizeof(*queries)), **documents = calloc(count, sizeof(*documents));
     float *scores = calloc(count, sizeof(*scores));
     tfm_status status = queries && documents && scores ? TFM_OK : TFM_ERROR_MEMORY;
@@ -40,14 +40,15 @@ tfm_status serve_work_rerank(serve_worker *w, serve_model *model, const serve_ba
     tfm_embed_stats stats = {0};
     const tfm_rerank_options options = {
         .queries = queries,
+        .chat = model->chat.chat,
         .raw_scores = items[0].job->key.raw_scores,
         .batch_tokens = serve_queue_micro_batch_tokens(w, s->options->text.batch_tokens, LEAST_TOKENS),
         .reject = on_reject,
         .reject_user = (void *)(uintptr_t)items,
         .stats = &stats};
     if (status == TFM_OK)
-        status = pairs ? tfm_rerank(instance->model, scores, NULL, documents, count, &options)
-                       : tfm_embedder_rerank(instance->embedder, scores, NULL, documents, count, &options);
+        status = embeds ? tfm_embedder_rerank(instance->embedder, scores, NULL, documents, count, &options)
+                        : tfm_rerank(instance->model, scores, NULL, documents, count, &options);
     for (size_t i = 0; i < count && status == TFM_OK; i++)
         items[i].job->scores[items[i].segment] = scores[i];
     atomic_fetch_add(&model->counters.source_tokens, stats.tokens);

@@ -40,6 +40,19 @@ check "rerank --raw-scores prints logits in the same order" both 0 awk -F'\t' '
 run rerank -m "$golden/embedder" "the cat sits" -i documents --top-n 2
 check "rerank by an embedding model prints cosines" both 0 [ "$(grep -cE '^-?[01]\.[0-9]{6}	[1-8]	' out)" = 2 ]
 
+run rerank -m "$golden/reranker_qwen3" "$query" -i documents --json
+check "rerank by a language model prints the order of the cross-encoder's scores" both 0 python3 -c 'import json, sys
+golden = json.load(open(sys.argv[1]))
+want = golden["scores"][0]
+got = [json.loads(line) for line in open("out")]
+assert [row["index"] for row in got] == sorted(range(len(want)), key=lambda i: -want[i])
+assert all(abs(row["score"] - want[row["index"]]) < 1e-5 for row in got)' "$golden/reranker_qwen3/golden.json"
+cp out plain
+run rerank -m "$golden/reranker_qwen3" "$query" -i documents --json --instruction "bad light"
+check "rerank --instruction changes the scores of a language model" both 0 eval "! cmp -s out plain"
+run rerank -m "$golden/reranker" "$query" -i documents --instruction "bad light"
+check "rerank --instruction refuses a cross-encoder" one_sentence 1 'instruction is for language models'
+
 # ---- Bad lines and models
 printf 'a cat\n\377\na dog\0and more\na dog\n' >bad
 run rerank -m "$golden/reranker" "a cat" -i bad

@@ -1,12 +1,14 @@
 """Creates the golden cases of `tfm rerank`: tiny random cross-encoders, and the scores of sentence-transformers'
 CrossEncoder for 200 queries and 8 documents.
 
-    python make_reranker.py     reranker/, reranker_roberta/
+    python make_reranker.py     reranker/, reranker_roberta/, reranker_qwen3/
 
 reranker/ is as CrossEncoder saves it, with BERT's pairs and a sigmoid. reranker_roberta/ has RoBERTa's two separators, a
-tokenizer that takes fewer tokens than the model, and the older key of an activation without effect. Seeded: the same
+tokenizer that takes fewer tokens than the model, and the older key of an activation without effect. reranker_qwen3/ is
+a language model with a chat template of the roles query and document. Seeded: the same
 script gives the same bytes. Needs sentence-transformers 6.2; other versions: README.md."""
 
+import json
 import random
 import shutil
 import tempfile
@@ -16,7 +18,7 @@ import torch
 from make_embedder import HERE, WORDS, config, fill, save, write_json
 from sentence_transformers import CrossEncoder
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import (BertForSequenceClassification, PreTrainedTokenizerFast, RobertaConfig,
+from transformers import (BertForSequenceClassification, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM, RobertaConfig,
                           RobertaForSequenceClassification)
 
 
@@ -63,10 +65,41 @@ def make_roberta():
     write_golden(folder, CrossEncoder(str(folder)), QUERIES[:20])
 
 
+TEMPLATE = """{% set task = messages | selectattr("role", "eq", "system") | map(attribute="content") | first | \
+default("good") %}<|im_start|> {{ task }} is
+{{ messages | selectattr("role", "eq", "query") | map(attribute="content") | first }} in \
+{{ messages | selectattr("role", "eq", "document") | map(attribute="content") | first }}<|im_end|> was"""
+
+
+def make_qwen3():
+    folder = HERE / "reranker_qwen3"
+    shutil.rmtree(folder, ignore_errors=True)
+    names = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<unk>", "yes", "no", *WORDS]
+    library = Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token="<unk>"))
+    library.pre_tokenizer = pre_tokenizers.Whitespace()
+    library.add_special_tokens(names[:4])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=library, eos_token="<|im_end|>", pad_token="<|endoftext|>",
+                                        unk_token="<unk>", model_max_length=64, chat_template=TEMPLATE)
+    shape = Qwen3Config(vocab_size=len(names), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, head_dim=8,
+                        num_key_value_heads=1, intermediate_size=24, max_position_embeddings=64, pad_token_id=0,
+                        eos_token_id=2, tie_word_embeddings=True)
+    with tempfile.TemporaryDirectory() as plain:
+        fill(Qwen3ForCausalLM(shape), 23).save_pretrained(plain)
+        tokenizer.save_pretrained(plain)
+        model = CrossEncoder(plain)
+        model.save(str(folder), create_model_card=False)
+    write_golden(folder, model, QUERIES[:20])
+    golden = json.loads((folder / "golden.json").read_text())
+    golden["instructed"] = [round(float(v), 6) for v in model.predict([(QUERIES[0], each) for each in DOCUMENTS],
+                                                                      prompt="bad light")]
+    write_json(folder / "golden.json", golden)
+
+
 def main():
     torch.set_num_threads(1)
     make_bert()
     make_roberta()
+    make_qwen3()
 
 
 main()

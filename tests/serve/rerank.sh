@@ -21,7 +21,7 @@ printf 'the river is old\na cat sits in the garden\n\nbread and water\n' >docume
 python3 -c 'import json; print(json.dumps(open("documents").read().split("\n")[:-1]))' >list
 documents=$(cat list)
 "$tfm" rerank -m "$golden/reranker" "the cat sits" -i documents --json >ranked 2>err
-start -m cross="$golden/reranker" -m roberta="$golden/reranker_roberta" -m vectors="$golden/embedder" -m classes="$golden/classifier"
+start -m cross="$golden/reranker" -m roberta="$golden/reranker_roberta" -m vectors="$golden/embedder" -m classes="$golden/classifier" -m language="$golden/reranker_qwen3"
 
 json /v1/rerank "{\"model\":\"cross\",\"query\":\"the cat sits\",\"documents\":$documents}"
 check "POST /v1/rerank answers indices and scores in the order of tfm rerank" answer '
@@ -61,6 +61,18 @@ assert all(near(a["relevance_score"], b["score"]) for a, b in zip(answer["result
 json /v1/rerank "{\"model\":\"roberta\",\"query\":\"the cat sits\",\"documents\":$documents,\"top_n\":9}"
 check "POST /v1/rerank takes a cross-encoder without modules.json, and a large top_n" answer '
 assert all(near(a["relevance_score"], b["score"]) for a, b in zip(answer["results"], ranked, strict=True))'
+
+"$tfm" rerank -m "$golden/reranker_qwen3" "the cat sits" -i documents --json >ranked 2>err
+json /v1/rerank "{\"model\":\"language\",\"query\":\"the cat sits\",\"documents\":$documents}"
+check "POST /v1/rerank with a language model answers the scores of tfm rerank" answer '
+assert [r["index"] for r in answer["results"]] == [r["index"] for r in ranked]
+assert all(near(a["relevance_score"], b["score"]) for a, b in zip(answer["results"], ranked))'
+json /v1/completions '{"model":"language","prompt":"the cat","max_tokens":3,"temperature":0}'
+cp out before
+json /v1/rerank "{\"model\":\"language\",\"query\":\"the cat sits\",\"documents\":$documents}"
+check "a language model reranks after a completion" [ "$code" = 200 ]
+json /v1/completions '{"model":"language","prompt":"the cat","max_tokens":3,"temperature":0}'
+check "a language model completes the same text after reranking" [ "$(sed 's/.*"text":"\([^"]*\)".*/\1/' out)" = "$(sed 's/.*"text":"\([^"]*\)".*/\1/' before)" ]
 
 # ---- Clients at the same time, with different queries
 for i in 1 2 3 4 5 6 7 8; do

@@ -65,6 +65,48 @@ static void read_cross_encoder(tfm__classes *out, const json_t *config, const js
     lower_to(&out->max_tokens, json_object_get(limits, "max_seq_length"));
 }
 
+/* The tokens of a LogitScore module, whose folder is within the directory. */
+static tfm_status read_tokens(tfm__classes *out, const json_t *modules, const char *dir) {
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < json_array_size(modules) && status == TFM_OK; i++) {
+        const json_t *module = json_array_get(modules, i);
+        const char *type = json_string_value(json_object_get(module, "type")), *dot = type ? strrchr(type, '.') : NULL;
+        const char *folder = json_string_value(json_object_get(module, "path"));
+        if (!dot || strcmp(dot, ".LogitScore") != 0 || !folder || *folder == '/' || strstr(folder, ".."))
+            continue;
+        json_t *config = NULL;
+        char *inner = tfm__path_join(dir, folder), *path = inner ? tfm__path_join(inner, "config.json") : NULL;
+        status = path ? tfm__json_load(&config, path) : TFM_ERROR_MEMORY;
+        const json_t *yes = json_object_get(config, "true_token_id"), *no = json_object_get(config, "false_token_id");
+        out->has_tokens = json_is_integer(yes);
+        out->true_id = (int)json_integer_value(yes);
+        out->false_id = json_is_integer(no) ? (int)json_integer_value(no) : -1;
+        json_decref(config);
+        free(path);
+        free(inner);
+    }
+    return status;
+}
+
+/* modules.json, a list, if there is one. */
+static tfm_status read_modules(tfm__classes *out, const char *dir) {
+    char *path = tfm__path_join(dir, "modules.json"), *text = NULL;
+    json_t *modules = NULL;
+    size_t bytes = 0;
+    tfm_status status = path ? TFM_OK : TFM_ERROR_MEMORY;
+    if (path && tfm__file_exists(path)) {
+        status = tfm__file_read(&text, &bytes, path);
+        if (status == TFM_OK)
+            status = tfm__json_read(&modules, text, bytes, path);
+        if (status == TFM_OK)
+            status = read_tokens(out, modules, dir);
+    }
+    json_decref(modules);
+    free(text);
+    free(path);
+    return status;
+}
+
 tfm_status tfm__classes_read(tfm__classes *out, const char *dir, int count) {
     static const char *const FILES[] = {"config.json", "config_sentence_transformers.json", "tokenizer_config.json",
                                         "sentence_bert_config.json"};
@@ -73,12 +115,12 @@ tfm_status tfm__classes_read(tfm__classes *out, const char *dir, int count) {
     for (size_t i = 0; i < TFM__COUNT(FILES) && status == TFM_OK; i++) {
         char *path = tfm__path_join(dir, FILES[i]);
         status = path ? TFM_OK : TFM_ERROR_MEMORY;
-        if (path && (i == 0 || tfm__file_exists(path)))
+        if (path && ((i == 0 && count > 0) || tfm__file_exists(path)))
             status = tfm__json_load(&read[i], path);
         free(path);
     }
     if (status == TFM_OK)
-        status = name_classes(out, read[0], count);
+        status = count > 0 ? name_classes(out, read[0], count) : read_modules(out, dir);
     if (status == TFM_OK)
         read_cross_encoder(out, read[0], read[1], read[2], read[3]);
     for (size_t i = 0; i < TFM__COUNT(FILES); i++)

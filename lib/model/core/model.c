@@ -212,8 +212,9 @@ static tfm_status open_dir(tfm_model **out, tfm_context *ctx, const char *dir, c
         status = load_weights(*out, &files, dir, options);
     if (reads)
         status = tfm__model_tokenizer_end(*out, &opening, status, dir, depth);
-    if (status == TFM_OK && (*out)->arch.head.kind == TFM__CLASSIFICATION_HEAD)
-        status = tfm__classes_read(&(*out)->classes, dir, (*out)->arch.head.classes);
+    const bool classifies = status == TFM_OK && (*out)->arch.head.kind == TFM__CLASSIFICATION_HEAD;
+    if (status == TFM_OK && (classifies || (reads && !arch.encoder.layers && !arch.headless)))
+        status = tfm__classes_read(&(*out)->classes, dir, classifies ? (*out)->arch.head.classes : 0);
     tfm__family_files_free(&files);
     if (status != TFM_OK)
         tfm_model_free(out);

@@ -51,6 +51,9 @@ tfm_status tfm__modules_read(tfm_embedder *out, const char *dir);
 /* The encoder's directory: `dir`, or a module's folder. New, for free(). */
 tfm_status tfm__modules_encoder_dir(char **out, const char *dir);
 
+/* Whether the directory has modules with pooling. */
+tfm_status tfm__modules_pool(bool *out, const char *dir);
+
 /* Sets *out if `path` is a GGUF model whose metadata say how token vectors are pooled. */
 tfm_status tfm__embed_read_gguf(tfm_pooling *out, const char *path);
 

@@ -5,12 +5,14 @@
 #include "model/tasks/batch.h"
 #include "model/tasks/classify.h"
 #include "model/tasks/embedder.h"
+#include "model/tasks/rerank_prompts.h"
 
 /* ---- Kinds ---- */
 
 tfm_status tfm_rerank_read_kind(tfm_rerank_kind *out, const char *dir) {
     tfm_model_info info;
     char *path = NULL, *encoder = NULL;
+    bool pools = false;
     if (TFM__NEEDS("rerank_read_kind", out, dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     *out = TFM_RERANK_NONE;
@@ -19,7 +21,11 @@ tfm_status tfm_rerank_read_kind(tfm_rerank_kind *out, const char *dir) {
         status = tfm__modules_encoder_dir(&encoder, path);
     if (status == TFM_OK)
         status = tfm_model_read_info(&info, encoder, &(tfm_model_options){.no_tokenizer = true});
-    if (status == TFM_OK && info.classes)
+    if (status == TFM_OK)
+        status = tfm__modules_pool(&pools, path);
+    if (status == TFM_OK && !info.encoder_layers && info.has_lm_head && !pools)
+        *out = TFM_RERANK_LANGUAGE_MODEL;
+    else if (status == TFM_OK && info.classes)
         *out = info.classes == 1 ? TFM_RERANK_CROSS_ENCODER : TFM_RERANK_NONE;
     else if (status == TFM_OK && !(info.encoder_layers && info.decoder_layers))
         *out = TFM_RERANK_EMBEDDER;
@@ -65,10 +71,16 @@ static tfm_embed_options embed_options(const tfm_rerank_options *o) {
 
 /* ---- Cross-encoders ---- */
 
+/* Whether the model is a language model; else it is a cross-encoder. */
+static bool is_language_model(const tfm_model *model) {
+    return !model->arch.encoder.layers && !model->arch.headless;
+}
+
 static tfm_status check_model(const tfm_model *model, const tfm_rerank_options *options) {
-    if (tfm__model_needs(model, "rerank", TFM__NEEDS_ENCODER | TFM__NEEDS_CLASSIFIER) != TFM_OK)
+    if (!is_language_model(model) &&
+        tfm__model_needs(model, "rerank", TFM__NEEDS_ENCODER | TFM__NEEDS_CLASSIFIER) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    if (model->classes.count != 1)
+    if (!is_language_model(model) && model->classes.count != 1)
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "rerank: the model has %d classes, and a relevance score is one: use a model with one class",
                          model->classes.count);
@@ -91,8 +103,10 @@ tfm_status tfm_rerank(tfm_model *model, float *scores, const char *query, const 
         status = check_model(model, options);
     if (status == TFM_OK)
         status = queries_of(&queries, query, count, options);
-    if (status == TFM_OK) {
-        tfm_embed_options pairs = embed_options(options);
+    tfm_embed_options pairs = embed_options(options);
+    if (status == TFM_OK && is_language_model(model)) {
+        status = tfm__rerank_prompts(model, scores, queries, documents, count, options, &pairs);
+    } else if (status == TFM_OK) {
         pairs.text_pairs = documents;
         status = tfm__classify(model, "rerank", scores, queries, count, &pairs,
                                options->raw_scores ? TFM__RAW_SCORES : model->classes.rerank);

@@ -84,6 +84,16 @@ tfm_status tfm__modules_encoder_dir(char **out, const char *dir) {
     return status == TFM_OK && !*out ? TFM_ERROR_MEMORY : status;
 }
 
+tfm_status tfm__modules_pool(bool *out, const char *dir) {
+    json_t *list = NULL;
+    const tfm_status status = open_list(&list, dir);
+    *out = false;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        *out |= strcmp(kind_of(json_array_get(list, i)), "Pooling") == 0;
+    json_decref(list);
+    return status;
+}
+
 /* ---- Pooling ---- */
 
 /* In sentence-transformers' order of concatenation. */

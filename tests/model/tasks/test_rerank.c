@@ -2,6 +2,8 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include "base/json.h"
 #include "dev/device/context_internal.h"
 #include "support/scratch.h"
@@ -47,6 +49,11 @@ static size_t strings_of(const char **out, const json_t *list) {
     return count;
 }
 
+static bool count_reject(void *user, size_t line, const char *message) {
+    *(size_t *)user += line + 1;
+    return *message != 0;
+}
+
 /* Scores within 1e-5, and the same order of all documents whose scores are farther apart than that. */
 static void check_scores(const float *got, const json_t *want) {
     for (size_t i = 0; i < json_array_size(want); i++) {
@@ -59,7 +66,7 @@ static void check_scores(const float *got, const json_t *want) {
     }
 }
 
-static void check_golden(const char *folder, size_t least) {
+static void check_golden(const char *folder, size_t least, const tfm_rerank_options *options) {
     json_t *golden = golden_of(folder), *queries = json_object_get(golden, "queries");
     const char *documents[MOST];
     const size_t count = strings_of(documents, json_object_get(golden, "documents"));
@@ -68,7 +75,7 @@ static void check_golden(const char *folder, size_t least) {
     assert_true(json_array_size(queries) == least && count <= MOST);
     for (size_t i = 0; i < least; i++) {
         const char *query = json_string_value(json_array_get(queries, i));
-        harness_ok(tfm_rerank(model, scores, query, documents, count, NULL));
+        harness_ok(tfm_rerank(model, scores, query, documents, count, options));
         check_scores(scores, json_array_get(json_object_get(golden, "scores"), i));
     }
     tfm_model_free(&model);
@@ -77,12 +84,112 @@ static void check_golden(const char *folder, size_t least) {
 
 static void test_order_of_200_queries_equals_the_cross_encoder(void **state) {
     (void)state;
-    check_golden("reranker", 200);
+    check_golden("reranker", 200, NULL);
 }
 
 static void test_pairs_with_two_separators_equal_the_cross_encoder(void **state) {
     (void)state;
-    check_golden("reranker_roberta", 20);
+    check_golden("reranker_roberta", 20, NULL);
+}
+
+static void test_language_model_with_a_template_equals_the_cross_encoder(void **state) {
+    (void)state;
+    json_t *golden = golden_of("reranker_qwen3");
+    const char *documents[MOST], *query = json_string_value(json_array_get(json_object_get(golden, "queries"), 0));
+    const size_t count = strings_of(documents, json_object_get(golden, "documents"));
+    float scores[MOST], raw[MOST];
+    tfm_chat *chat = NULL;
+    char *dir = folder_path("reranker_qwen3");
+    harness_ok(tfm_chat_open(&chat, dir));
+    check_golden("reranker_qwen3", 20, &(tfm_rerank_options){.chat = chat});
+    check_golden("reranker_qwen3", 20, &(tfm_rerank_options){.chat = chat, .batch_tokens = 70});
+    tfm_model *model = open_model(dir);
+    const tfm_rerank_options instructed = {.chat = chat, .instruction = "bad light"};
+    harness_ok(tfm_rerank(model, scores, query, documents, count, &instructed));
+    check_scores(scores, json_object_get(golden, "instructed"));
+    harness_ok(tfm_rerank(model, scores, query, documents, count, &(tfm_rerank_options){.chat = chat}));
+    harness_ok(
+        tfm_rerank(model, raw, query, documents, count, &(tfm_rerank_options){.chat = chat, .raw_scores = true}));
+    for (size_t i = 0; i < count; i++)
+        assert_true(fabs(1 / (1 + exp(-(double)raw[i])) - (double)scores[i]) <= 1e-6);
+    tfm_model_free(&model);
+    tfm_chat_free(&chat);
+    free(dir);
+    json_decref(golden);
+}
+
+/* The prompt of Qwen3-Reranker has more than 64 words of the tokenizer. */
+static void test_language_model_rejects_long_prompts(void **state) {
+    (void)state;
+    static const char TEMPLATE[] = "{{ messages[0]['content'] }} {{ messages[1]['content'] }} {# 'query' #}";
+    char text[700] = "";
+    const char *const documents[] = {"a cat", text, "\xff"};
+    float scores[3];
+    size_t lines = 0;
+    tfm_chat *chat = NULL;
+    tfm_model *model = open_golden("reranker_qwen3");
+    for (int i = 0; i < 64; i++)
+        strcat(text, "the cat ");
+    harness_ok(tfm_chat_new(&chat, TEMPLATE, sizeof(TEMPLATE) - 1, NULL));
+    tfm_rerank_options options = {.chat = chat};
+    harness_refused(tfm_rerank(model, scores, "a", documents, 2, &options), TFM_ERROR_INPUT,
+                    "line 2: its prompt has 129 tokens, and the model takes 1 to 64");
+    options.reject = count_reject;
+    options.reject_user = &lines;
+    harness_ok(tfm_rerank(model, scores, "a", documents, 3, &options));
+    assert_true(lines == 5 && isfinite(scores[0]) && isnan(scores[1]) && isnan(scores[2]));
+    harness_refused(tfm_rerank(model, scores, "a", documents, 1, NULL), TFM_ERROR_INPUT, "its prompt has ");
+    tfm_model_free(&model);
+    tfm_chat_free(&chat);
+}
+
+static void copy_language_model(const char *modules) {
+    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+                                        "chat_template.jinja"};
+    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+        char from[128];
+        snprintf(from, sizeof(from), GOLDEN "reranker_qwen3/%s", files[i]);
+        scratch_copy(from, files[i]);
+    }
+    scratch_text("modules.json", modules);
+}
+
+#define LOGIT_SCORE(path) "[{\"type\": \"sentence_transformers.LogitScore\", \"path\": \"" path "\"}]"
+
+static float score_of(const char *modules, const char *config) {
+    const char *const documents[] = {"a dog plays"};
+    float score = 0;
+    tfm_chat *chat = NULL;
+    copy_language_model(modules);
+    mkdir(scratch_path("1_LogitScore"), 0700);
+    scratch_text("1_LogitScore/config.json", config);
+    tfm_model *model = open_model(scratch_root);
+    harness_ok(tfm_chat_open(&chat, scratch_root));
+    harness_ok(
+        tfm_rerank(model, &score, "the cat", documents, 1, &(tfm_rerank_options){.chat = chat, .raw_scores = true}));
+    tfm_model_free(&model);
+    tfm_chat_free(&chat);
+    return score;
+}
+
+static void test_logit_score_module_names_the_tokens(void **state) {
+    (void)state;
+    const float usual = score_of("[]", "{}");
+    const float yes = score_of(LOGIT_SCORE("1_LogitScore"), "{\"true_token_id\": 4}");
+    const float no = score_of(LOGIT_SCORE("1_LogitScore"), "{\"true_token_id\": 5, \"false_token_id\": null}");
+    assert_true(fabs((double)(yes - no - usual)) < 1e-5 && fabs((double)usual) > 1e-3);
+    assert_true(score_of(LOGIT_SCORE("../1_LogitScore"), "{\"true_token_id\": 7}") == usual);
+    assert_true(fabs((double)(score_of(LOGIT_SCORE("1_LogitScore"), "{\"true_token_id\": 5, \"false_token_id\": 4}") +
+                              usual)) < 1e-6);
+    copy_language_model(LOGIT_SCORE("1_LogitScore"));
+    scratch_text("1_LogitScore/config.json", "{\"true_token_id\": 700, \"false_token_id\": 4}");
+    tfm_model *model = open_model(scratch_root);
+    float score;
+    harness_refused(tfm_rerank(model, &score, "a", (const char *[]){"a"}, 1, NULL), TFM_ERROR_UNSUPPORTED,
+                    "has no tokens \"yes\" and \"no\"");
+    tfm_model_free(&model);
+    remove(scratch_path("modules.json"));
+    remove(scratch_path("chat_template.jinja"));
 }
 
 static void test_queries_of_documents_equal_single_queries(void **state) {
@@ -147,9 +254,13 @@ static void test_models_of_other_kinds_are_refused(void **state) {
     static const struct {
         const char *folder;
         tfm_rerank_kind kind;
-    } kinds[] = {{"reranker", TFM_RERANK_CROSS_ENCODER}, {"reranker_roberta", TFM_RERANK_CROSS_ENCODER},
-                 {"classifier", TFM_RERANK_NONE},        {"embedder", TFM_RERANK_EMBEDDER},
-                 {"masked", TFM_RERANK_EMBEDDER},        {"prenorm-silu-f16", TFM_RERANK_NONE}};
+    } kinds[] = {{"reranker", TFM_RERANK_CROSS_ENCODER},
+                 {"reranker_roberta", TFM_RERANK_CROSS_ENCODER},
+                 {"reranker_qwen3", TFM_RERANK_LANGUAGE_MODEL},
+                 {"classifier", TFM_RERANK_NONE},
+                 {"embedder", TFM_RERANK_EMBEDDER},
+                 {"masked", TFM_RERANK_EMBEDDER},
+                 {"prenorm-silu-f16", TFM_RERANK_NONE}};
     float score;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         tfm_rerank_kind kind = TFM_RERANK_NONE;
@@ -267,6 +378,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_of_200_queries_equals_the_cross_encoder),
         cmocka_unit_test(test_pairs_with_two_separators_equal_the_cross_encoder),
+        cmocka_unit_test(test_language_model_with_a_template_equals_the_cross_encoder),
+        cmocka_unit_test(test_language_model_rejects_long_prompts),
+        cmocka_unit_test(test_logit_score_module_names_the_tokens),
         cmocka_unit_test(test_queries_of_documents_equal_single_queries),
         cmocka_unit_test(test_bad_document_has_nan_score),
         cmocka_unit_test(test_models_of_other_kinds_are_refused),
