@@ -67,7 +67,7 @@ def test_an_unknown_keyword_lists_the_valid_ones(demo: tfm.Translator) -> None:
 def _old_names() -> list[tuple[Any, str, str]]:
     """Each renamed keyword, with the calls that take the new one."""
     calls: tuple[Any, ...] = (
-        tfm.train, tfm.Translator.translate, tfm.Generator.generate, tfm.Generator.score, tfm.Encoder.classify,
+        tfm.train, tfm.Translator.translate, tfm.Generator.generate, tfm.Generator.score, tfm.Encoder.classify, tfm.Reranker.rank,
         tfm.Encoder.fill_mask, tfm.Tokenizer.encode, tfm.ops.adam, tfm.ops.attention, tfm.ops.cross_entropy,
         tfm.ops.ssru)
     taken = {call: set(inspect.signature(call).parameters) for call in calls}

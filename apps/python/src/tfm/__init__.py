@@ -20,6 +20,7 @@ from .errors import (AgainError, ArgumentError, BuildError, CancelledError, Devi
 from .generator import Generation, GenerationStream, Generator
 from .hub import HubModel, models, pull, remove
 from .model import Model, ModelInfo, read_info
+from .reranker import Ranked, Reranker
 from .text import Quality, Score, Tokenizer, evaluate, sentences
 from .training import train
 from .translator import Translation, Translator
@@ -29,6 +30,6 @@ __version__: str = _to_str(_lib.tfm_version())
 
 __all__ = ["AgainError", "ArgumentError", "Attention", "AttentionMap", "BuildError", "CancelledError", "ChatTemplate", "Context", "Device",
            "DeviceError", "Embedder", "Encoder", "Error", "FileError", "FormatError", "Generation", "GenerationStream", "Generator",
-           "HubModel", "InputError", "MaskPrediction", "Model", "ModelInfo", "NumericError", "OutOfMemoryError", "Quality", "Score", "Tokenizer",
+           "HubModel", "InputError", "MaskPrediction", "Model", "ModelInfo", "NumericError", "OutOfMemoryError", "Quality", "Ranked", "Reranker", "Score", "Tokenizer",
            "Translation", "TranslationResult", "Translator", "UnsupportedError", "default_context", "devices", "evaluate",
            "models", "ops", "pull", "read_info", "remove", "sentences", "train"]
