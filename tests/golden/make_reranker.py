@@ -102,4 +102,5 @@ def main():
     make_qwen3()
 
 
-main()
+if __name__ == "__main__":
+    main()
