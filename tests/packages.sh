@@ -102,6 +102,8 @@ debian() {
     check "the installed tfm translates" in_clean sh /source/debian/tests/translate
     check "the installed tfm has its manual page and completions" in_clean ls /usr/share/man/man1/tfm.1.gz \
         /usr/share/bash-completion/completions/tfm.bash /usr/share/zsh/vendor-completions/_tfm
+    check "the unit of tfm serve and its options are installed, and it is not enabled" in_clean sh -c \
+        "ls /lib/systemd/system/tfm.service /etc/default/tfm && ! ls /etc/systemd/system/*/tfm.service"
     check "libtfm-dev installs in a clean Debian" in_clean sh -c \
         "apt-get install -y --no-install-recommends /debs/libtfm-dev_*.deb cmake gcc libc6-dev make pkg-config"
     check "programs build against the installed libtfm-dev" in_clean sh -c "cd /source && sh debian/tests/build"
