@@ -189,7 +189,7 @@ json_t *serve_chat_prompt(serve_request *r, const serve_model *model, serve_repl
         return NULL;
     json_t *messages = read_messages(r, model, reply), *list = NULL;
     char *text = messages ? render(r, model, messages, reply) : NULL;
-    const size_t bytes = text ? strlen(text) : 0, limit = (size_t)r->server->options->limits.chars;
+    const size_t bytes = text ? strlen(text) : 0, limit = (size_t)r->chars;
     if (text && serve_characters(text, bytes) > limit)
         *reply = serve_reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE, "messages have more than %zu characters", limit);
     else if (text && !(list = json_pack("[s%]", text, bytes)))

@@ -1,51 +1,17 @@
 /* tfm serve: translation, embeddings, reranking and text generation over HTTP. */
-#include <errno.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <tfm/hub.h>
 #include <tfm/text.h>
 #include "serve/server.h"
 
 /* Intervals of the watch thread and of malloc_trim, and the time limit for sending answers at shutdown. */
 enum { WATCH_MS = 100, TRIM_SECONDS = 10, LEAVE_SECONDS = 5 };
-
-/* ---- Keys ------------------------------------------------------------------------------------------------------ */
-
-/* Reads a key from each non-empty line of the file. */
-static int read_keys(serve_options *o, char **lines) {
-    FILE *file = o->keys_file ? fopen(o->keys_file, "r") : NULL;
-    size_t bytes = 0;
-    if (!o->keys_file)
-        return CLI_OK;
-    if (!file)
-        return cli_fail("cannot open --api-keys %s: %s; give a readable file with a key on each line", o->keys_file,
-                        strerror(errno));
-    FILE *all = open_memstream(lines, &bytes);
-    for (int c; all && (c = getc(file)) != EOF;)
-        putc(c, all);
-    fclose(file);
-    if (!all || fclose(all) != 0)
-        return cli_fail("out of memory for %s", o->keys_file);
-    for (char *rest = *lines, *line; (line = strtok_r(rest, "\r\n", &rest));) {
-        if (!cli_grow(&o->keys.items, &o->keys.room, o->keys.count + 1, sizeof(*o->keys.items)))
-            return cli_fail("out of memory for %s", o->keys_file);
-        o->keys.items[o->keys.count++] = line;
-    }
-    return o->keys.count > 0 ? CLI_OK : cli_fail("%s has no key: put one on each line", o->keys_file);
-}
-
-static int check_keys(const serve_options *o) {
-    for (size_t i = 0; i < o->keys.count; i++)
-        if (strlen(o->keys.items[i]) < 8 || strlen(o->keys.items[i]) > 255)
-            return cli_fail("key %zu has %zu characters: give 8 to 255, as from `openssl rand -hex 16`", i + 1,
-                            strlen(o->keys.items[i]));
-    return CLI_OK;
-}
 
 /* ---- The threads ----------------------------------------------------------------------------------------------- */
 
@@ -263,7 +229,8 @@ static int pull_models(const serve_options *o) {
 }
 
 int cmd_serve(int argc, char **argv) {
-    serve_options o = {.port = 5000};
+    serve_options o = {.port = 5000, .keys.lines.fd = -1};
+    cli_strings given = {0};
     serve_limits *l = &o.limits;
     const cli_option options[] = {
         {'m', "model", CLI_LIST, &o.models, "[NAME=]MODEL",
@@ -277,9 +244,12 @@ int cmd_serve(int argc, char **argv) {
         {0, "host", CLI_STRING, &o.host, "ADDRESS",
          "listen on this address; 0.0.0.0 is every IPv4 address (default 127.0.0.1)", NULL},
         {'p', "port", CLI_NONNEGATIVE, &o.port, "N", "listen on this port; 0 is any free port (default 5000)", NULL},
-        {0, "api-key", CLI_LIST, &o.keys, "KEY", "require this key, repeatable; other users of the machine can see it",
+        {0, "api-key", CLI_LIST, &given, "KEY", "require this key, repeatable; other users of the machine can see it",
          NULL},
-        {0, "api-keys", CLI_STRING, &o.keys_file, "FILE", "require one of the keys in this file, one on each line",
+        {0, "api-keys", CLI_STRING, &o.keys_file, "FILE",
+         "require one of the keys in this file: KEY [REQUESTS [CHARACTERS]] a line, its maximum requests per minute, "
+         "and "
+         "characters of a request",
          NULL},
         {0, "allow-origin", CLI_STRING, &o.origin, "ORIGIN",
          "allow pages of this origin (CORS), as in https://example.org; * is any", NULL},
@@ -329,22 +299,19 @@ int cmd_serve(int argc, char **argv) {
         .options = options,
         .option_count = CLI_COUNT(options),
     };
-    char *keys = NULL;
     int code = cli_parse(&syntax, argc, argv);
     if (code == CLI_CONTINUE)
         code = check(&o, &syntax);
     if (code == CLI_CONTINUE) {
-        code = read_keys(&o, &keys);
-        if (code == CLI_OK)
-            code = check_keys(&o);
+        code = serve_keys_read(&o.keys, &given, o.keys_file);
         if (code == CLI_OK && o.pull)
             code = pull_models(&o);
         if (code == CLI_OK)
             code = run(&o, &syntax);
     }
     free(o.models.items);
-    free(o.keys.items);
+    serve_keys_free(&o.keys);
+    free(given.items);
     free(o.keep.patterns.items);
-    free(keys);
     return code;
 }

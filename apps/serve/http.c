@@ -77,6 +77,7 @@ static serve_request *begin_request(server *s, struct MHD_Connection *connection
         return NULL;
     *r = (serve_request){
         .server = s, .connection = connection, .start = cli_seconds(), .of = serve_connection_of(connection)};
+    r->chars = s->options->limits.chars;
     r->url = path_of(url);
     r->method = strcmp(method, "HEAD") == 0 ? "GET" : method;
     name_client(r->client, sizeof(r->client), connection);

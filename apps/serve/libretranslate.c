@@ -281,7 +281,7 @@ bool serve_translate(serve_request *r, serve_reply *reply) {
 
 /* The guesses for all texts together: like LibreTranslate, the reply is one list. */
 bool serve_detect(serve_request *r, serve_reply *reply) {
-    const int limit = r->server->options->limits.chars;
+    const int limit = r->chars;
     serve_detection guesses[SERVE_DETECTIONS];
     size_t characters = 0;
     char *whole = NULL;

@@ -73,14 +73,12 @@ json_t *serve_openai_texts(serve_request *r, const char *name, serve_reply *repl
         if (good)
             characters += serve_characters(json_string_value(text), json_string_length(text));
     }
-    if (good && characters <= (size_t)r->server->options->limits.chars &&
-        json_array_size(list) <= (size_t)r->server->options->limits.lines)
+    if (good && characters <= (size_t)r->chars && json_array_size(list) <= (size_t)r->server->options->limits.lines)
         return list;
     *reply =
         good ? serve_reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE,
                                  "%s has %zu texts and %zu characters: at most %d and %d are taken", name,
-                                 json_array_size(list), characters, r->server->options->limits.lines,
-                                 r->server->options->limits.chars)
+                                 json_array_size(list), characters, r->server->options->limits.lines, r->chars)
              : serve_reply_field(r, name, NULL, "Invalid request: %s is neither a string nor a list of strings", name);
     json_decref(list);
     return NULL;

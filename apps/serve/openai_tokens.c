@@ -21,7 +21,7 @@ static json_t *text_of(serve_request *r, const serve_model *model, serve_reply *
         json_decref(list);
         return text;
     }
-    const size_t limit = (size_t)r->server->options->limits.chars;
+    const size_t limit = (size_t)r->chars;
     if (json_is_string(text) && serve_characters(json_string_value(text), json_string_length(text)) <= limit)
         return json_incref(text);
     *reply =

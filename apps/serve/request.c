@@ -1,4 +1,4 @@
-/* Requests: body, fields, and API key. */
+/* Requests: body and fields. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include "serve/request.h"
 #include "serve/server.h"
 
-/* Bytes of a body besides its texts; maximum bytes of a character in JSON; a key's length. */
-enum { SPARE = 64 << 10, CHARACTER = 12, KEY = 256 };
+/* Bytes of a body besides its texts; maximum bytes of a character in JSON. */
+enum { SPARE = 64 << 10, CHARACTER = 12 };
 
 void serve_request_body(serve_request *r, const char *data, size_t bytes) {
     const size_t most = (size_t)r->server->options->limits.chars * CHARACTER + SPARE;
@@ -269,39 +269,4 @@ size_t serve_characters(const char *text, size_t bytes) {
     for (size_t i = 0; i < bytes; i++)
         count += ((unsigned char)text[i] & 0xC0) != 0x80;
     return count;
-}
-
-/* ---- Keys ------------------------------------------------------------------------------------------------------ */
-
-/* Whether two keys are equal, in constant time. */
-static bool same_key(const char *a, const char *b) {
-    unsigned char left[KEY] = {0}, right[KEY] = {0};
-    volatile unsigned char differs = 0;
-    memcpy(left, a, strnlen(a, KEY - 1));
-    memcpy(right, b, strnlen(b, KEY - 1));
-    for (size_t i = 0; i < KEY; i++)
-        differs = (unsigned char)(differs | (left[i] ^ right[i]));
-    return differs == 0;
-}
-
-bool serve_request_allowed(serve_request *r, serve_reply *refusal) {
-    const cli_strings *keys = &r->server->options->keys;
-    const char *header = MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
-    const char *key = header && strncasecmp(header, "Bearer ", 7) == 0 ? header + 7 : serve_request_text(r, "api_key");
-    size_t found = keys->count;
-    if (keys->count == 0)
-        return true;
-    for (size_t i = 0; i < keys->count && key; i++) /* all of them, in constant time */
-        if (same_key(keys->items[i], key) && strlen(key) < KEY)
-            found = i;
-    if (found < keys->count) {
-        snprintf(r->client, sizeof(r->client), "key %zu", found + 1);
-        return true;
-    }
-    const int code = strncmp(r->url, "/v1/", 4) == 0 || strcmp(r->url, "/metrics") == 0 ? MHD_HTTP_UNAUTHORIZED
-                     : key                                                              ? MHD_HTTP_FORBIDDEN
-                                                                                        : MHD_HTTP_BAD_REQUEST;
-    *refusal = key ? serve_reply_error(r, code, "Invalid API key")
-                   : serve_reply_error(r, code, "Please contact the server operator to get an API key");
-    return false;
 }

@@ -31,7 +31,8 @@ enum MHD_Result serve_reply_send(serve_request *r, serve_reply reply);
 /* Adds the common headers. */
 void serve_reply_headers(const server *s, struct MHD_Response *response, const char *policy);
 
-/* ---- Requests (request.c, framing.c) ----------------------------------------------------------------------------- */
+/* ---- Requests (request.c, framing.c, keys.c)
+ * ----------------------------------------------------------------------------- */
 
 struct serve_request {
     server *server;
@@ -52,6 +53,7 @@ struct serve_request {
     serve_reply (*answer)(serve_request *r); /* makes the reply when the job is done */
     int code;                                /* status of the reply */
     size_t sent, lines;
+    int chars; /* maximum characters of its texts */
     double start;
 };
 
@@ -68,7 +70,7 @@ const char *serve_request_text(const serve_request *r, const char *name);
 /* An integer from low to high, `fallback` if absent. False, with the error reply, for anything else. */
 bool serve_request_integer(const serve_request *r, const char *name, int low, int high, int fallback, int *out,
                            serve_reply *refusal);
-/* Checks the API key, and names the client. True, or false with the error reply. */
+/* Checks the API key and its limits, and names the client. True, or false with the error reply. */
 bool serve_request_allowed(serve_request *r, serve_reply *refusal);
 /* Number of characters of UTF-8 text. */
 size_t serve_characters(const char *text, size_t bytes);

@@ -5,7 +5,7 @@
 #include "serve/server.h"
 
 static bool check_text(serve_request *r, const char *text, size_t *characters, serve_reply *refusal) {
-    const int limit = r->server->options->limits.chars;
+    const int limit = r->chars;
     if (tfm_text_check(text, strlen(text)) != TFM_OK) {
         *refusal = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: %s", tfm_error_message());
         return false;

@@ -8,6 +8,7 @@
 #define TFM_SERVE_SERVER_H
 
 #include <pthread.h>
+#include "serve/keys.h"
 #include "serve/queue.h"
 
 /* ---- Options (cmd_serve.c) --------------------------------------------------------------------------------------- */
@@ -27,7 +28,8 @@ typedef struct serve_options {
     int port, penalty, ctx_size, workers;
     cli_precisions precision;
     bool quiet, pull, preload; /* pull: download missing models; preload: open them at start */
-    cli_strings models, keys;
+    cli_strings models;
+    serve_keys keys;
     cli_keep_options keep;
     tfm_placeholders *placeholders; /* NULL: placeholders are translated */
     serve_limits limits;

@@ -74,6 +74,29 @@ check "$requests malformed requests get the right status, and valid ones between
 stop
 check "the server exits with 0 after malformed requests" [ "$ended" = 0 ]
 
+# ---- Limits of keys
+printf '0123456789abcdef 3 40\r\n\nfedcba9876543210\n' >keys
+start -m "$demo" --api-keys keys --timeout 600
+ask "$at/v1/models" -H 'Authorization: Bearer 0123456789abcdef'
+form -d "q=Das ist ein Satz mit mehr als vierzig Zeichen." -d api_key=0123456789abcdef
+check "more characters than a key's limit answer 413" [ "$code" = 413 -a "$(cat out)" = '{"error":"Invalid request: request (46) exceeds text limit (40) of characters"}' ]
+form -d "q=Das ist ein Satz mit mehr als vierzig Zeichen." -d api_key=fedcba9876543210
+check "a key without limits has those of the server" [ "$code" = 200 ]
+form -d "q=Danke." -d api_key=0123456789abcdef
+ask "$at/detect" -d q=Danke. -d api_key=0123456789abcdef
+check "as many requests as a key's limit are answered" [ "$code" = 200 ]
+form -d "q=Danke." -d api_key=0123456789abcdef
+check "more requests than a key's limit answer 429 with Retry-After" [ "$code" = 429 -a -n "$(grep -i '^retry-after: [12][0-9]*' head)" -a \
+    -n "$(grep '{"error":"Slowdown: this key has 3 requests a minute: try again in [12][0-9]* s"}' out)" ]
+json /v1/embeddings '{"model":"x","input":"a","api_key":"0123456789abcdef"}'
+check "a key's limit is an OpenAI error under /v1/" [ "$code" = 429 -a -n "$(grep '"type":"rate_limit_error"' out)" ]
+form -d "q=Danke." -d api_key=fedcba9876543210
+check "one key's limit does not affect another key" [ "$code" = 200 ]
+sleep 21 # a third of the minute
+form -d "q=Danke." -d api_key=0123456789abcdef
+check "requests of a key come back over the minute" [ "$code" = 200 ]
+stop
+
 # ---- Load failures, timeouts, and a second signal
 cp -r "$demo" damaged
 start -m "$demo" -m fr-en=damaged --timeout 3 --beam-size 8

@@ -38,7 +38,18 @@ check "serve rejects an invalid --host address" one_sentence 1 'cannot listen on
 run serve -m "$demo" --host 192.0.2.1 # reserved for documentation, an address of no machine
 check "serve rejects a --host address of another machine" one_sentence 1 'give an address of this machine'
 run serve -m "$demo" --api-keys nowhere
-check "serve names an --api-keys file that does not exist" one_sentence 1 'cannot open --api-keys nowhere: No such file'
+check "serve names an --api-keys file that does not exist" one_sentence 1 'cannot read --api-keys nowhere: No such file'
+printf '0123456789abcdef 60\nfedcba9876543210 60 a\n' >keys
+run serve -m "$demo" --api-keys keys
+check "serve names the line of --api-keys with an invalid limit" one_sentence 1 'keys, line 2: the limits of a key are numbers from 1 on'
+for limits in 0 -1 1.5 '1 0' '1 2 3' 99999999999; do
+    echo "0123456789abcdef $limits" >keys
+    run serve -m "$demo" --api-keys keys
+    check "serve rejects the limits of a key: $limits" one_sentence 1 'keys, line 1: the limits of a key'
+done
+: >keys
+run serve -m "$demo" --api-keys keys
+check "serve rejects an empty --api-keys file" one_sentence 1 'keys has no key: put one on each line'
 run serve -m "$demo" --keep '['
 check "serve rejects --keep with an invalid regular expression" one_sentence 2 '--keep: the regular expression "["'
 printf 'A+\nx*\n' >patterns
