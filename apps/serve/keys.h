@@ -6,7 +6,7 @@
 
 typedef struct serve_key {
     const char *text;
-    int requests, chars; /* per minute, and of a request; 0: no limit of its own */
+    int requests, chars; /* per minute, and of a request; 0: the limits of the server */
     double left, since;  /* requests that may be sent at this time; `since` is 0 at first */
 } serve_key;
 
