@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/cli.h"
+#include "commands/generate_grammar.h"
 
 /* Bytes of a prompt file read ahead, to batch prompts of similar length. */
 enum { BYTES_AHEAD = 1 << 18 };
@@ -18,6 +19,9 @@ typedef struct job {
     bool ids, json, stats;
     cli_sampling sampling;
     cli_strings stops;
+    const char *schema, *grammar_file;
+    double presence, frequency;
+    tfm_grammar *grammar;
     tfm_generate_options options;
     tfm_fleet *fleet;
     tfm_model *model;
@@ -209,7 +213,7 @@ static void print_stats(const job *j) {
                   "load_seconds", cli_rounded_json(j->load_seconds - j->load_build, 3), "build_seconds",
                   cli_rounded_json(j->build_seconds, 3), "prefill_seconds", cli_rounded_json(s->prefill_seconds, 3),
                   "decode_seconds", cli_rounded_json(s->decode_seconds, 3), "prompt_tokens_per_s",
-                  cli_rounded_json((double)s->prompt_tokens / fmax(s->prefill_seconds, 1e-9), 1), "new_tokens_per_s",
+                  cli_rounded_json(s->prefill_seconds > 0 ? (double)s->prompt_tokens / s->prefill_seconds : 0, 1), "new_tokens_per_s",
                   cli_rounded_json((double)s->new_tokens / fmax(s->decode_seconds, 1e-9), 1), "seconds",
                   cli_rounded_json(s->prefill_seconds + s->decode_seconds, 3)));
 }
@@ -243,6 +247,9 @@ static int open_model(job *j) {
 static void set_options(job *j, size_t prompts) {
     tfm_generate_options *o = &j->options;
     cli_set_sampling(o, &j->sampling);
+    o->presence_penalty = (float)j->presence;
+    o->frequency_penalty = (float)j->frequency;
+    o->grammar = j->grammar;
     o->stop_strings = j->stops.items;
     o->stop_string_count = j->stops.count;
     o->reject = on_reject;
@@ -255,9 +262,12 @@ static void set_options(job *j, size_t prompts) {
 }
 
 static int run(job *j, char **prompts, size_t count) {
+    int code = generate_grammar(&j->grammar, j->schema, j->grammar_file);
+    if (code != CLI_OK)
+        return code;
     set_options(j, count);
     j->source = "prompt";
-    int code = j->input ? cli_lines_open(&j->in, "-i", j->input) : CLI_OK;
+    code = j->input ? cli_lines_open(&j->in, "-i", j->input) : CLI_OK;
     if (code == CLI_OK)
         code = cli_output_open(&j->out, j->output);
     if (code == CLI_OK)
@@ -268,6 +278,7 @@ static int run(job *j, char **prompts, size_t count) {
         code = j->input     ? generate_lines(j)
                : count == 0 ? generate_input(j)
                             : generate_batch(j, (const char *const *)prompts, NULL, count);
+    tfm_grammar_free(&j->grammar);
     const int closing = cli_output_close(&j->out, code == CLI_OK);
     code = code == CLI_OK ? closing : code;
     cli_progress(NULL);
@@ -297,6 +308,11 @@ static int check(const job *j, const cli_syntax *syntax, size_t prompts) {
         return cli_usage_error(syntax, "--beam-size %d and sampling do not go together: leave one out", o->beam_size);
     if (o->beam_size > 1 && j->stops.count > 0)
         return cli_usage_error(syntax, "--stop does not go with beam search: give --beam-size 1");
+    if (j->schema && j->grammar_file)
+        return cli_usage_error(syntax, "--json-schema and --grammar do not go together: leave one out");
+    if (o->beam_size > 1 && (j->schema || j->grammar_file || j->presence != 0 || j->frequency != 0))
+        return cli_usage_error(syntax,
+                               "grammars, --presence-penalty and --frequency-penalty do not go with beam search");
     if (j->ids && j->stops.count > 0)
         return cli_usage_error(syntax, "--stop is text and does not go with --token-ids: leave one out");
     if (!samples && o->n_best > (o->beam_size ? o->beam_size : 1))
@@ -331,6 +347,13 @@ int cmd_generate(int argc, char **argv) {
          "index from 0",
          NULL},
         CLI_SAMPLING(j.sampling),
+        {0, "presence-penalty", CLI_DOUBLE, &j.presence, "X",
+         "subtract X from the logits of tokens that the text has (default 0)", NULL},
+        {0, "frequency-penalty", CLI_DOUBLE, &j.frequency, "X", "subtract X for each of them in the text (default 0)",
+         NULL},
+        {0, "json-schema", CLI_STRING, &j.schema, "SCHEMA",
+         "write JSON that is valid for a schema: its text, or a file", NULL},
+        {0, "grammar", CLI_STRING, &j.grammar_file, "FILE", "write a text of a grammar, in GBNF", NULL},
         {0, "token-ids", CLI_FLAG, &j.ids, NULL, "read and write token ids separated by blanks instead of text", NULL},
         {0, "json", CLI_FLAG, &j.json, NULL,
          "write a JSON object for each text, with the keys index (of the prompt, from 0), rank, text, score, log_prob, "

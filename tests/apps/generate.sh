@@ -147,6 +147,32 @@ check "generate refuses a translation model" one_sentence 1 'is an encoder-decod
 run generate -m "$root/apps/demo" -i /dev/null
 check "generate without a prompt refuses a translation model" one_sentence 1 'is an encoder-decoder model (marian): use tfm translate'
 
+# ---- Penalties and grammars
+cp -r model words
+python3 "$root/tests/serve/make_words.py" words
+"$tfm" generate -m words --max-new-tokens 12 w10 >plain
+"$tfm" generate -m words --max-new-tokens 12 --presence-penalty 3 --frequency-penalty 1 w10 >penalized
+check "generate --presence-penalty --frequency-penalty repeats fewer tokens" \
+    [ "$(tr ' ' '\n' <penalized | sort -u | wc -l)" -gt "$(tr ' ' '\n' <plain | sort -u | wc -l)" ]
+echo 'root ::= " w5"? (" w20 w21" | " w10")+ " w4"' >words.gbnf
+"$tfm" generate -m words --max-new-tokens 30 -t 1.5 --n-best 4 --grammar words.gbnf w10 >out 2>err
+check "generate --grammar writes texts of the grammar" [ "$(grep -cE '^0 \|\|\|  (w5 )?((w20 w21|w10) )+w4 </s> \|\|\| ' out)" = 4 ]
+"$tfm" generate -m words --json-schema '{"enum": [1]}' w10 >out 2>err
+check "generate --json-schema ends a text that no token continues" [ "$?" = 0 -a ! -s err -a "$(cat out)" = "" ]
+echo '{"type": "widget"}' >schema.json
+for option in '--json-schema schema.json' '--json-schema {"if":1}' '--grammar nothing' '--grammar schema.json'; do
+    # shellcheck disable=SC2086 # words
+    "$tfm" generate -m words $option w10 >out 2>err
+    code=$?
+    check "generate $option fails with one sentence" one_sentence 1 "tfm: ${option%% *}: "
+done
+"$tfm" generate -m words --json-schema '{}' --grammar words.gbnf w10 >out 2>err
+code=$?
+check "generate --json-schema --grammar is a usage error" one_sentence 2 'do not go together'
+"$tfm" generate -m words --beam-size 2 --grammar words.gbnf w10 >out 2>err
+code=$?
+check "generate --beam-size --grammar is a usage error" one_sentence 2 'do not go with beam search'
+
 # ---- Faults: if any OpenCL call fails, the texts are right, or there is one error message
 fail_call() { # NUMBER SETTING...
     env OPENCL_LAYERS="$layer" "TFM_FAULT_CALL=$@" "$tfm" generate -m model --token-ids --max-new-tokens 12 -i lines --batch-tokens 60 >out 2>err
