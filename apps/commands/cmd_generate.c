@@ -213,9 +213,9 @@ static void print_stats(const job *j) {
                   "load_seconds", cli_rounded_json(j->load_seconds - j->load_build, 3), "build_seconds",
                   cli_rounded_json(j->build_seconds, 3), "prefill_seconds", cli_rounded_json(s->prefill_seconds, 3),
                   "decode_seconds", cli_rounded_json(s->decode_seconds, 3), "prompt_tokens_per_s",
-                  cli_rounded_json(s->prefill_seconds > 0 ? (double)s->prompt_tokens / s->prefill_seconds : 0, 1), "new_tokens_per_s",
-                  cli_rounded_json((double)s->new_tokens / fmax(s->decode_seconds, 1e-9), 1), "seconds",
-                  cli_rounded_json(s->prefill_seconds + s->decode_seconds, 3)));
+                  cli_rounded_json(s->prefill_seconds > 0 ? (double)s->prompt_tokens / s->prefill_seconds : 0, 1),
+                  "new_tokens_per_s", cli_rounded_json((double)s->new_tokens / fmax(s->decode_seconds, 1e-9), 1),
+                  "seconds", cli_rounded_json(s->prefill_seconds + s->decode_seconds, 3)));
 }
 
 /* transformers uses the beam of generation_config.json; a streamed text has no beam. */

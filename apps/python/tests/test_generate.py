@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import struct
 import time
 from collections.abc import Iterator
@@ -104,6 +105,34 @@ def test_stop_strings_and_several(model: tfm.Generator) -> None:
     assert samples == model.generate(PROMPTS[0], max_new_tokens=5, n_best=3, sample=True, seed=4)
     assert model.generate(PROMPTS[0], temperature=0, top_k=5, max_new_tokens=12) == want
     assert model.generate([]) == []
+
+
+def test_penalties_and_biases(model: tfm.Generator) -> None:
+    plain = model.generate("w10", max_new_tokens=12)
+    penalized = model.generate("w10", max_new_tokens=12, presence_penalty=3, frequency_penalty=1)
+    assert len(set(penalized.ids)) > len(set(plain.ids))
+    first = int(plain.ids[0])
+    assert first not in model.generate("w10", max_new_tokens=12, logit_bias={first: -np.inf}).ids
+    assert set(model.generate("w10", max_new_tokens=5, logit_bias={17: 1000.0}).ids) == {17}
+    with pytest.raises(tfm.ArgumentError, match="logit_bias 1"):
+        model.generate("w10", logit_bias={WORDS: 1.0})
+
+
+def test_texts_follow_a_grammar(model: tfm.Generator) -> None:
+    rules = 'root ::= " w7"? (" w20 w21" | " w10")+ " w9"'
+    texts = model.generate(["w10", "w11 w12"], max_new_tokens=30, sample=True, n_best=3, grammar=rules)
+    for text in [each for several in texts for each in several]:
+        assert re.fullmatch("(w7 )?(w20 w21 |w10 )+w9( </s>)?", text.strip()), text
+    parts = list(model.generate("w10", max_new_tokens=30, grammar=rules, stream=True))
+    assert "".join(parts) == model.generate("w10", max_new_tokens=30, grammar=rules)
+    for schema in ({"enum": [1]}, '{"enum": [1]}'):  # no token of the vocabulary begins a number
+        assert model.generate("w10", json_schema=schema) == ""
+    with pytest.raises(tfm.FormatError, match="line 1, column"):
+        model.generate("w10", grammar="root")
+    with pytest.raises(tfm.UnsupportedError, match="`if`"):
+        model.generate("w10", json_schema={"if": True})
+    with pytest.raises(ValueError, match="give one"):
+        model.generate("w10", json_schema={}, grammar=rules)
 
 
 def test_ids_without_a_tokenizer(model: tfm.Generator, folder: pathlib.Path, context: tfm.Context) -> None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .model import Path, Reject
 
 LengthNorm = Literal["paper", "hf"]
+#: A JSON schema, or its text.
+Schema = Union[str, Mapping[str, Any]]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -54,6 +56,11 @@ class GenerateOptions(TypedDict, total=False):
     top_p: Union[float, None]
     min_p: Union[float, None]
     repetition_penalty: Union[float, None]
+    presence_penalty: float
+    frequency_penalty: float
+    logit_bias: Union[Mapping[int, float], None]
+    json_schema: Union[Schema, None]
+    grammar: Union[str, None]
     seed: int
     return_scores: bool
     stop_strings: Sequence[str]

@@ -1,6 +1,7 @@
 """Text generation."""
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Union, overload
@@ -8,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, Union, overload
 import numpy as np
 import numpy.typing as npt
 
-from ._library import NULL, Callbacks, Lines, Text, c_text, count_of, ffi, lib, put, several, to_bytes, to_str
-from ._options import GenerateOptions, keywords
+from ._library import NULL, Callbacks, Lines, Text, c_text, check, count_of, ffi, lib, put, several, to_bytes, to_str
+from ._options import GenerateOptions, Schema, keywords
 from ._stream import Bar, Progress, stream as stream_of
 from .chat_template import ChatTemplate, Message
 from .errors import ArgumentError
@@ -62,6 +63,20 @@ def _fill(struct: Any, prompt: Prompt) -> Any:
     struct.bytes = len(text)
     struct.text = kept = ffi.from_buffer(text)
     return kept
+
+
+def _grammar(schema: Schema | None, grammar: str | None) -> Any:
+    """A compiled grammar, freed with the result; NULL for none."""
+    if schema is None and grammar is None:
+        return NULL
+    if schema is not None and grammar is not None:
+        raise ValueError("json_schema and grammar are two grammars: give one")
+    out = ffi.new("tfm_grammar **")
+    if grammar is not None:
+        check(lib.tfm_grammar_from_gbnf(out, c_text(grammar)))
+    else:
+        check(lib.tfm_grammar_from_json_schema(out, c_text(schema if isinstance(schema, str) else json.dumps(schema))))
+    return ffi.gc(out[0], lambda made: lib.tfm_grammar_free(ffi.new("tfm_grammar **", made)))
 
 
 class GenerationStream(Iterator[str]):
@@ -117,8 +132,10 @@ class Generator(Model):
                   max_new_tokens: int | None = None, min_new_tokens: int | None = None,
                   beam_size: int | None = None, length_penalty: float | None = None, sample: bool = False,
                   temperature: float | None = None, top_k: int | None = None, top_p: float | None = None,
-                  min_p: float | None = None, repetition_penalty: float | None = None, seed: int = 0,
-                  return_scores: bool = True, stop_strings: Sequence[str] = (),
+                  min_p: float | None = None, repetition_penalty: float | None = None,
+                  presence_penalty: float = 0, frequency_penalty: float = 0,
+                  logit_bias: Mapping[int, float] | None = None, json_schema: Schema | None = None,
+                  grammar: str | None = None, seed: int = 0, return_scores: bool = True, stop_strings: Sequence[str] = (),
                   stop_token_ids: Sequence[int] = (), batch_tokens: int | None = None,
                   reject: Reject | None = None) -> None:
         if not prompts:
@@ -136,6 +153,10 @@ class Generator(Model):
             min_p=min_p or 0, repetition_penalty=repetition_penalty or 0, seed=seed,
             batch_tokens=count_of(batch_tokens, "batch_tokens"))
         options.has_length_penalty, options.skip_scores = length_penalty is not None, not return_scores
+        options.presence_penalty, options.frequency_penalty = presence_penalty, frequency_penalty
+        biases = ffi.new("tfm_logit_bias[]", [(id, bias) for id, bias in (logit_bias or {}).items()])
+        options.logit_bias, options.logit_bias_count = biases, len(biases)
+        options.grammar = rules = _grammar(json_schema, grammar)
         stops = [c_text(each) for each in several(stop_strings)]
         options.stop_strings = stop_texts = ffi.new("char const *[]", stops)
         options.stop_string_count = len(stops)
@@ -155,7 +176,7 @@ class Generator(Model):
 
         on = calls.make("tfm_generation_fn", on_generation)
         self._run(calls, lambda model: int(lib.tfm_generate(model, given, len(prompts), options, on, NULL)))
-        del kept, stop_texts
+        del kept, stop_texts, biases, rules
 
     @overload
     def generate(self, prompt: Prompt, *, stream: Literal[True],
@@ -196,6 +217,11 @@ class Generator(Model):
         temperature           divides the logits; 0 is greedy
         top_k, top_p, min_p   filters of the tokens to sample from
         repetition_penalty    makes tokens of prompt and text less likely, if above 1
+        presence_penalty      subtracted from the logits of tokens that the text has (default 0)
+        frequency_penalty     subtracted for each occurrence in the text (default 0)
+        logit_bias            what is added to the logits of tokens, by id; -inf suppresses one
+        json_schema           the text is JSON that is valid for this schema, as a dict or as text
+        grammar               the text is one of this grammar, in GBNF
         seed                  the seed of sampling (default 0)
         return_scores         False skips scores: they are 0 without sampling and with a beam size of 1, and decoding
                               may be faster on CPUs
