@@ -131,7 +131,7 @@ static bool read_class(gbnf *g, uint32_t sequence) {
             good = wrong(g, here, "the range ends before it begins");
         tfm__char_set_add(&set, low, high);
     }
-    g->at++;
+    g->at += good;
     tfm__char_set_finish(&set, negated);
     tfm__expr_add(&g->exprs, sequence, tfm__expr_char_set(&g->exprs, &set));
     return good;
