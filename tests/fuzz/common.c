@@ -110,7 +110,8 @@ static void end(int code) {
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
-    static const fuzz_target *const ALL[] = {fuzz_weights, fuzz_model, fuzz_folders, fuzz_text, fuzz_train, fuzz_apps};
+    static const fuzz_target *const ALL[] = {fuzz_weights, fuzz_model, fuzz_folders, fuzz_text,
+                                             fuzz_grammar, fuzz_train, fuzz_apps};
     const char *name = getenv("TFM_FUZZ"), *seed = getenv("TFM_FUZZ_SEED");
     (void)argc, (void)argv;
     for (size_t i = 0; i < sizeof(ALL) / sizeof(*ALL); i++)

@@ -16,7 +16,8 @@ typedef struct fuzz_target {
 } fuzz_target;
 
 /* Ends with a target without a name. */
-extern const fuzz_target fuzz_weights[], fuzz_model[], fuzz_folders[], fuzz_text[], fuzz_train[], fuzz_apps[];
+extern const fuzz_target fuzz_weights[], fuzz_model[], fuzz_folders[], fuzz_text[], fuzz_grammar[], fuzz_train[],
+    fuzz_apps[];
 
 /* The target named by TFM_FUZZ, set by LLVMFuzzerInitialize. */
 const fuzz_target *fuzz_chosen(void);
