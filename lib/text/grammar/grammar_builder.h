@@ -31,6 +31,8 @@ void tfm__grammar_builder_free(tfm__grammar_builder *builder);
 void tfm__grammar_fail(tfm__grammar_builder *builder, tfm_status status, const char *format, ...) TFM_PRINTF(3, 4);
 /* Counts a step of building, whose number is limited; false after a failure. */
 bool tfm__grammar_step(tfm__grammar_builder *builder);
+/* The same for several steps. */
+bool tfm__grammar_steps(tfm__grammar_builder *builder, size_t count);
 
 uint32_t tfm__grammar_node_add(tfm__grammar_builder *builder, tfm__grammar_node_kind kind, uint32_t a, uint32_t b);
 /* A node that will be one of two (tfm__grammar_node_set), for loops. */

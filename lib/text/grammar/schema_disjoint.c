@@ -23,8 +23,10 @@ static bool constants_differ(const json_t *a, const json_t *b) {
 static bool requires(const json_t *schema, const char *key) {
     size_t i;
     const json_t *one;
-    json_array_foreach(json_object_get(schema, "required"), i,
-                       one) if (json_is_string(one) && strcmp(json_string_value(one), key) == 0) return true;
+    json_array_foreach(json_object_get(schema, "required"), i, one) {
+        if (json_is_string(one) && strcmp(json_string_value(one), key) == 0)
+            return true;
+    }
     return false;
 }
 
@@ -52,6 +54,13 @@ bool tfm__schema_disjoint(tfm__schema_compiler *c, const json_t *a, const json_t
     const int shared = x && y ? tfm__schema_types(c, x) & tfm__schema_types(c, y) : 0;
     if (!shared || c->builder->status != TFM_OK)
         return c->builder->status == TFM_OK;
+    size_t count, other;
+    (void)tfm__schema_constant(x, 0, &count);
+    (void)tfm__schema_constant(y, 0, &other);
+    count *= other;
+    count += json_array_size(json_object_get(x, "required")) * json_array_size(json_object_get(y, "required"));
+    if (!tfm__grammar_steps(c->builder, count))
+        return false;
     if (constants_differ(x, y))
         return true;
     return shared == TFM__SCHEMA_OBJECT && (property_differs(c, x, y, depth) || property_differs(c, y, x, depth));

@@ -58,7 +58,10 @@ static int role_of(const char *name) {
 bool tfm__schema_restricts(const json_t *schema) {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)schema, key, value) if (role_of(key) == ASSERTION) return true;
+    json_object_foreach((json_t *)(uintptr_t)schema, key, value) {
+        if (role_of(key) == ASSERTION)
+            return true;
+    }
     return json_is_false(schema);
 }
 
@@ -116,7 +119,10 @@ static void merge_properties(tfm__schema_compiler *c, json_t *out, const json_t 
 static bool in_list(const json_t *list, const json_t *value) {
     size_t i;
     const json_t *one;
-    json_array_foreach(list, i, one) if (json_equal((json_t *)(uintptr_t)one, (json_t *)(uintptr_t)value)) return true;
+    json_array_foreach(list, i, one) {
+        if (json_equal((json_t *)(uintptr_t)one, (json_t *)(uintptr_t)value))
+            return true;
+    }
     return false;
 }
 
@@ -137,8 +143,12 @@ static json_t *merge_types(tfm__schema_compiler *c, const json_t *a, const json_
 static json_t *merge_lists(tfm__schema_compiler *c, const json_t *a, const json_t *b, bool all) {
     json_t *list = all ? json_copy((json_t *)(uintptr_t)a) : json_array(), *one;
     size_t i;
-    json_array_foreach(all ? b : a, i, one) if (all ? !in_list(a, one) : in_list(b, one))
-        tfm__schema_check(c, json_array_append(list, one));
+    json_array_foreach(all ? b : a, i, one) {
+        if (!tfm__grammar_steps(c->builder, json_array_size(all ? a : b)))
+            break;
+        if (all ? !in_list(a, one) : in_list(b, one))
+            tfm__schema_check(c, json_array_append(list, one));
+    }
     return list;
 }
 
@@ -169,8 +179,9 @@ const json_t *tfm__schema_merge(tfm__schema_compiler *c, const json_t *a, const 
         return json_is_false(a) || json_is_true(b) ? a : b;
     json_t *out = tfm__schema_keep(c, json_copy((json_t *)(uintptr_t)a)), *value;
     const char *key;
-    c->builder->steps += MERGE_STEPS;
-    if (!out || !tfm__grammar_step(c->builder))
+    const size_t named = json_object_size(json_object_get(a, "properties"));
+    const size_t all = named + json_object_size(json_object_get(b, "properties")) + json_object_size(a);
+    if (!out || !tfm__grammar_steps(c->builder, MERGE_STEPS + 8 * all))
         return NULL;
     if (json_object_get(a, "prefixItems") || json_object_get(b, "prefixItems"))
         for (int i = 0; i < 2; i++)

@@ -102,8 +102,10 @@ static json_t *list_names(tfm__schema_compiler *c, const json_t *properties, con
 static json_t *set_of(tfm__schema_compiler *c, const json_t *list) {
     json_t *set = tfm__schema_keep(c, json_object()), *value;
     size_t i;
-    json_array_foreach(list, i, value) if (json_is_string(value))
-        tfm__schema_check(c, json_object_set_new(set, json_string_value(value), json_true()));
+    json_array_foreach(list, i, value) {
+        if (json_is_string(value))
+            tfm__schema_check(c, json_object_set_new(set, json_string_value(value), json_true()));
+    }
     return set;
 }
 
