@@ -68,8 +68,8 @@ typedef struct tfm_embed_options {
     tfm_progress_fn progress; /* Called with the progress. May be NULL. */
     void *progress_user;
     tfm_embed_stats *stats; /* Counts that the call adds to. May be NULL. */
-    /* [count], the `ids` of each text, with its special tokens, instead of lines. There is no prompt, and a text that
-     * is empty, too long or has an id outside the vocabulary is a bad line. NULL: lines. */
+    /* [count], the `ids` of each text, with its special tokens, instead of lines, in tfm_embed. There is no prompt, and
+     * a text that is empty, too long or has an id outside the vocabulary is a bad line. NULL: lines. */
     const tfm_prompt *token_ids;
     uint64_t reserved[7]; /* Must be 0. */
 } tfm_embed_options;
@@ -101,6 +101,25 @@ typedef bool (*tfm_mask_prediction_fn)(void *user, const tfm_mask_prediction *gu
  * masked-LM head, or a tokenizer without a mask token. */
 TFM_API tfm_status tfm_fill_mask(tfm_model *model, const char *const *lines, size_t count, int top_k,
                                  const tfm_embed_options *options, tfm_mask_prediction_fn emit, void *user);
+
+/* A sparse embedding: tokens of the vocabulary with their weights above 0, valid during the callback. */
+typedef struct tfm_sparse_embedding {
+    size_t line; /* The line, counted from 0. */
+    size_t count;
+    const int32_t *ids;   /* [count], ascending. */
+    const float *weights; /* [count] */
+} tfm_sparse_embedding;
+
+/* Receives one sparse embedding. Return false to stop (TFM_ERROR_CANCELLED). */
+typedef bool (*tfm_sparse_embedding_fn)(void *user, const tfm_sparse_embedding *embedding);
+
+/* Emits the SPLADE embedding of each line, in order, after all lines are computed; none for a bad line. The weight of a
+ * token is the largest log(1 + ReLU(logit)) of the masked-LM head over the tokens of the line. Lines of more tokens
+ * than the model takes are truncated. Similarities are dot products. `options` may be NULL. TFM_ERROR_ARGUMENT for a
+ * model without a masked-LM head or a tokenizer, TFM_ERROR_UNSUPPORTED for one whose
+ * SpladePooling module sums, or takes the logarithm twice. */
+TFM_API tfm_status tfm_embed_sparse(tfm_model *model, const char *const *lines, size_t count,
+                                    const tfm_embed_options *options, tfm_sparse_embedding_fn emit, void *user);
 
 /* ---- Vectors --------------------------------------------------------------------------------------------------- */
 

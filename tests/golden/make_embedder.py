@@ -175,11 +175,14 @@ def make_masked():
     model = fill(transformers.BertForMaskedLM(config()), 4)
     tokenizer = save(folder, model)
     texts = ["The capital is [MASK].", "[MASK] cat sits in [MASK] house", "a dog [MASK]"]
-    golden = {"texts": texts, "words": []}
+    golden = {"texts": texts, "words": [], "sparse": []}
     for text in texts:
         x = encode(tokenizer, text, most=40)
         with torch.no_grad():
-            chances = torch.softmax(model(**x).logits[0], -1)
+            logits = model(**x).logits[0]
+        chances = torch.softmax(logits, -1)
+        sparse = torch.log1p(torch.relu(logits)).max(0).values  # SPLADE's pooling
+        golden["sparse"].append([round(v, 6) for v in sparse.tolist()])
         for place in (x["input_ids"][0] == tokenizer.mask_token_id).nonzero()[:, 0]:
             best = chances[place].topk(3)
             golden["words"].append([[tokenizer.decode([i]), round(p, 7)]

@@ -65,22 +65,35 @@ static void read_cross_encoder(tfm__classes *out, const json_t *config, const js
     lower_to(&out->max_tokens, json_object_get(limits, "max_seq_length"));
 }
 
-/* The tokens of a LogitScore module, whose folder is within the directory. */
-static tfm_status read_tokens(tfm__classes *out, const json_t *modules, const char *dir) {
+/* LogitScore names the tokens of a language model; SpladePooling pools masked-LM logits. */
+static void read_module(tfm__classes *out, const char *kind, const json_t *config) {
+    const json_t *yes = json_object_get(config, "true_token_id"), *no = json_object_get(config, "false_token_id");
+    const char *pooling = json_string_value(json_object_get(config, "pooling_strategy"));
+    const char *activation = json_string_value(json_object_get(config, "activation_function"));
+    if (strcmp(kind, ".LogitScore") == 0) {
+        out->has_tokens = json_is_integer(yes);
+        out->true_id = (int)json_integer_value(yes);
+        out->false_id = json_is_integer(no) ? (int)json_integer_value(no) : -1;
+    } else {
+        out->other_splade = (pooling && strcmp(pooling, "max") != 0) || (activation && strcmp(activation, "relu") != 0);
+    }
+}
+
+/* Reads the config files of both; their folders are within the directory. */
+static tfm_status read_list(tfm__classes *out, const json_t *modules, const char *dir) {
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < json_array_size(modules) && status == TFM_OK; i++) {
         const json_t *module = json_array_get(modules, i);
         const char *type = json_string_value(json_object_get(module, "type")), *dot = type ? strrchr(type, '.') : NULL;
         const char *folder = json_string_value(json_object_get(module, "path"));
-        if (!dot || strcmp(dot, ".LogitScore") != 0 || !folder || *folder == '/' || strstr(folder, ".."))
+        const bool known = dot && (strcmp(dot, ".LogitScore") == 0 || strcmp(dot, ".SpladePooling") == 0);
+        if (!known || !folder || *folder == '/' || strstr(folder, ".."))
             continue;
         json_t *config = NULL;
         char *inner = tfm__path_join(dir, folder), *path = inner ? tfm__path_join(inner, "config.json") : NULL;
         status = path ? tfm__json_load(&config, path) : TFM_ERROR_MEMORY;
-        const json_t *yes = json_object_get(config, "true_token_id"), *no = json_object_get(config, "false_token_id");
-        out->has_tokens = json_is_integer(yes);
-        out->true_id = (int)json_integer_value(yes);
-        out->false_id = json_is_integer(no) ? (int)json_integer_value(no) : -1;
+        if (status == TFM_OK)
+            read_module(out, dot, config);
         json_decref(config);
         free(path);
         free(inner);
@@ -99,7 +112,7 @@ static tfm_status read_modules(tfm__classes *out, const char *dir) {
         if (status == TFM_OK)
             status = tfm__json_read(&modules, text, bytes, path);
         if (status == TFM_OK)
-            status = read_tokens(out, modules, dir);
+            status = read_list(out, modules, dir);
     }
     json_decref(modules);
     free(text);

@@ -213,7 +213,7 @@ static tfm_status open_dir(tfm_model **out, tfm_context *ctx, const char *dir, c
     if (reads)
         status = tfm__model_tokenizer_end(*out, &opening, status, dir, depth);
     const bool classifies = status == TFM_OK && (*out)->arch.head.kind == TFM__CLASSIFICATION_HEAD;
-    if (status == TFM_OK && (classifies || (reads && !arch.encoder.layers && !arch.headless)))
+    if (status == TFM_OK && (classifies || (reads && !arch.headless && !(arch.encoder.layers && arch.decoder.layers))))
         status = tfm__classes_read(&(*out)->classes, dir, classifies ? (*out)->arch.head.classes : 0);
     tfm__family_files_free(&files);
     if (status != TFM_OK)

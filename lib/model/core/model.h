@@ -59,6 +59,7 @@ typedef struct tfm__classes {
     tfm__scores rerank;    /* of a cross-encoder; TFM__SOFTMAX_SCORES: an unsupported activation */
     int max_tokens;        /* the tokenizer's limit; 0: none */
     bool has_tokens;       /* of a language model that reranks: modules.json names its tokens */
+    bool other_splade;     /* modules.json has another pooling or activation than SPLADE's */
     int true_id, false_id; /* false_id: -1 if there is none */
 } tfm__classes;
 
@@ -140,8 +141,8 @@ void tfm__head_new(tfm__head *head, const tfm__arch *arch);
 void tfm__head_free(tfm_context *ctx, tfm__head *head);
 /* ---- Classes (classes.c) ---- */
 
-/* Reads `count` class names from config.json; missing names are LABEL_0 and so on. 0: of a decoder-only model. Free
- * *out by tfm__classes_free, also after a failure. */
+/* Reads `count` class names from config.json; missing names are LABEL_0 and so on. 0: of a model with an output
+ * projection instead. Free *out by tfm__classes_free, also after a failure. */
 tfm_status tfm__classes_read(tfm__classes *out, const char *dir, int count);
 void tfm__classes_free(tfm__classes *classes);
 

@@ -173,6 +173,8 @@ tfm_status tfm_fill_mask(tfm_model *model, const char *const *lines, size_t coun
         return tfm__fail(TFM_ERROR_ARGUMENT, "fill_mask: %s", TFM__RESERVED_SET_MESSAGE);
     if (tfm__batch_check("fill_mask", options->batch_tokens) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
+    if (options->token_ids)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "fill_mask: token_ids are not supported: give lines");
     tfm_status status = check(model, top_k);
     if (status != TFM_OK)
         return status;

@@ -319,6 +319,58 @@ static void test_fill_mask_matches_transformers(void **state) {
     json_decref(golden);
 }
 
+typedef struct sparse_check {
+    const json_t *want;
+    size_t lines[MOST], count;
+    bool stop;
+} sparse_check;
+
+static bool on_sparse(void *user, const tfm_sparse_embedding *v) {
+    sparse_check *c = user;
+    const json_t *row = json_array_get(c->want, v->line);
+    size_t k = 0;
+    for (size_t id = 0; row && id < json_array_size(row); id++) {
+        const double want = json_real_value(json_array_get(row, id));
+        const bool has = k < v->count && v->ids[k] == (int32_t)id;
+        assert_true(fabs((has ? (double)v->weights[k] : 0) - want) <= 1e-5 && (!has || v->weights[k] > 0));
+        k += has;
+    }
+    assert_true(!row || k == v->count);
+    c->lines[c->count++] = v->line;
+    return !c->stop;
+}
+
+static void test_sparse_embeddings_match_splade_pooling(void **state) {
+    (void)state;
+    json_t *golden = golden_of("masked");
+    const char *texts[MOST], *const bad[] = {"a dog", "\xff", ""};
+    const size_t count = strings_of(texts, json_object_get(golden, "texts"));
+    sparse_check all = {.want = json_object_get(golden, "sparse")}, small = all, none = {.want = NULL};
+    rejects r = {0};
+    tfm_model *model = open_model("masked");
+    harness_ok(tfm_embed_sparse(model, texts, count, NULL, on_sparse, &all));
+    assert_true(all.count == count && all.lines[0] == 0 && all.lines[count - 1] == count - 1);
+    harness_ok(tfm_embed_sparse(model, texts, count, &(tfm_embed_options){.batch_tokens = 1}, on_sparse, &small));
+    assert_int_equal(small.count, count);
+    harness_ok(tfm_embed_sparse(model, bad, 3, &(tfm_embed_options){.reject = on_reject, .reject_user = &r}, on_sparse,
+                                &none));
+    assert_true(r.count == 1 && none.count == 2 && none.lines[0] == 0 && none.lines[1] == 2);
+    none = (sparse_check){.stop = true};
+    harness_refused(tfm_embed_sparse(model, texts, count, NULL, on_sparse, &none), TFM_ERROR_CANCELLED, "line 1");
+    const tfm_prompt ids = {.ids = (const int32_t[]){2, 3}, .count = 2};
+    harness_refused(tfm_embed_sparse(model, texts, 1, &(tfm_embed_options){.token_ids = &ids}, on_sparse, &none),
+                    TFM_ERROR_ARGUMENT, "token_ids");
+    harness_refused(tfm_fill_mask(model, texts, 1, 1, &(tfm_embed_options){.token_ids = &ids},
+                                  (tfm_mask_prediction_fn)(void (*)(void))on_reject, NULL),
+                    TFM_ERROR_ARGUMENT, "token_ids are not supported");
+    tfm_model_free(&model);
+    model = open_model("classifier");
+    harness_refused(tfm_embed_sparse(model, texts, 1, NULL, on_sparse, &none), TFM_ERROR_ARGUMENT,
+                    "has no head for masked tokens");
+    tfm_model_free(&model);
+    json_decref(golden);
+}
+
 /* ---- Directories -------------------------------------------------------------------------------------- */
 
 static void copy_embedder(void) {
@@ -523,6 +575,37 @@ static void write_module(const char *folder, float *first, const char *const *na
     tensors_finish(&file, scratch_path(folder), "{}");
 }
 
+static void test_sparse_encoder_directory_is_read(void **state) {
+    (void)state;
+    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"};
+    static const struct {
+        const char *config;
+        bool runs;
+    } cases[] = {{"{\"pooling_strategy\": \"max\", \"activation_function\": \"relu\"}", true},
+                 {"{\"pooling_strategy\": \"sum\"}", false},
+                 {"{\"activation_function\": \"log1p_relu\"}", false}};
+    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+        char from[128];
+        snprintf(from, sizeof(from), GOLDEN "masked/%s", files[i]);
+        scratch_copy(from, files[i]);
+    }
+    mkdir(scratch_path("1_SpladePooling"), 0700);
+    scratch_text("modules.json", "[" MODULE("", "MLMTransformer") "," MODULE("1_SpladePooling", "SpladePooling") "]");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        sparse_check c = {.want = NULL};
+        tfm_model *model = NULL;
+        scratch_text("1_SpladePooling/config.json", cases[i].config);
+        harness_ok(tfm_model_open(&model, harness_context(), scratch_root, NULL));
+        if (cases[i].runs)
+            harness_ok(tfm_embed_sparse(model, (const char *[]){"a dog"}, 1, NULL, on_sparse, &c));
+        else
+            harness_refused(tfm_embed_sparse(model, (const char *[]){"a dog"}, 1, NULL, on_sparse, &c),
+                            TFM_ERROR_UNSUPPORTED, "SpladePooling");
+        assert_int_equal(c.count, cases[i].runs);
+        tfm_model_free(&model);
+    }
+}
+
 static void test_layer_norm_module_normalizes_the_pooled_vector(void **state) {
     (void)state;
     float pooled[POOLED], got[POOLED], gamma[POOLED], beta[POOLED];
@@ -687,8 +770,10 @@ int main(void) {
         cmocka_unit_test(test_bad_line_has_nan_embedding_and_is_reported),
         cmocka_unit_test(test_class_probabilities_match_transformers),
         cmocka_unit_test(test_fill_mask_matches_transformers),
+        cmocka_unit_test(test_sparse_embeddings_match_splade_pooling),
         cmocka_unit_test(test_embedder_info_without_device_equals_opened),
         cmocka_unit_test(test_embedder_opens_with_reduced_workgroups),
+        cmocka_unit_test(test_sparse_encoder_directory_is_read),
         cmocka_unit_test(test_layer_norm_module_normalizes_the_pooled_vector),
         cmocka_unit_test(test_dense_module_has_each_activation_of_torch),
         cmocka_unit_test(test_white_space_around_a_line_reaches_the_tokenizer),
