@@ -71,6 +71,7 @@ static int embed_chunk(embed_job *j) {
     if (code == CLI_OK)
         code = j->task == EMBED_CLASSIFY    ? embed_classify(j)
                : j->task == EMBED_FILL_MASK ? embed_fill_mask(j)
+               : j->task == EMBED_SPARSE    ? embed_sparse(j)
                                             : embed_vectors(j);
     return code == CLI_OK ? cli_output_checkpoint(&j->out, j->in.first + j->in.count) : code;
 }
@@ -121,7 +122,7 @@ static int open_model(embed_job *j) {
     const double start = cli_seconds();
     cli_progress("loading %s", j->model_dir);
     tfm_status status = cli_open_fleet(&j->fleet, j->device, j->workers);
-    if (status == TFM_OK && (j->task == EMBED_CLASSIFY || j->task == EMBED_FILL_MASK))
+    if (status == TFM_OK && j->task != EMBED_VECTORS && j->task != EMBED_SIMILAR)
         status = tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &how);
     else if (status == TFM_OK)
         status = tfm_fleet_open_embedder(&j->embedder, j->fleet, j->model_dir, &options);
@@ -195,10 +196,11 @@ static int run(embed_job *j) {
 static int check(embed_job *j, const cli_syntax *syntax) {
     if (!j->model_dir)
         return cli_usage_error(syntax, "no model is given: give -m MODEL");
-    if (j->classify + j->fill_mask + (j->similar_file != NULL) > 1)
-        return cli_usage_error(syntax, "--similar, --classify and --fill-mask do not go together: give one");
+    if (j->classify + j->fill_mask + j->sparse + (j->similar_file != NULL) > 1)
+        return cli_usage_error(syntax, "--similar, --classify, --fill-mask and --sparse do not go together: give one");
     j->task = j->classify       ? EMBED_CLASSIFY
               : j->fill_mask    ? EMBED_FILL_MASK
+              : j->sparse       ? EMBED_SPARSE
               : j->similar_file ? EMBED_SIMILAR
                                 : EMBED_VECTORS;
     j->format = j->format_given ? (embed_format)j->format_choice : j->task == EMBED_VECTORS ? EMBED_JSON : EMBED_TEXT;
@@ -206,9 +208,10 @@ static int check(embed_job *j, const cli_syntax *syntax) {
         return cli_usage_error(syntax, "--format npy is for vectors");
     if (j->format == EMBED_NPY && (!j->output || strcmp(j->output, "-") == 0))
         return cli_usage_error(syntax, "--format npy needs a file: give -o FILE");
-    if ((j->normalize || j->no_normalize || j->pooling_given || j->prompt || j->width) && (j->classify || j->fill_mask))
+    if ((j->normalize || j->no_normalize || j->pooling_given || j->prompt || j->width) &&
+        (j->classify || j->fill_mask || j->sparse))
         return cli_usage_error(syntax, "--pooling, --normalize, --no-normalize, --dimensions and --prompt are for "
-                                       "vectors");
+                                       "dense vectors");
     if (j->normalize && j->no_normalize)
         return cli_usage_error(syntax, "--normalize and --no-normalize contradict each other");
     if (j->pairs && !j->classify)
@@ -217,7 +220,7 @@ static int check(embed_job *j, const cli_syntax *syntax) {
         return cli_usage_error(syntax, "--top-k is %d: give 1 to 64", j->top);
     if (j->similar_file && strcmp(j->similar_file, "-") == 0 && (!j->input || strcmp(j->input, "-") == 0))
         return cli_usage_error(syntax, "only one of the files can be standard input");
-    j->top = j->top ? j->top : j->classify ? 1 : DEFAULT_TOP;
+    j->top = j->top || j->sparse ? j->top : j->classify ? 1 : DEFAULT_TOP;
     return cli_check_workers(syntax, j->workers);
 }
 
@@ -242,8 +245,13 @@ int cmd_embed(int argc, char **argv) {
         {0, "pairs", CLI_FLAG, &j.pairs, NULL, "with --classify, each line is two texts separated by a tab", NULL},
         {0, "fill-mask", CLI_FLAG, &j.fill_mask, NULL,
          "write the most likely tokens for each mask of each line and their probabilities, separated by tabs", NULL},
+        {0, "sparse", CLI_FLAG, &j.sparse, NULL,
+         "write the sparse embedding of each line (SPLADE): tokens and weights, the largest first, separated by tabs",
+         NULL},
         {0, "top-k", CLI_POSITIVE, &j.top, "K",
-         "number of lines of --similar, tokens of --fill-mask (default 5) or classes (default 1)", NULL},
+         "number of lines of --similar, tokens of --fill-mask (default 5), classes (default 1) or tokens of --sparse "
+         "(default all)",
+         NULL},
         {0, "pooling", CLI_CHOICE, &j.pooling, POOLINGS,
          "pooling of token embeddings (default: the model's own, else mean)", &j.pooling_given},
         {0, "normalize", CLI_FLAG, &j.normalize, NULL, "scale embeddings to unit length", NULL},
@@ -274,7 +282,8 @@ int cmd_embed(int argc, char **argv) {
         .examples = "  tfm embed -m all-MiniLM-L6-v2 -i lines.txt --format npy -o lines.npy\n"
                     "  echo \"a cat\" | tfm embed -m all-MiniLM-L6-v2 --similar lines.txt --top-k 3\n"
                     "  tfm embed -m sentiment --classify < reviews.txt\n"
-                    "  echo \"Paris is [MASK].\" | tfm embed -m bert-base --fill-mask\n",
+                    "  echo \"Paris is [MASK].\" | tfm embed -m bert-base --fill-mask\n"
+                    "  tfm embed -m splade-v3 --sparse --format json < lines.txt\n",
         .options = options,
         .option_count = CLI_COUNT(options),
     };

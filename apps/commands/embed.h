@@ -7,7 +7,7 @@
 typedef enum embed_format { EMBED_JSON, EMBED_NPY, EMBED_TEXT } embed_format;
 
 /* Settings of the task. */
-typedef enum embed_task { EMBED_VECTORS, EMBED_SIMILAR, EMBED_CLASSIFY, EMBED_FILL_MASK } embed_task;
+typedef enum embed_task { EMBED_VECTORS, EMBED_SIMILAR, EMBED_CLASSIFY, EMBED_FILL_MASK, EMBED_SPARSE } embed_task;
 
 typedef struct embed_job {
     const char *model_dir, *input, *output, *similar_file, *prompt, *device;
@@ -16,7 +16,7 @@ typedef struct embed_job {
     embed_task task;
     embed_format format;
     int top, width; /* width: of the embeddings written */
-    bool classify, fill_mask, pairs, stats, normalize, no_normalize, pooling_given;
+    bool classify, fill_mask, sparse, pairs, stats, normalize, no_normalize, pooling_given;
     int format_choice, pooling;
     bool format_given;
     tfm_embed_options options;
@@ -49,5 +49,8 @@ int embed_similar_write(embed_job *j, size_t count);
 /* Classes and masked words of the chunk (embed_heads.c). */
 int embed_classify(embed_job *j);
 int embed_fill_mask(embed_job *j);
+
+/* Sparse embeddings of the chunk (embed_weights.c). */
+int embed_sparse(embed_job *j);
 
 #endif

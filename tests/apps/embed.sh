@@ -94,6 +94,18 @@ run embed -m more --fill-mask -i masks
 check "embed names a token that has no embedding" both 1 says err 'line 1: the text has the token "<image>", whose id is 89, and the model.s embeddings have 89 rows'
 run info more
 check "info of a model with a token that has no embedding lists its commands" both 0 says out '^commands  *embed, embed --fill-mask$'
+printf 'The capital is [MASK].\n\377\na dog [MASK]\n' >sparse
+run embed -m "$golden/masked" --sparse --format json -i sparse
+check "embed --sparse prints the tokens of SPLADE's pooling with their weights, and none of a bad line" both 1 python3 -c 'import json, sys
+golden = json.load(open(sys.argv[1]))["sparse"]
+rows = [json.loads(line)["weights"] for line in open("out")]
+for row, want in zip((rows[0], rows[2]), (golden[0], golden[2]), strict=True):
+    assert {w["id"] for w in row} == {i for i, x in enumerate(want) if x > 0}
+    assert all(abs(w["weight"] - want[w["id"]]) < 1e-5 for w in row)
+    assert [w["weight"] for w in row] == sorted((w["weight"] for w in row), reverse=True)
+assert len(rows) == 3 and rows[1] == []' "$golden/masked/golden.json"
+run embed -m "$golden/masked" --sparse --top-k 2 -i lines
+check "embed --sparse --top-k prints tokens and weights between tabs" both 0 [ "$(awk -F'\t' 'NF == 4' out | wc -l)" = 3 ]
 run embed -m "$golden/masked" --classify -i lines
 check "embed --classify names a model without a classification head" one_sentence 1 'has no classification head'
 
