@@ -15,12 +15,12 @@ typedef struct bench_options {
     const char *providers; /* "cpu-packed,openblas", NULL: all */
     int rounds;
     bool json;
-    bool accumulate;                           /* gemm */
-    bool causal, backward;                     /* attention */
-    tfm_dtype stored;                          /* gemm: dtype of weights in addition to fp32 */
-    int precision;                             /* choice of --precision */
-    const char *model, *input;                 /* translate, generate */
-    int prompt_tokens, new_tokens, batch_size; /* generate */
+    bool accumulate;                                  /* gemm */
+    bool causal, backward;                            /* attention */
+    tfm_dtype stored;                                 /* gemm: dtype of weights in addition to fp32 */
+    int precision;                                    /* choice of --precision */
+    const char *model, *input;                        /* translate, generate */
+    int prompt_tokens, new_tokens, batch_size, depth; /* generate */
 } bench_options;
 
 /* Number of CPU cores that this process may use. */

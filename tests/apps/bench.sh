@@ -43,6 +43,12 @@ assert abs(a["per_s"] * a["median_s"] - 10) < 1e-3 and abs(b["per_s"] * b["media
 # shellcheck disable=SC2086
 hasty run bench generate --json --runs 1 $scalar -m "$llama" --prompt-tokens 5 --max-new-tokens 4 --precision int8
 check "bench generate --precision int8 quantizes the weights" [ "$code" = 0 -a "$(grep -c '"precision":"int8"' out)" = 2 ]
+hasty run bench generate --json --runs 1 $scalar -m "$llama" --prompt-tokens 5 --max-new-tokens 4 --depth 30
+check "bench generate --depth measures after tokens in the KV cache" [ "$code" = 0 -a "$(grep -c ', depth 30"' out)" = 2 ]
+run bench generate -m "$llama" --depth 30 --batch-size 2
+check "bench generate --depth --batch-size is a usage error" one_sentence 2 'do not go together'
+run bench generate -m "$llama" --depth 1024
+check "bench generate rejects a depth that is too large for the model" one_sentence 1 'takes up to 1024 tokens: give less'
 run bench generate -m "$demo"
 check "bench generate refuses a translation model" one_sentence 1 'of the family marian, does not generate text'
 run bench generate -m "$llama" --prompt-tokens 99999
