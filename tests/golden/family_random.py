@@ -305,8 +305,9 @@ def draw_neox(family, r):
 def draw_other(family, r):
     """Decoders with other config keys than LLaMA's."""
     E, layers, V = sizes(r)
-    E -= E % 4 if family == "codegen" else 0
     heads, eos = heads_of(r, E, True), r.randrange(V)
+    if family == "codegen":  # transformers splits the heads into four groups
+        E, heads = max(8, E - E % 8), 4
     more = dict(layer_norm_epsilon=epsilon(r), tie_word_embeddings=coin(r))
     if family in ("gptj", "codegen"):
         config = gptj(E, layers, heads, V, eos, 2 * r.randint(1, E // heads // 2), n_inner=r.choice([None, 29]),

@@ -212,6 +212,10 @@ static void harm(void **state, const char *name, const char *right, const char *
 /* A wrong MMA kernel is excluded, whatever its speed, and its fallback is not counted as MMA. */
 static void test_wrong_mma_kernel_never_wins_tuning(void **state) {
     require_gpu_class();
+    if (strcmp(tuning()->name, "gpu") != 0) { /* another heuristic */
+        printf("skipped: the variant is %s\n", tuning()->name);
+        skip();
+    }
     tfm_tune_record r;
     assert_int_equal(scratch_setup(state), 0);
     harm(state, "mma.cl", "#define A_WORD(row, k) ((row) / 8 + (k) / 8 * 2)",
@@ -224,7 +228,7 @@ static void test_wrong_mma_kernel_never_wins_tuning(void **state) {
         harness_ok(tfm_tune_gemm_half(harness_context(), &r, m, 40, 130, false, true, TFM_F16, true));
         assert_true(r.candidates >= 2);
         /* With split-K it is the same kernel, already declined. */
-        assert_int_equal(r.rejected, m < few && strcmp(tuning()->name, "gpu") == 0 ? 2 : 0);
+        assert_int_equal(r.rejected, m < few ? 2 : 0);
         assert_null(strstr(r.baseline, "gpu-mma"));
         assert_null(strstr(r.best, "gpu-mma"));
         assert_null(strstr(r.runner_up, "gpu-mma"));
