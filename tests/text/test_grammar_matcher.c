@@ -178,6 +178,39 @@ static void test_too_ambiguous_grammar_is_an_error(void **state) {
     tfm__token_trie_free(&trie);
 }
 
+/* The tokens of [a-z ]* are tested with each of a thousand stacks: an error, in bounded time. */
+static void test_mask_of_many_stacks_is_an_error(void **state) {
+    (void)state;
+    enum { LETTERS = 26, COUNT = LETTERS * LETTERS * LETTERS, RULES = 1000 };
+    char *bytes = malloc(COUNT * 4), *text = malloc(RULES * 16 + 64), *at = text;
+    const char **tokens = malloc(COUNT * sizeof(*tokens));
+    uint32_t *lengths = malloc(COUNT * sizeof(*lengths)), *bits = malloc((COUNT / 32 + 1) * sizeof(*bits));
+    assert_true(bytes && text && tokens && lengths && bits);
+    for (int i = 0; i < COUNT; i++) {
+        tokens[i] = bytes + 4 * i;
+        lengths[i] = 3;
+        sprintf(bytes + 4 * i, "%c%c%c", 'a' + i % LETTERS, 'a' + i / LETTERS % LETTERS, 'a' + i / LETTERS / LETTERS);
+    }
+    for (int i = 0; i < RULES; i++)
+        at += sprintf(at, "%s x \"%d\"", i ? " |" : "root ::=", i);
+    sprintf(at, "\nx ::= [a-z ]*\n");
+    tfm_grammar *grammar;
+    tfm__matcher *matcher;
+    tfm__token_trie *trie;
+    harness_ok(tfm__token_trie_new(&trie, COUNT, tokens, lengths));
+    harness_ok(tfm_grammar_from_gbnf(&grammar, text));
+    harness_ok(tfm__matcher_new(&matcher, grammar, trie));
+    harness_refused(tfm__matcher_mask(matcher, bits), TFM_ERROR_UNSUPPORTED, "more than 8388608 steps to find");
+    tfm__matcher_free(&matcher);
+    tfm_grammar_free(&grammar);
+    tfm__token_trie_free(&trie);
+    free(bytes);
+    free(text);
+    free(tokens);
+    free(lengths);
+    free(bits);
+}
+
 /* ---- Threads ------------------------------------------------------------------------------------------------------
  */
 
@@ -237,6 +270,7 @@ int main(void) {
         cmocka_unit_test(test_matcher_outlives_grammar_and_trie),
         cmocka_unit_test(test_list_by_recursion_at_the_end_needs_few_states),
         cmocka_unit_test(test_too_ambiguous_grammar_is_an_error),
+        cmocka_unit_test(test_mask_of_many_stacks_is_an_error),
         cmocka_unit_test(test_threads_share_a_grammar),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -379,6 +379,28 @@ static void test_schema_limits_are_errors(void **state) {
         harness_refused(tfm_grammar_from_json_schema(&grammar, text), TFM_ERROR_UNSUPPORTED, "more than 4194304 steps");
     }
     free(list);
+    /* Constants with other keywords are tested by a schema of the others, which may have constants again. */
+    harness_refused(tfm_grammar_from_json_schema(&grammar, "{\"enum\":[1],\"items\":{\"$ref\":\"#\"}}"),
+                    TFM_ERROR_UNSUPPORTED, "nested too deeply");
+    at = text + sprintf(text, "{\"$ref\":\"#/$defs/d0\",\"$defs\":{\"d7\":{\"type\":\"null\"}");
+    for (int i = 0; i < 7; i++) {
+        at += sprintf(at, ",\"d%d\":{\"enum\":[1],\"anyOf\":[", i);
+        for (int k = 0; k < 40; k++)
+            at += sprintf(at, "%s{\"items\":{\"$ref\":\"#/$defs/d%d\",\"minimum\":%d}}", k ? "," : "", i + 1, k);
+        at += sprintf(at, "]}");
+    }
+    strcpy(at, "}}");
+    harness_refused(tfm_grammar_from_json_schema(&grammar, text), TFM_ERROR_UNSUPPORTED, "more than 4194304 steps");
+    at = text + sprintf(text, "{\"pattern\":\"^(a?){60000}$\",\"enum\":[0");
+    for (int i = 0; i < 1500; i++)
+        at += sprintf(at, ",\"x%d\"", i);
+    strcpy(at, "]}");
+    harness_refused(tfm_grammar_from_json_schema(&grammar, text), TFM_ERROR_UNSUPPORTED, "more than 4194304 steps");
+    at = text + sprintf(text, "{\"anyOf\":[{\"type\":\"null\"}");
+    for (int i = 0; i < 100; i++)
+        at += sprintf(at, ",{\"type\":\"string\",\"pattern\":\"^b$\",\"minLength\":%d}", 200000 - i);
+    strcpy(at, "]}");
+    harness_refused(tfm_grammar_from_json_schema(&grammar, text), TFM_ERROR_UNSUPPORTED, "more than 4194304 steps");
     free(text);
 }
 

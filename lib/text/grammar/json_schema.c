@@ -4,9 +4,13 @@
 #include "base/json.h"
 #include "text/grammar/schema_compiler.h"
 
+/* Schemas of constants in schemas of constants. */
+enum { MAX_NESTED = 8 };
+
 /* ---- Constants ---------------------------------------------------------------------------------------- */
 
-static tfm_status compile(tfm_grammar **out, const json_t *root, const json_t *schema);
+static tfm_status compile(tfm_grammar **out, const tfm__schema_compiler *outer, size_t *steps, const json_t *root,
+                          const json_t *schema);
 
 /* The values of enum or const that the other keywords allow: their grammar tests each one. */
 static uint32_t emit_constants(tfm__schema_compiler *c, const json_t *schema, uint32_t next) {
@@ -17,11 +21,15 @@ static uint32_t emit_constants(tfm__schema_compiler *c, const json_t *schema, ui
     if (list && !json_is_array(list))
         tfm__schema_refuse(c, TFM_ERROR_FORMAT, "enum", "is no list");
     if (c->builder->status == TFM_OK && tfm__schema_restricts(rest))
-        c->builder->status = compile(&others, c->root, rest);
+        c->builder->status = compile(&others, c, &c->builder->steps, c->root, rest);
     for (size_t i = one ? 1 : json_array_size(list); i-- > 0 && c->builder->status == TFM_OK;) {
         const json_t *value = one ? one : json_array_get(list, i);
         char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
         tfm__schema_check(c, !text);
+        if (others && !tfm__grammar_steps(c->builder, others->node_count)) { /* each test may visit all nodes */
+            free(text);
+            break;
+        }
         if (text && (!others || tfm_grammar_matches(others, text, strlen(text))))
             all = tfm__grammar_either(c->builder, tfm__json_value(c, value, next), all);
         free(text);
@@ -139,8 +147,10 @@ static void emit_pending(tfm__schema_compiler *c) {
 }
 
 /* `schema` is `root`, or one made from a part of it. */
-static tfm_status compile(tfm_grammar **out, const json_t *root, const json_t *schema) {
-    tfm__grammar_builder builder = {.name = "the JSON schema"};
+/* *steps: of building so far. `outer`: the one whose constants are tested, or NULL. */
+static tfm_status compile(tfm_grammar **out, const tfm__schema_compiler *outer, size_t *steps, const json_t *root,
+                          const json_t *schema) {
+    tfm__grammar_builder builder = {.name = "the JSON schema", .steps = *steps};
     tfm__schema_compiler c = {.builder = &builder,
                               .emit = emit_schema,
                               .root = root,
@@ -154,13 +164,17 @@ static tfm_status compile(tfm_grammar **out, const json_t *root, const json_t *s
                               .blank = TFM__NO_ID,
                               .integer = TFM__NO_ID,
                               .number = TFM__NO_ID};
+    c.nested = outer ? outer->nested + 1 : 0;
     tfm__schema_check(&c, !c.made || !c.refs || !c.pending);
+    if (c.nested > MAX_NESTED)
+        tfm__grammar_fail(&builder, TFM_ERROR_UNSUPPORTED, "constants with other keywords are nested too deeply");
     tfm__grammar_rule_add(&builder, "#", 1);
     if (builder.status == TFM_OK && schema == root)
         tfm__schema_check(&c, json_object_set_new(c.refs, "#", json_integer(0)));
     if (builder.status == TFM_OK)
         tfm__grammar_rule_set(&builder, 0, emit_schema(&c, schema, TFM__NODE_END));
     emit_pending(&c);
+    *steps = builder.steps;
     const tfm_status status = tfm__grammar_finish(out, &builder);
     json_decref(c.made);
     json_decref(c.refs);
@@ -192,7 +206,7 @@ tfm_status tfm_grammar_from_json_schema(tfm_grammar **out, const char *schema) {
         return tfm__fail(TFM_ERROR_UNSUPPORTED, "the JSON schema: \\u0000 in a string is not supported; remove it");
     tfm_status status = tfm__json_read(&root, text, bytes, "the JSON schema");
     if (status == TFM_OK)
-        status = compile(out, root, root);
+        status = compile(out, NULL, &(size_t){0}, root, root);
     json_decref(root);
     return status;
 }

@@ -14,7 +14,11 @@ struct tfm__matcher {
     uint32_t *path;  /* states by depth of the trie */
     uint32_t *nodes; /* of one stack */
     size_t node_capacity;
+    int walked; /* nodes of the trie, for one mask */
 };
+
+/* Nodes of the trie that are visited for one mask: some 0.2 s. */
+enum { MAX_WALKED = 1 << 23 };
 
 void tfm__matcher_free(tfm__matcher **pointer) {
     tfm__matcher *m = *pointer;
@@ -65,6 +69,11 @@ static tfm_status walk(tfm__matcher *m, uint32_t *bits, tfm__mask *mask, uint32_
     m->path[nodes[root].depth] = state;
     for (uint32_t i = root + 1; i < end;) {
         const tfm__token_trie_node *n = &nodes[i];
+        if (++m->walked > MAX_WALKED)
+            return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                             "the grammar is too ambiguous: the tokens that may follow take more "
+                             "than %d steps to find; make it smaller",
+                             MAX_WALKED);
         uint32_t to = m->path[n->depth - 1];
         tfm_status status = tfm__automaton_next(&m->automaton, &to, n->byte);
         if (status != TFM_OK)
@@ -158,6 +167,7 @@ static tfm_status add_mask(tfm__matcher *m, uint32_t *bits, size_t count, uint32
 
 tfm_status tfm__matcher_mask(tfm__matcher *m, uint32_t *bits) {
     memset(bits, 0, (m->trie->vocabulary + 31) / 32 * sizeof(*bits));
+    m->walked = 0;
     tfm_status status = tfm__automaton_trim(&m->automaton, &m->state);
     const tfm__automaton_state s = m->automaton.states[m->state];
     for (size_t begin = s.begin, end = begin; begin < s.begin + s.count && status == TFM_OK; begin = end) {

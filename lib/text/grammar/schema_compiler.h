@@ -14,7 +14,7 @@ struct tfm__schema_compiler {
     json_t *refs;      /* rule numbers by JSON pointer */
     json_t *pending;   /* a list of JSON pointers whose rules have no graph yet */
     char pointer[512]; /* of the schema that is compiled, for messages; long ones are cut */
-    int depth;
+    int depth, nested; /* nested: compilers around this one */
     uint32_t any, string, character, blank, integer, number; /* rules, or TFM__NO_ID */
 };
 

@@ -182,12 +182,19 @@ static uint32_t write_graph(tfm__schema_compiler *c, const graph *g, uint32_t ne
 }
 
 /* Restricts *all by *one, which is consumed. */
+/* A builder that counts on from the steps of the schema's. */
+static tfm__grammar_builder part_of(const tfm__schema_compiler *c) {
+    return (tfm__grammar_builder){.name = c->builder->name, .steps = c->builder->steps};
+}
+
 static void add_graph(tfm__schema_compiler *c, graph *all, bool *any, graph *one) {
     if (c->builder->status == TFM_OK)
         c->builder->status = one->builder.status;
+    c->builder->steps = one->builder.steps;
     if (*any && c->builder->status == TFM_OK) {
         graph_multiply(all, one);
         c->builder->status = all->builder.status;
+        c->builder->steps += all->builder.steps;
         graph_free(one);
     } else if (!*any) {
         *all = *one;
@@ -198,7 +205,7 @@ static void add_graph(tfm__schema_compiler *c, graph *all, bool *any, graph *one
 }
 
 static void add_pattern(tfm__schema_compiler *c, graph *all, bool *any, const char *text) {
-    graph one = {.builder = {.name = c->builder->name}};
+    graph one = {.builder = part_of(c)};
     graph_emit(&one, tfm__schema_pattern_read(&one.exprs, &one.builder, text, c->pointer));
     add_graph(c, all, any, &one);
 }
@@ -217,7 +224,8 @@ uint32_t tfm__schema_string_emit(tfm__schema_compiler *c, const json_t *schema, 
     if (known && c->builder->status == TFM_OK)
         add_pattern(c, &all, &any, known);
     if ((low > 0 || high >= 0) && c->builder->status == TFM_OK) {
-        graph one = {.builder = {.name = c->builder->name}};
+        tfm__grammar_steps(c->builder, 4 * (size_t)(high > low ? high : low)); /* nodes, which are visited again */
+        graph one = {.builder = part_of(c)};
         if (high < 0 || low <= high)
             graph_length(&one, low, high);
         add_graph(c, &all, &any, &one);
