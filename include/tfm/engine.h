@@ -53,9 +53,9 @@ TFM_API tfm_status tfm_engine_open(tfm_engine **out, tfm_model *model, const tfm
 
 /* Submits a prompt. *request, which may be NULL, receives its number, the argument `prompt` of the callbacks; numbers
  * count from 0. `options` are those of tfm_generate, and may be NULL; a beam and a prompt cache are not supported,
- * batch_tokens, reject, should_continue and stats are ignored, skip_scores applies to samples too, and the stop strings
- * and logit_bias must stay valid until the end. `done` receives each of the n_best texts when it ends; its result is
- * ignored. Callbacks are called by tfm_engine_step; they may submit and cancel.
+ * batch_tokens, reject, should_continue and stats are ignored, skip_scores applies to samples too, and the stop
+ * strings, logit_bias and stop_ids must stay valid until the end. `done` receives each of the n_best texts when it
+ * ends; its result is ignored. Callbacks are called by tfm_engine_step; they may submit and cancel.
  *
  * Errors do not affect other requests: those of tfm_generate; TFM_ERROR_UNSUPPORTED for a beam, a prompt cache, and
  * logits processors of the directory that only tfm_generate has; TFM_ERROR_INPUT for more tokens than the KV cache can

@@ -674,7 +674,7 @@ typedef struct tfm_generate_options {
      * first_prompt + i, which selects the random numbers of each of its n_best texts, independent of batches. */
     uint64_t seed, first_prompt;
     /* Subtracted from the logit of each token that the text, without its prompt, has: once, and for each occurrence.
-     * From -100 to 100. With any option from here to grammar, tfm_generate uses an engine (engine.h): a beam of
+     * From -100 to 100. With any option from here to stop_ids, tfm_generate uses an engine (engine.h): a beam of
      * 1, one device, and no prompt cache. */
     float presence_penalty, frequency_penalty;
     /* [logit_bias_count]: added to the logits of the tokens; finite, or -INFINITY to suppress one. */
@@ -686,6 +686,9 @@ typedef struct tfm_generate_options {
     /* The text is one of this grammar (grammar.h), up to the maximum number of tokens; it ends where nothing may
      * follow. Needs a tokenizer. May be NULL. */
     const tfm_grammar *grammar;
+    /* [stop_id_count]: a text ends with any one of them, as with an end token of the directory. */
+    const int32_t *stop_ids;
+    size_t stop_id_count;
     int batch_tokens; /* Maximum tokens of a batch, including tokens to generate. 0 means 16384. */
     /* [stop_string_count]: a text ends before the first occurrence of any stop string. Needs a tokenizer and a beam of
      * 1. */
@@ -727,7 +730,8 @@ typedef struct tfm_prompt {
 } tfm_prompt;
 
 /* The finish reason. EOS: an end token, or no token left by the directory's rules. STOP: before a stop string, or by a
- * callback. LENGTH: the maximum number of tokens. */
+ * callback. LENGTH: the maximum number of tokens, or a text
+ * that is not complete by its grammar, and that no token continues. */
 typedef enum tfm_finish_reason { TFM_FINISH_EOS, TFM_FINISH_STOP, TFM_FINISH_LENGTH } tfm_finish_reason;
 
 /* One text for one prompt. */

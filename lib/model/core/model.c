@@ -290,6 +290,7 @@ void tfm_model_free(tfm_model **pointer) {
     }
     free(model->tensor_aliases);
     tfm_tokenizer_free(&model->tokenizer);
+    tfm__token_trie_free(&model->trie);
     tfm__shortlist_free(&model->shortlist);
     free(model);
     tfm_context_free(&ctx);

@@ -72,6 +72,7 @@ struct tfm_model {
     json_t
         *generation; /* generation_config.json of its directory, including keys that `rules` does not have; or NULL */
     tfm_tokenizer *tokenizer;
+    struct tfm__token_trie *trie; /* of the vocabulary, once a grammar was given */
     tfm_model_info info;
 
     const char *low_precision; /* dtype of the weights, such as "int8" or "fp16": the model can then neither be

@@ -22,6 +22,8 @@ typedef struct tfm__generate_params {
     const tfm_logit_bias *logit_bias; /* [logit_bias_count] */
     size_t logit_bias_count;
     int top_log_probs;
+    const int32_t *stop_ids; /* [stop_id_count] */
+    size_t stop_id_count;
     const tfm_grammar *grammar; /* read by tfm__scheduler_add only */
     bool scheduled;             /* some option only the scheduler has */
 } tfm__generate_params;

@@ -68,11 +68,11 @@ static tfm_status check_scheduled(const tfm_model *model, const tfm_generate_opt
             return tfm__fail(TFM_ERROR_ARGUMENT, "generate: %s is out of range: give at most %g", numbers[i].name,
                              numbers[i].most);
     if (o->top_log_probs < 0 || (o->top_log_probs > 0 && !o->on_log_probs) ||
-        (o->logit_bias_count > 0 && !o->logit_bias))
+        (o->logit_bias_count > 0 && !o->logit_bias) || (o->stop_id_count > 0 && !o->stop_ids))
         return tfm__fail(
             TFM_ERROR_ARGUMENT,
             "generate: top_log_probs is %d, and logit_bias %p of %zu: top_log_probs must be >= 0 and needs "
-            "on_log_probs, and logit_bias must not be NULL",
+            "on_log_probs, and neither logit_bias nor stop_ids may be NULL",
             o->top_log_probs, (const void *)o->logit_bias, o->logit_bias_count);
     for (size_t i = 0; i < o->logit_bias_count; i++)
         if (o->logit_bias[i].id < 0 || o->logit_bias[i].id >= vocabulary ||
@@ -81,12 +81,16 @@ static tfm_status check_scheduled(const tfm_model *model, const tfm_generate_opt
                              "generate: logit_bias %zu is %g for the id %d: give a finite one or -infinity, and an id "
                              "from 0 to %d",
                              i + 1, (double)o->logit_bias[i].bias, (int)o->logit_bias[i].id, vocabulary - 1);
+    for (size_t i = 0; i < o->stop_id_count; i++)
+        if (o->stop_ids[i] < 0 || o->stop_ids[i] >= vocabulary)
+            return tfm__fail(TFM_ERROR_ARGUMENT, "generate: stop_ids %zu is %d: give an id from 0 to %d", i + 1,
+                             (int)o->stop_ids[i], vocabulary - 1);
     r->scheduled = o->presence_penalty != 0 || o->frequency_penalty != 0 || o->logit_bias_count > 0 ||
-                   o->on_log_probs || o->grammar;
+                   o->on_log_probs || o->grammar || o->stop_id_count > 0;
     if (r->scheduled && (r->beam_size > 1 || o->prompt_cache))
         return tfm__fail(
             TFM_ERROR_ARGUMENT,
-            "generate: presence_penalty, frequency_penalty, logit_bias, on_log_probs and grammar require %s",
+            "generate: presence_penalty, frequency_penalty, logit_bias, on_log_probs, grammar and stop_ids require %s",
             r->beam_size > 1 ? "a beam of 1" : "no prompt cache");
     return TFM_OK;
 }
@@ -126,7 +130,9 @@ static tfm_status params_of(tfm__generate_params *out, const tfm_model *model, c
                                   .logit_bias = o->logit_bias,
                                   .logit_bias_count = o->logit_bias_count,
                                   .top_log_probs = o->top_log_probs,
-                                  .grammar = o->grammar};
+                                  .grammar = o->grammar,
+                                  .stop_ids = o->stop_ids,
+                                  .stop_id_count = o->stop_id_count};
     out->max_length = out->max_new_tokens == 0 ? stored->max_length : 0;
     out->max_new_tokens = out->max_new_tokens ? out->max_new_tokens : DEFAULT_MAX_NEW_TOKENS;
     tfm_status status = check_sampling(o, &out->sampling);

@@ -50,7 +50,6 @@ void tfm__scheduler_free(tfm__scheduler *s) {
         tfm__matcher_free(&q->matcher);
         free(q);
     }
-    tfm__token_trie_free(&s->trie);
     tfm__scheduler_step_end(s);
     tfm__kv_pool_free(&s->pool);
     free(s->flights[0].rows);
@@ -66,9 +65,9 @@ static tfm_status constrain(tfm__scheduler *s, tfm__sequence *q, const tfm_gramm
         return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer, which a grammar needs");
     q->needs_tokens = true;
     tfm_status status = TFM_OK;
-    if (!s->trie)
-        status = tfm__tokenizer_token_trie(&s->trie, tokenizer, (size_t)s->model->arch.decoder.vocabulary);
-    return status == TFM_OK ? tfm__matcher_new(&q->matcher, grammar, s->trie) : status;
+    if (!s->model->trie) /* the same for all engines: a grammar keeps masks for each trie */
+        status = tfm__tokenizer_token_trie(&s->model->trie, tokenizer, (size_t)s->model->arch.decoder.vocabulary);
+    return status == TFM_OK ? tfm__matcher_new(&q->matcher, grammar, s->model->trie) : status;
 }
 
 tfm_status tfm__scheduler_add(tfm__scheduler *s, tfm__sequence **out, const tfm__sequence_request *request) {
@@ -149,6 +148,16 @@ static void end(tfm__scheduler *s, tfm__sequence *q, tfm_finish_reason reason) {
         q->request.on_end(q->request.user, reason, q->found);
 }
 
+/* Adds a token to the text of a grammar. False if the grammar is too ambiguous to go further. */
+static bool follows(tfm__scheduler *s, tfm__sequence *q, int32_t id) {
+    const tfm_status status = tfm__matcher_accept(q->matcher, id);
+    if (status == TFM_ERROR_INPUT)
+        tfm__context_fail(s->model->ctx, TFM_ERROR_DEVICE, "scheduler: the device chose a token that was masked");
+    else if (status != TFM_OK)
+        tfm__log(TFM_LOG_WARNING, "a text ends before it is complete: %s", tfm_error_message());
+    return status == TFM_OK;
+}
+
 /* Hands a token to its sequence. */
 static void report(tfm__scheduler *s, tfm__sequence *q, int32_t id, const tfm_token_log_probs *log_probs) {
     const tfm__sequence_request *r = &q->request;
@@ -163,12 +172,11 @@ static void report(tfm__scheduler *s, tfm__sequence *q, int32_t id, const tfm_to
         more = r->on_token(r->user, id, log_probs);
         q->reporting = false;
     }
-    const bool ends = id < 0 || tfm__generation_is_eos(&s->model->rules, id);
-    if (!ends && !q->over && q->matcher && tfm__matcher_accept(q->matcher, id) != TFM_OK)
-        tfm__context_fail(s->model->ctx, TFM_ERROR_DEVICE, "scheduler: the device chose a token that was masked");
-    if (q->over || (more && !ends && q->made < q->limit))
+    const bool ends = id < 0 || tfm__sequence_ends(s, q, id);
+    const bool broken = q->matcher && (ends ? !tfm__matcher_may_end(q->matcher) : !q->over && !follows(s, q, id));
+    if (q->over || (more && !ends && !broken && q->made < q->limit))
         return;
-    end(s, q, !more ? TFM_FINISH_STOP : ends ? TFM_FINISH_EOS : TFM_FINISH_LENGTH);
+    end(s, q, !more ? TFM_FINISH_STOP : ends && !broken ? TFM_FINISH_EOS : TFM_FINISH_LENGTH);
 }
 
 /* Waits for the tokens of a step, and hands them out. */

@@ -173,6 +173,14 @@ static void score(tfm_context *ctx, tfm_tensor *log_probs, tfm_tensor logits, tf
                           TFM__I(rows), TFM__I_AS("vocabulary", logits.dims[1])));
 }
 
+bool tfm__sequence_ends(const tfm__scheduler *s, const tfm__sequence *q, int32_t id) {
+    const tfm__generate_params *params = &q->request.params;
+    bool ends = tfm__generation_is_eos(&s->model->rules, id);
+    for (size_t i = 0; i < params->stop_id_count; i++)
+        ends = ends || params->stop_ids[i] == id;
+    return ends;
+}
+
 static void allow(uint32_t *bits, int32_t id, bool allowed) {
     if (id >= 0)
         bits[id / 32] = (bits[id / 32] & ~(UINT32_C(1) << id % 32)) | (uint32_t)allowed << id % 32;
@@ -194,6 +202,9 @@ static void mask_rows(tfm__scheduler *s, const tfm__flight *flight, int64_t rows
         allow(bits, rules->eos_id, tfm__matcher_may_end(matcher));
         for (int i = 0; i < rules->eos_id_count; i++)
             allow(bits, rules->eos_ids[i], tfm__matcher_may_end(matcher));
+        const tfm__generate_params *params = &flight->rows[r]->request.params;
+        for (size_t i = 0; i < params->stop_id_count; i++)
+            allow(bits, params->stop_ids[i], tfm__matcher_may_end(matcher));
     }
 }
 

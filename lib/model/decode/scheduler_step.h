@@ -48,10 +48,11 @@ struct tfm__scheduler {
     tfm_tensor tokens[2];     /* (sequences): the tokens of each of them */
     tfm_tensor position_bias; /* see tfm__decode_step */
     tfm__logit_edits edits;
-    tfm__token_trie *trie; /* of the vocabulary, once a grammar was given */
     tfm__scheduler_counts counts;
 };
 
+/* Whether a token ends the sequence. */
+bool tfm__sequence_ends(const tfm__scheduler *scheduler, const tfm__sequence *sequence, int32_t id);
 /* Creates what the steps need; and frees it. */
 tfm_status tfm__scheduler_step_begin(tfm__scheduler *scheduler);
 void tfm__scheduler_step_end(tfm__scheduler *scheduler);

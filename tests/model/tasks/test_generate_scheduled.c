@@ -187,6 +187,29 @@ static void test_texts_follow_their_grammars(void **state) {
     follow_grammars(0);
 }
 
+/* The first token that may end a text of the grammar, and one of it that ends no text. */
+static void test_stop_ids_end_complete_texts(void **state) {
+    (void)state;
+    tfm_model *model = talking_toy();
+    tfm_grammar *grammar = NULL;
+    constrained c = {.tokens = 0};
+    const tfm_prompt prompt = {.ids = (const int32_t[]){20}, .count = 1};
+    harness_ok(tfm_grammar_from_gbnf(&grammar, "root ::= (\"ich\" \"ein\")+"));
+    const tfm_logit_bias biases[] = {{50, 1000}, {27, 10}};
+    const tfm_generate_options o = {.grammar = grammar,
+                                    .max_new_tokens = 9,
+                                    .stop_ids = (const int32_t[]){50},
+                                    .stop_id_count = 1,
+                                    .logit_bias = biases,
+                                    .logit_bias_count = 2};
+    harness_ok(tfm_generate(model, &prompt, 1, &o, on_constrained, &c));
+    assert_int_equal(strncmp(c.text, "ichein", 6), 0);
+    assert_int_equal(c.tokens, 3);
+    assert_int_equal(c.reason, TFM_FINISH_EOS);
+    tfm_grammar_free(&grammar);
+    tfm_model_free(&model);
+}
+
 static void test_text_ends_where_no_token_fits(void **state) {
     (void)state;
     tfm_model *model = talking_toy(), *silent = toy_decoder(TOY_ROTARY, 0);
@@ -197,7 +220,7 @@ static void test_text_ends_where_no_token_fits(void **state) {
     const tfm_generate_options o = {.grammar = grammar};
     harness_ok(tfm_generate(model, &prompt, 1, &o, on_constrained, &c));
     assert_string_equal(c.text, "ich");
-    assert_int_equal(c.reason, TFM_FINISH_EOS);
+    assert_int_equal(c.reason, TFM_FINISH_LENGTH);
     harness_refused(tfm_generate(silent, &prompt, 1, &o, on_constrained, &c), TFM_ERROR_ARGUMENT, "its tokenizer");
     tfm_grammar_free(&grammar);
     tfm_model_free(&model);
@@ -296,11 +319,13 @@ static void test_bad_options_are_refused(void **state) {
         {{.frequency_penalty = NAN}, "frequency_penalty is out of range"},
         {{.top_log_probs = 65, .on_log_probs = on_log_probs}, "top_log_probs is out of range"},
         {{.top_log_probs = 5}, "needs on_log_probs"},
-        {{.logit_bias_count = 1}, "must not be NULL"},
+        {{.logit_bias_count = 1}, "may be NULL"},
         {{.logit_bias = &outside, .logit_bias_count = 1}, "from 0 to 60"},
         {{.logit_bias = &nan, .logit_bias_count = 1}, "is nan for the id 3"},
         {{.logit_bias = &infinite, .logit_bias_count = 1}, "is inf for the id 3"},
         {{.presence_penalty = 1, .beam_size = 2}, "a beam of 1"},
+        {{.stop_id_count = 1}, "may be NULL"},
+        {{.stop_ids = (const int32_t[]){-1}, .stop_id_count = 1}, "stop_ids 1 is -1"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
         harness_refused(tfm_generate(model, &prompt, 1, &cases[i].options, on_end, &h), TFM_ERROR_ARGUMENT,
@@ -316,6 +341,7 @@ int main(void) {
         cmocka_unit_test(test_tokens_follow_penalties_and_biases),
         cmocka_unit_test(test_banned_and_preferred_tokens),
         cmocka_unit_test(test_texts_follow_their_grammars),
+        cmocka_unit_test(test_stop_ids_end_complete_texts),
         cmocka_unit_test(test_text_ends_where_no_token_fits),
         cmocka_unit_test(test_texts_come_in_order),
         cmocka_unit_test(test_bad_options_are_refused),
