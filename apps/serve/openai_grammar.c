@@ -5,7 +5,7 @@
 #include "serve/openai.h"
 #include "serve/server.h"
 
-enum { KEPT = 16 };
+enum { KEPT = 16, MAX_DEPTH = 256 };
 
 struct serve_grammar {
     char *text; /* "gbnf ..." or "schema ..." */
@@ -145,15 +145,37 @@ static char *choices_text(const json_t *list) {
     return NULL;
 }
 
-/* The schema of a tool's arguments: no others than those listed, unless it says otherwise. NULL without memory. */
-static json_t *arguments_schema(const json_t *function) {
-    json_t *parameters = json_copy(json_object_get(function, "parameters"));
+/* Makes references to the root of a schema references to `prefix`. */
+static void move_references(json_t *value, const char *prefix, int depth) {
+    json_t *each;
+    const char *name, *reference = json_string_value(json_object_get(value, "$ref"));
+    size_t i;
+    if (reference && *reference == '#')
+        json_object_set_new(value, "$ref", json_sprintf("%s%s", prefix, reference + 1));
+    if (depth == MAX_DEPTH)
+        return;
+    json_object_foreach(value, name, each) move_references(each, prefix, depth + 1);
+    json_array_foreach(value, i, each) move_references(each, prefix, depth + 1);
+}
+
+/* The schema of a tool's arguments, which is alternative number `index`: no others than those listed, unless it says
+ * otherwise. NULL without memory. */
+static json_t *arguments_schema(const json_t *function, size_t index) {
+    static const char *const OPEN[] = {"additionalProperties", "allOf", "anyOf", "oneOf", "$ref"};
+    json_t *parameters = json_deep_copy(json_object_get(function, "parameters"));
+    char prefix[64];
     if (!json_is_object(parameters)) {
         json_decref(parameters);
         return json_pack("{s:s}", "type", "object");
     }
-    if (json_object_get(parameters, "properties") && !json_object_get(parameters, "additionalProperties"))
+    snprintf(prefix, sizeof(prefix), "#/anyOf/%zu/properties/arguments", index);
+    bool open = !json_object_get(parameters, "properties");
+    for (size_t i = 0; i < CLI_COUNT(OPEN); i++)
+        open = open || json_object_get(parameters, OPEN[i]);
+    if (!open)
         json_object_set_new(parameters, "additionalProperties", json_false());
+    json_object_del(parameters, "$id");
+    move_references(parameters, prefix, 0);
     return parameters;
 }
 
@@ -164,10 +186,10 @@ static json_t *calls_schema(const json_t *tools, const char *name) {
         json_t *function = json_object_get(json_array_get(tools, i), "function");
         const char *own = json_string_value(json_object_get(function, "name"));
         if (own && (!name || strcmp(own, name) == 0))
-            json_array_append_new(any,
-                                  json_pack("{s:s, s:{s:{s:s}, s:o}, s:[s, s], s:b}", "type", "object", "properties",
-                                            "name", "const", own, "arguments", arguments_schema(function), "required",
-                                            "name", "arguments", "additionalProperties", 0));
+            json_array_append_new(any, json_pack("{s:s, s:{s:{s:s}, s:o}, s:[s, s], s:b}", "type", "object",
+                                                 "properties", "name", "const", own, "arguments",
+                                                 arguments_schema(function, json_array_size(any)), "required", "name",
+                                                 "arguments", "additionalProperties", 0));
     }
     if (json_array_size(any) > 0)
         return json_pack("{s:o}", "anyOf", any);
@@ -183,7 +205,12 @@ static bool read_tool_choice(serve_request *r, serve_job *job, serve_reply *repl
     if (!choice || json_is_null(choice) || (word && (strcmp(word, "auto") == 0 || strcmp(word, "none") == 0)))
         return true;
     const bool known = word ? strcmp(word, "required") == 0 : name != NULL;
-    json_t *schema = known ? calls_schema(job->format.tools, name) : NULL;
+    json_t *schema = known && !job->grammar ? calls_schema(job->format.tools, name) : NULL;
+    if (known && job->grammar) {
+        *reply =
+            serve_reply_field(r, "tool_choice", NULL, "Invalid request: tool_choice is a second grammar: give one");
+        return false;
+    }
     if (!schema) {
         *reply = serve_reply_field(r, "tool_choice", NULL, "Invalid request: tool_choice %s",
                                    known ? "needs tools, and names one of them"
@@ -200,7 +227,8 @@ static bool read_tool_choice(serve_request *r, serve_job *job, serve_reply *repl
 static bool read_response_format(serve_request *r, serve_job *job, serve_reply *reply) {
     const json_t *format = json_object_get(r->fields, "response_format"), *of = json_object_get(format, "json_schema");
     const char *type = json_string_value(json_object_get(format, "type"));
-    const json_t *schema = json_object_get(of ? of : format, "schema");
+    const json_t *schema = json_object_get(of && !json_is_null(of) ? of : format, "schema");
+    schema = json_is_null(schema) ? NULL : schema;
     if (!format || json_is_null(format) || (type && strcmp(type, "text") == 0))
         return true;
     if (type && strcmp(type, "json_object") == 0)
@@ -233,7 +261,7 @@ static bool read_guides(serve_request *r, serve_job *job, serve_reply *reply) {
     for (size_t i = 0; i < CLI_COUNT(guides); i++) {
         const json_t *value = guides[i].value;
         const char *text = json_string_value(value), kind = guides[i].kind;
-        if (!value || json_is_null(value) || (text && !*text) || (kind == 'c' && json_array_size(value) == 0))
+        if (!value || json_is_null(value) || (text && !*text))
             continue;
         const bool good = kind == 's'   ? text || json_is_object(value) || json_is_boolean(value)
                           : kind == 'g' ? text != NULL
@@ -258,21 +286,19 @@ static bool read_guides(serve_request *r, serve_job *job, serve_reply *reply) {
 }
 
 bool serve_openai_grammar(serve_request *r, serve_job *job, serve_reply *reply) {
-    const json_t *regex = json_object_get(json_object_get(r->fields, "structured_outputs"), "regex");
-    if (regex && !json_is_null(regex)) {
+    const char *name;
+    json_t *value;
+    json_object_foreach(json_object_get(r->fields, "structured_outputs"), name, value) {
+        if (json_is_null(value) || strcmp(name, "json") == 0 || strcmp(name, "choice") == 0 ||
+            strcmp(name, "grammar") == 0)
+            continue;
         *reply = serve_reply_field(r, "structured_outputs", "unsupported_parameter",
-                                   "Invalid request: structured_outputs.regex is not supported: give a grammar");
+                                   "Invalid request: structured_outputs has a field other than json, choice and "
+                                   "grammar");
         return false;
     }
-    if (!read_response_format(r, job, reply) || !read_guides(r, job, reply))
-        return false;
-    const json_t *choice = json_object_get(r->fields, "tool_choice");
-    if (job->grammar && choice && !json_is_string(choice) && !json_is_null(choice)) {
-        *reply =
-            serve_reply_field(r, "tool_choice", NULL, "Invalid request: tool_choice is a second grammar: give one");
-        return false;
-    }
-    if (!job->grammar && job->chat && !read_tool_choice(r, job, reply))
+    if (!read_response_format(r, job, reply) || !read_guides(r, job, reply) ||
+        (job->chat && !read_tool_choice(r, job, reply)))
         return false;
     job->generate.grammar = job->grammar ? job->grammar->grammar : NULL;
     job->format.reasoning = job->format.reasoning && !job->grammar; /* it would have to fit the grammar */

@@ -14,9 +14,10 @@ static json_t *number(float log_prob) {
 static json_t *token_entry(const serve_model *model, int32_t id, float log_prob) {
     char *bytes = NULL;
     size_t count = 0;
-    if (tfm_tokenizer_token_bytes(model->tokenizer, &bytes, &count, id) != TFM_OK)
+    const tfm_status status = tfm_tokenizer_token_bytes(model->tokenizer, &bytes, &count, id);
+    if (status != TFM_OK && status != TFM_ERROR_ARGUMENT) /* an id without a piece has no text */
         return NULL;
-    json_t *list = json_array(), *text = json_stringn(bytes, count);
+    json_t *list = json_array(), *text = json_stringn(bytes ? bytes : "", count);
     for (size_t i = 0; i < count; i++)
         json_array_append_new(list, json_integer((unsigned char)bytes[i]));
     tfm_text_free(&bytes);
@@ -52,7 +53,8 @@ static json_t *by_column(const json_t *list, size_t first) {
         if (i < first)
             continue;
         json_t *top = json_object();
-        json_array_foreach(json_object_get(entry, "top_logprobs"), k, other)
+        json_array_foreach(json_object_get(entry, "top_logprobs"), k,
+                           other) if (!json_object_get(top, text_of(other))) /* the best of equal texts */
             json_object_set(top, text_of(other), json_object_get(other, "logprob"));
         json_array_append(tokens, json_object_get(entry, "token"));
         json_array_append(log_probs, json_object_get(entry, "logprob"));

@@ -169,8 +169,8 @@ static bool read_penalties(serve_request *r, serve_job *job, serve_reply *reply)
     int top = 0;
     if (!read_real(r, "presence_penalty", -2, 2, 0, &presence, reply) ||
         !read_real(r, "frequency_penalty", -2, 2, 0, &frequency, reply) || !read_biases(r, job, reply) ||
-        !serve_request_integer(r, job->chat ? "top_logprobs" : "logprobs", 0, 20, 0,
-                               counts || job->chat ? &top : &(int){0}, reply))
+        ((counts || job->chat) &&
+         !serve_request_integer(r, job->chat ? "top_logprobs" : "logprobs", 0, 20, 0, &top, reply)))
         return false;
     g->presence_penalty = (float)presence;
     g->frequency_penalty = (float)frequency;
@@ -208,25 +208,28 @@ bool serve_openai_options(serve_request *r, serve_job *job, serve_reply *reply) 
     int n = 1, best_of = 1;
     if (!serve_fields_check(r, job->chat ? SERVE_CHAT_FIELDS : SERVE_TEXT_FIELDS, reply) ||
         !read_lengths(r, g, reply) || !serve_request_integer(r, "n", 1, SERVE_TEXTS, 1, &n, reply) ||
-        !serve_request_integer(r, "best_of", n, SERVE_TEXTS, n, &best_of, reply) || !read_sampling(r, g, reply) ||
-        !read_penalties(r, job, reply) || !read_stops(r, job, reply) || !read_stop_ids(r, job, reply) ||
-        !read_stream_options(r, job, reply) || !serve_openai_grammar(r, job, reply))
+        (!job->chat && !serve_request_integer(r, "best_of", n, SERVE_TEXTS, n, &best_of, reply)) ||
+        !read_sampling(r, g, reply) || !read_penalties(r, job, reply) || !read_stops(r, job, reply) ||
+        !read_stop_ids(r, job, reply) || !read_stream_options(r, job, reply) || !serve_openai_grammar(r, job, reply))
         return false;
-    if (json_is_true(json_object_get(r->fields, "ignore_eos")))
+    const bool ignores = json_is_true(json_object_get(r->fields, "ignore_eos"));
+    const char *minimum = ignores ? "ignore_eos" : "min_tokens";
+    if (ignores)
         g->min_new_tokens = g->max_new_tokens;
     if (g->min_new_tokens > 0 && (g->stop_string_count > 0 || job->stop_id_count > 0)) {
-        *reply = serve_reply_field(r, "min_tokens", "unsupported_parameter",
-                                   "Invalid request: min_tokens is not supported with stop, stop_token_ids or a chat "
-                                   "whose turns end otherwise than the model's texts: leave it out");
+        *reply = serve_reply_field(r, minimum, "unsupported_parameter",
+                                   "Invalid request: %s is not supported with stop, stop_token_ids or a chat "
+                                   "whose turns end otherwise than the model's texts: leave it out",
+                                   minimum);
         return false;
     }
     job->key.max_new_tokens = g->max_new_tokens;
-    g->n_best = job->key.n_best = best_of;
+    g->n_best = job->key.n_best = job->chat ? n : best_of;
     job->choices = n;
     const bool streams = json_is_true(json_object_get(r->fields, "stream"));
-    if ((!g->sample && best_of > 1) || (best_of > n && streams)) {
+    if ((!g->sample && g->n_best > 1) || (g->n_best > n && streams)) {
         const char *name = n > 1 && !g->sample ? "n" : "best_of";
-        *reply = serve_reply_field(r, name, NULL, "Invalid request: %s is %d, %s", name, best_of,
+        *reply = serve_reply_field(r, name, NULL, "Invalid request: %s is %d, %s", name, g->n_best,
                                    g->sample ? "and a stream cannot wait for the best text: leave it out"
                                              : "but with temperature 0 all texts are the same");
         return false;

@@ -67,7 +67,8 @@ serve_job *serve_segments_split(serve_request *r, const char *const *texts, size
     if (job && models && !sort_by_model(job, models, count))
         serve_job_free(job), job = NULL;
     if (job) {
-        memcpy(job->segments, c.items, c.count * sizeof(*c.items));
+        if (c.count > 0)
+            memcpy(job->segments, c.items, c.count * sizeof(*c.items));
         job->texts = count;
         job->source = json_incref(json_object_get(r->fields, "q"));
         r->lines = c.count;

@@ -36,12 +36,12 @@ static bool check_size(serve_request *r, const json_t *queries, const json_t *do
         characters += serve_characters(json_string_value(query), json_string_length(query)) +
                       serve_characters(json_string_value(document), json_string_length(document));
     }
-    if (count <= (size_t)limits->lines && characters <= (size_t)limits->chars)
+    if (count <= (size_t)limits->lines && characters <= (size_t)r->chars)
         return true;
     *reply = serve_reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE,
                                "the request has %zu pairs and %zu characters, with the query of each document: at most "
                                "%d and %d are taken",
-                               count, characters, limits->lines, limits->chars);
+                               count, characters, limits->lines, r->chars);
     return false;
 }
 

@@ -81,6 +81,8 @@ static tfm_status submit(batch *b) {
         return TFM_ERROR_MEMORY;
     *t = (running){.next = b->first, .batch = b, .item = at, .left = job->key.n_best};
     b->first = t;
+    options.stop_ids = job->stop_ids;
+    options.stop_id_count = job->stop_id_count;
     options.skip_scores = job->choices == job->key.n_best;
     options.on_log_probs = job->logprobs ? on_log_probs : NULL;
     options.on_log_probs_user = t;
@@ -92,7 +94,7 @@ static tfm_status submit(batch *b) {
     tfm_status status = tfm_engine_submit(b->engine, &t->request, &prompt, &options, on_end, t);
     if (status == TFM_OK)
         return TFM_OK;
-    if (status == TFM_ERROR_UNSUPPORTED) {
+    if (status == TFM_ERROR_UNSUPPORTED && !job->grammar) {
         atomic_store(&b->model->no_engine, true); /* from the next batch on */
         status = serve_work_generate(w, b->model, item, 1);
         if (status == TFM_ERROR_CANCELLED)

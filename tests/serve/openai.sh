@@ -223,10 +223,18 @@ for choice, names in (("required", {"f", "g"}), ({"type": "function", "function"
         called.add(call["function"]["name"])
         assert set(json.loads(call["function"]["arguments"])) == {"x"}
     assert called <= names, called
+digit = {"type": "object", "properties": {"x": {"$ref": "#/$defs/d"}}, "required": ["x"], "$defs": {"d": {"enum": [1, 2]}}}
+(message,), _ = ask("chat/completions", tools=[{"type": "function", "function": {"name": "f", "parameters": digit}}], tool_choice="required")
+assert json.loads(message["tool_calls"][0]["function"]["arguments"])["x"] in (1, 2)
+assert ask("chat/completions", tools=tools, tool_choice="required", response_format={"type": "json_object"}) == ("tool_choice", 400)
+assert ask(grammar='root ::= ("a"?){70000}')[1] == 400  # too ambiguous
+assert ask(grammar='root ::= "zz" "\u00e9"') == (["zz"], "length")  # no token continues it
 for path, field in (("completions", {"response_format": {"type": "yaml"}}), ("completions", {"response_format": {"type": "json_schema"}}),
                     ("completions", {"guided_json": {"if": {}}}), ("completions", {"grammar": "root ::= x"}),
                     ("completions", {"guided_choice": [1]}), ("completions", {"json_schema": point, "grammar": 'root ::= "a"'}),
-                    ("completions", {"structured_outputs": {"regex": "a"}}), ("chat/completions", {"tool_choice": "required"}),
+                    ("completions", {"structured_outputs": {"regex": "a"}}), ("completions", {"structured_outputs": {"choice": "yes"}}),
+                    ("completions", {"structured_outputs": {"json_object": True}}), ("completions", {"guided_json": {"enum": [1], "items": {"$ref": "#"}}}),
+                    ("chat/completions", {"tool_choice": "required"}),
                     ("chat/completions", {"tool_choice": "always"}),
                     ("chat/completions", {"tools": tools, "tool_choice": {"type": "function", "function": {"name": "h"}}})):
     assert ask(path, **field) in [(name, 400) for name in field], (field, ask(path, **field))
