@@ -83,7 +83,6 @@ static void end_workers(server *s) {
 /* Number of workers: by the options, or the maximum of a model; one with a memory limit or several devices. Fewer if
  * threads cannot be created. */
 static bool start_workers(server *s) {
-    atomic_store(&s->unopened, s->options->preload ? (int)s->models.count : 0);
     const bool one = s->devices > 1 || (!s->options->workers && s->options->limits.memory);
     const int asked = one ? 1 : s->options->workers ? s->options->workers : 2;
     for (int i = 0; i < asked; i++) {

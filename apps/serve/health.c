@@ -12,12 +12,20 @@ bool serve_health(serve_request *r, serve_reply *reply) {
     return false;
 }
 
+/* Whether each model that is opened at start was opened, there or by a request. */
+static bool models_were_opened(const server *s) {
+    bool all = true;
+    for (size_t i = 0; i < s->models.count && s->options->preload; i++)
+        all = all && atomic_load(&s->models.items[i].opened);
+    return all;
+}
+
 bool serve_ready(serve_request *r, serve_reply *reply) {
     server *s = r->server;
-    *reply = status(s->draining                     ? "going down"
-                    : atomic_load(&s->unopened) > 0 ? "a model is not open"
-                    : serve_queue_is_full(s)        ? "the queue is full"
-                                                    : NULL,
+    *reply = status(s->draining              ? "going down"
+                    : !models_were_opened(s) ? "a model is not open"
+                    : serve_queue_is_full(s) ? "the queue is full"
+                                             : NULL,
                     "ready");
     return false;
 }

@@ -293,6 +293,7 @@ tfm_status serve_model_acquire(const serve_worker *w, serve_model *model) {
     if (!serve_model_loaded(model))
         atomic_fetch_add(&s->counters.loads, 1);
     atomic_store(&instance->loaded, true);
+    atomic_store(&model->opened, true);
     const int usual = model->task == SERVE_GENERATE ? 1 : tfm_model_workers(instance->model); /* a batch of all texts */
     const int workers = s->options->workers ? s->options->workers : usual;
     serve_queue_set_workers(s, model, several ? 1 : workers);

@@ -44,6 +44,7 @@ typedef struct serve_model {
     int positions, vocabulary;                   /* of embeddings and decoder-only models */
     int width;                                   /* of its embeddings; 0: none */
     tfm_rerank_kind rerank;                      /* how it reranks */
+    atomic_bool opened;                          /* it was loaded once */
     atomic_bool no_engine;                       /* of a decoder-only model: its generation rules need tfm_generate */
     uint64_t bytes;                              /* estimated device memory */
     serve_model_counters counters;

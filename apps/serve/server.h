@@ -70,7 +70,6 @@ struct server {
     atomic_bool draining;
     bool ending;
     atomic_int requests; /* unanswered */
-    atomic_int unopened; /* models that `preload` has not opened */
     pthread_mutex_t connections_lock;
     struct serve_connection *connections;
     struct serve_file *files; /* oldest first; under the lock, as their bytes */

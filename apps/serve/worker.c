@@ -70,9 +70,7 @@ static void run_batch(serve_worker *w) {
 static void preload(const serve_worker *w) {
     server *s = w->server;
     for (size_t i = 0; i < s->models.count && !s->draining; i++)
-        if (serve_model_acquire(w, &s->models.items[i]) == TFM_OK)
-            atomic_fetch_sub(&s->unopened, 1);
-        else
+        if (serve_model_acquire(w, &s->models.items[i]) != TFM_OK)
             cli_fail_library();
 }
 
