@@ -41,6 +41,14 @@ static const char *text_of(const json_t *entry) {
     return json_string_value(json_object_get(entry, "token"));
 }
 
+/* Characters that begin in these bytes of UTF-8: a character of several tokens counts once. */
+static size_t begun_characters(const json_t *bytes) {
+    size_t count = 0;
+    for (size_t i = 0; i < json_array_size(bytes); i++)
+        count += (json_integer_value(json_array_get(bytes, i)) & 0xC0) != 0x80;
+    return count;
+}
+
 /* Entries from `first` on in the form of /v1/completions. The offset of a token counts characters of the text. */
 static json_t *by_column(const json_t *list, size_t first) {
     json_t *tokens = json_array(), *log_probs = json_array(), *tops = json_array(), *offsets = json_array();
@@ -49,13 +57,15 @@ static json_t *by_column(const json_t *list, size_t first) {
         const json_t *entry = json_array_get(list, i), *other;
         const size_t at = offset;
         size_t k;
-        offset += serve_characters(text_of(entry), strlen(text_of(entry)));
+        offset += begun_characters(json_object_get(entry, "bytes"));
         if (i < first)
             continue;
         json_t *top = json_object();
         json_array_foreach(json_object_get(entry, "top_logprobs"), k,
                            other) if (!json_object_get(top, text_of(other))) /* the best of equal texts */
             json_object_set(top, text_of(other), json_object_get(other, "logprob"));
+        if (!json_object_get(top, text_of(entry))) /* the token itself, in addition to the best ones */
+            json_object_set(top, text_of(entry), json_object_get(entry, "logprob"));
         json_array_append(tokens, json_object_get(entry, "token"));
         json_array_append(log_probs, json_object_get(entry, "logprob"));
         json_array_append_new(tops, top);
