@@ -104,16 +104,16 @@ static int try_devices(server *s) {
     return code;
 }
 
-/* One line: where, and the models. */
+/* One line: the models, and where. Scripts expect the address at its end. */
 static void print_start(const server *s) {
     const serve_options *o = s->options;
     const bool six = strchr(o->host, ':') != NULL;
     flockfile(stderr);
-    fprintf(stderr, "tfm: listening on %s://%s%s%s:%d/ with ", o->certificate ? "https" : "http", six ? "[" : "",
-            o->host, six ? "]" : "", o->port);
+    fputs("tfm: serving ", stderr);
     for (size_t i = 0; i < s->models.count; i++)
         fprintf(stderr, "%s%s", i > 0 ? ", " : "", s->models.items[i].name);
-    fputc('\n', stderr);
+    fprintf(stderr, ", listening on %s://%s%s%s:%d/\n", o->certificate ? "https" : "http", six ? "[" : "", o->host,
+            six ? "]" : "", o->port);
     funlockfile(stderr);
 }
 

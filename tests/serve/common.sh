@@ -24,7 +24,7 @@ start() {
     server=$!
     port=
     for _ in $(seq 600); do
-        port=$(sed -n 's,^tfm: listening on .*:\([0-9]*\)/ with .*,\1,p' log)
+        port=$(sed -n 's,^tfm: .* listening on .*:\([0-9]*\)/$,\1,p' log)
         [ -z "$port" ] && kill -0 "$server" 2>/dev/null || break
         sleep 0.1
     done

@@ -60,7 +60,7 @@ check "the web page's script has the nonce of its content security policy" grep 
 ask "$at/status"
 check "GET /status has name, task and state of each model" says out '"name":"de-en","task":"translate","loaded":true,"chat":false}'
 check "the server prints one line with its address and models at start" [ "$(grep '^tfm: ' log)" = \
-    "tfm: listening on http://127.0.0.1:$port/ with de-en, fr-en, embedder" ]
+    "tfm: serving de-en, fr-en, embedder, listening on http://127.0.0.1:$port/" ]
 ask "$at/"
 check "the web page loads nothing from other hosts" [ "$(grep -cE '(src|href)="(https?:)?//' out)" = 0 ]
 

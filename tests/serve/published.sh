@@ -26,7 +26,7 @@ other=$root/tests/golden/untied-gelu-bf16
 server=$!
 trap 'kill $server' EXIT
 for _ in $(seq 600); do
-    port=$(sed -n 's,^tfm: listening on .*:\([0-9]*\)/ with .*,\1,p' log)
+    port=$(sed -n 's,^tfm: .* listening on .*:\([0-9]*\)/$,\1,p' log)
     [ -z "$port" ] && kill -0 $server 2>/dev/null || break
     sleep 0.1
 done
