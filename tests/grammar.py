@@ -263,42 +263,42 @@ PATTERNS = ["^[a-c]*$", "b", "^(ab|c)+", "[^a]$", "^\\d{2,3}$", "a.c|^x", "^\\S+
 FORMATS = ["date", "time", "date-time", "uuid", "email", "ipv4", "ipv6", "uri"]
 
 
-def bounds(draw, low, high, least, most, exclusive=False):
+def bounds(rng, low, high, least, most, exclusive=False):
     """A random choice of two keywords with values in order."""
-    values = sorted(draw.randint(least, most) / (draw.choice([1, 1, 10]) if exclusive else 1) for _ in range(2))
+    values = sorted(rng.randint(least, most) / (rng.choice([1, 1, 10]) if exclusive else 1) for _ in range(2))
     names = [low, high]
     if exclusive:
-        names = [draw.choice([name, "exclusive" + name.capitalize()]) for name in names]
-    return {name: value for name, value in zip(names, values) if draw.random() < 0.6}
+        names = [rng.choice([name, "exclusive" + name.capitalize()]) for name in names]
+    return {name: value for name, value in zip(names, values) if rng.random() < 0.6}
 
 
-def random_schema(draw, depth):
-    kind = draw.choice(["string", "number", "integer", "enum", "object", "array", "object", "anyOf", "allOf", "ref", "any"]
+def random_schema(rng, depth):
+    kind = rng.choice(["string", "number", "integer", "enum", "object", "array", "object", "anyOf", "allOf", "ref", "any"]
                        [:11 if depth else 4])
     if kind == "string":
-        schema = bounds(draw, "minLength", "maxLength", 0, 12)
-        if draw.random() < 0.4:
-            schema["pattern"] = draw.choice(PATTERNS)
-        elif draw.random() < 0.2:
-            schema["format"] = draw.choice(FORMATS)
+        schema = bounds(rng, "minLength", "maxLength", 0, 12)
+        if rng.random() < 0.4:
+            schema["pattern"] = rng.choice(PATTERNS)
+        elif rng.random() < 0.2:
+            schema["format"] = rng.choice(FORMATS)
         return {"type": "string", **schema}
     if kind in ("number", "integer"):
-        return {"type": kind, **bounds(draw, "minimum", "maximum", -120, 120, True)}
+        return {"type": kind, **bounds(rng, "minimum", "maximum", -120, 120, True)}
     if kind == "enum":
-        return {"enum": draw.sample([None, True, 1, 2.5, "a", "ab\n\"", [], [1, "x"], {"k": [None]}, "é", -3], 3)}
+        return {"enum": rng.sample([None, True, 1, 2.5, "a", "ab\n\"", [], [1, "x"], {"k": [None]}, "é", -3], 3)}
     if kind == "object":
-        names = draw.sample(["a", "b", "ab", "a\"", "é", "k", ""], draw.randint(0, 4))
-        more = draw.choice([None, False, random_schema(draw, depth - 1)])
-        return {"type": "object", "properties": {name: random_schema(draw, depth - 1) for name in names},
-                "required": draw.sample(names + ["z"], draw.randint(0, len(names))),
+        names = rng.sample(["a", "b", "ab", "a\"", "é", "k", ""], rng.randint(0, 4))
+        more = rng.choice([None, False, random_schema(rng, depth - 1)])
+        return {"type": "object", "properties": {name: random_schema(rng, depth - 1) for name in names},
+                "required": rng.sample(names + ["z"], rng.randint(0, len(names))),
                 **({} if more is None else {"additionalProperties": more})}
     if kind == "array":
-        prefix = [random_schema(draw, depth - 1) for _ in range(draw.choice([0, 0, 1, 2]))]
-        return {"type": "array", "items": random_schema(draw, depth - 1), **bounds(draw, "minItems", "maxItems", 0, 5),
+        prefix = [random_schema(rng, depth - 1) for _ in range(rng.choice([0, 0, 1, 2]))]
+        return {"type": "array", "items": random_schema(rng, depth - 1), **bounds(rng, "minItems", "maxItems", 0, 5),
                 **({"prefixItems": prefix} if prefix else {})}
     if kind in ("anyOf", "allOf"):
-        rest = random_schema(draw, 0) if draw.random() < 0.3 else {}
-        return {**rest, kind: [random_schema(draw, depth - 1) for _ in range(draw.randint(1, 3 if kind == "anyOf" else 2))]}
+        rest = random_schema(rng, 0) if rng.random() < 0.3 else {}
+        return {**rest, kind: [random_schema(rng, depth - 1) for _ in range(rng.randint(1, 3 if kind == "anyOf" else 2))]}
     return {"$ref": "#/$defs/r"} if kind == "ref" else {}
 
 
@@ -306,8 +306,8 @@ def random_schemas(program, vocabulary, number):
     """Random texts of random schemas are valid; a schema without texts is refused."""
     walker, counts = Walker(program, vocabulary), collections.Counter()
     for seed in range(number):
-        draw = random.Random(seed)
-        schema = {**random_schema(draw, 3), "$defs": {"r": random_schema(draw, 2)}}
+        rng = random.Random(seed)
+        schema = {**random_schema(rng, 3), "$defs": {"r": random_schema(rng, 2)}}
         try:
             walker.open("schema", json.dumps(schema))
         except ValueError as error:

@@ -181,6 +181,7 @@ check "answers have reasoning_content and tool_calls, also streamed" python3 ans
 cat >structured.py <<'END'
 # Structured output of a random model that writes single characters.
 import json
+import re
 import sys
 import urllib.error
 import urllib.request
@@ -227,7 +228,15 @@ digit = {"type": "object", "properties": {"x": {"$ref": "#/$defs/d"}}, "required
 (message,), _ = ask("chat/completions", tools=[{"type": "function", "function": {"name": "f", "parameters": digit}}], tool_choice="required")
 assert json.loads(message["tool_calls"][0]["function"]["arguments"])["x"] in (1, 2)
 assert ask("chat/completions", tools=tools, tool_choice="required", response_format={"type": "json_object"}) == ("tool_choice", 400)
+def steps():
+    text = urllib.request.urlopen(sys.argv[1] + "/metrics").read().decode()
+    return int(re.search(r'^tfm_decode_steps_total\{model="letters"\} (\d+)$', text, re.M)[1])
+
+
 assert ask(grammar='root ::= ("a"?){70000}')[1] == 400  # too ambiguous
+before = steps()
+ask()
+assert steps() > before, "a refused grammar ended continuous batching"
 assert ask(grammar='root ::= "zz" "\u00e9"') == (["zz"], "length")  # no token continues it
 for path, field in (("completions", {"response_format": {"type": "yaml"}}), ("completions", {"response_format": {"type": "json_schema"}}),
                     ("completions", {"guided_json": {"if": {}}}), ("completions", {"grammar": "root ::= x"}),

@@ -210,6 +210,50 @@ static void test_stop_ids_end_complete_texts(void **state) {
     tfm_model_free(&model);
 }
 
+static void count_warnings(void *user, tfm_log_level level, const char *line) {
+    *(int *)user += level == TFM_LOG_WARNING && strstr(line, "a text ends before it is complete");
+}
+
+/* Each token is allowed, but the positions after " a" are too many: that text ends, and others do not notice. */
+static void test_too_ambiguous_text_ends_alone(void **state) {
+    (void)state;
+    enum { RULES = 700 };
+    tfm_model *model = talking_toy();
+    tfm_engine *engine = NULL;
+    tfm_grammar *grammar = NULL;
+    constrained ambiguous = {.tokens = 9}, plain = {.tokens = 0}, again = {.tokens = 0};
+    char *text = malloc(RULES * 40 + 64), *at = text;
+    assert_non_null(text);
+    for (int i = 0; i < RULES; i++)
+        at += sprintf(at, "%s r%d", i ? " |" : "root ::=", i);
+    for (int i = 0; i < RULES; i++)
+        at += sprintf(at, "\nr%d ::= x \"%d\"", i, i);
+    sprintf(at, "\nx ::= \" a\" (\"n\"?){300}\n");
+    harness_ok(tfm_grammar_from_gbnf(&grammar, text));
+    harness_ok(tfm_engine_open(&engine, model, NULL));
+    const tfm_prompt prompt = {.ids = (const int32_t[]){20, 33}, .count = 2};
+    const tfm_generate_options o = {.max_new_tokens = 12}, strict = {.max_new_tokens = 12, .grammar = grammar};
+    int warnings = 0;
+    tfm_log_set(count_warnings, &warnings, TFM_LOG_WARNING);
+    harness_ok(tfm_engine_submit(engine, NULL, &prompt, &o, on_constrained, &plain));
+    harness_ok(tfm_engine_submit(engine, NULL, &prompt, &strict, on_constrained, &ambiguous));
+    for (bool more = true; more;)
+        harness_ok(tfm_engine_step(engine, &more));
+    assert_int_equal(warnings, 1);
+    assert_int_equal(ambiguous.tokens, 1);
+    assert_int_equal(ambiguous.reason, TFM_FINISH_LENGTH);
+    assert_int_equal(plain.tokens, 12);
+    const void *trie = model->trie; /* another engine takes the same, for which the grammar has masks */
+    assert_non_null(trie);
+    harness_ok(tfm_generate(model, &prompt, 1, &strict, on_constrained, &again));
+    assert_ptr_equal(model->trie, trie);
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+    tfm_engine_free(&engine);
+    tfm_grammar_free(&grammar);
+    tfm_model_free(&model);
+    free(text);
+}
+
 static void test_text_ends_where_no_token_fits(void **state) {
     (void)state;
     tfm_model *model = talking_toy(), *silent = toy_decoder(TOY_ROTARY, 0);
@@ -342,6 +386,7 @@ int main(void) {
         cmocka_unit_test(test_banned_and_preferred_tokens),
         cmocka_unit_test(test_texts_follow_their_grammars),
         cmocka_unit_test(test_stop_ids_end_complete_texts),
+        cmocka_unit_test(test_too_ambiguous_text_ends_alone),
         cmocka_unit_test(test_text_ends_where_no_token_fits),
         cmocka_unit_test(test_texts_come_in_order),
         cmocka_unit_test(test_bad_options_are_refused),
