@@ -277,8 +277,9 @@ size_t tfm__kernel_max_workgroup(const tfm_context *ctx, tfm__kernel *kernel);
 tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, size_t count, const tfm__arg *args);
 
 /* Between begin and end, launches of one item per work-group may be collected and run as few launches, in their order
- * (lib/dev/launch/megakernel.h). For a decode step, whose launches are short and repeat. */
-void tfm__megakernel_begin(tfm_context *ctx);
+ * (lib/dev/launch/megakernel.h). For a decode step of `rows` rows, whose launches repeat; with many rows they are too
+ * long to gain from it, and nothing is collected. */
+void tfm__megakernel_begin(tfm_context *ctx, int64_t rows);
 void tfm__megakernel_end(tfm_context *ctx);
 
 /* ---- Tensors' memory -------------------------------------------------------------------------------------------- */

@@ -67,7 +67,7 @@ static void launch_chain(tfm_context *ctx, chain *s) {
 }
 
 static void step(tfm_context *ctx, chain *s, void (*between)(tfm_context *ctx, chain *s, int number), int number) {
-    tfm__megakernel_begin(ctx);
+    tfm__megakernel_begin(ctx, 1);
     launch_chain(ctx, s);
     if (between)
         between(ctx, s, number);
@@ -102,6 +102,26 @@ static void test_results_equal_separate_launches(void **unused) {
     if (!supported())
         skip();
     compare(NULL, "1", true);
+}
+
+static void test_steps_of_many_rows_are_launched_separately(void **unused) {
+    (void)unused;
+    if (!supported())
+        skip();
+    tfm_context *ctx = open_with("1");
+    chain s = {{0}, {0}, {0}};
+    chain_begin(ctx, &s);
+    const int64_t rows[] = {8, 64};
+    for (size_t i = 0; i < 2; i++) {
+        const uint64_t before = ctx->collected;
+        for (int j = 0; j < STEPS; j++) {
+            tfm__megakernel_begin(ctx, rows[i]);
+            launch_chain(ctx, &s);
+            tfm__megakernel_end(ctx);
+        }
+        assert_int_equal(ctx->collected > before, rows[i] == 8);
+    }
+    tfm_context_free(&ctx);
 }
 
 /* Commands that are no launches, and a wait. */
@@ -231,7 +251,7 @@ typedef struct sharer {
 
 static void *square_weights(void *argument) {
     sharer *s = argument;
-    tfm__megakernel_begin(s->ctx);
+    tfm__megakernel_begin(s->ctx, 1);
     for (int i = 0; i < WEIGHTS; i++)
         harness_ok(tfm_mul(s->ctx, &s->squares[i], s->weights[i], s->weights[i]));
     tfm__megakernel_end(s->ctx);
@@ -360,6 +380,7 @@ static int teardown(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results_equal_separate_launches),
+        cmocka_unit_test(test_steps_of_many_rows_are_launched_separately),
         cmocka_unit_test(test_other_commands_run_in_order),
         cmocka_unit_test(test_larger_work_groups_run_in_order),
         cmocka_unit_test(test_kernels_join_while_others_run),

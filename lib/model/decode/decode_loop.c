@@ -205,13 +205,13 @@ static tfm_status decode(run *r) {
     int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_sync_interval;
     while (beam->step < r->longest && tfm_context_status(ctx) == TFM_OK && (status = check_cancelled(r)) == TFM_OK) {
         tfm_tensor logits = {0};
-        tfm__megakernel_begin(ctx);
+        tfm__megakernel_begin(ctx, beam->rows);
         step(r, &logits);
         tfm__megakernel_end(ctx); /* callbacks may use the context */
         /* the device runs this step while the host waits for the previous one's tokens */
         if (streaming->streamer && (stream_tokens(r) != TFM_OK || streaming->open == 0))
             break;
-        tfm__megakernel_begin(ctx);
+        tfm__megakernel_begin(ctx, beam->rows);
         const bool counts = beam->step % interval == 0;
         const int32_t *remaining = counts && counter ? tfm__async_read_wait(ctx, counter) : NULL;
         if (remaining && *remaining == 0)

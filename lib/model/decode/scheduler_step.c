@@ -224,7 +224,7 @@ static tfm_status run_step(tfm__scheduler *s, const step_inputs *in, tfm__flight
                              .lengths = upload(ctx, TFM_I32, in->lengths, 1, rows, 0)};
     const tfm_tensor settings = upload(ctx, TFM_F32, in->settings, 2, rows, TFM__SAMPLE_SETTINGS),
                      numbers = upload(ctx, TFM_I32, in->numbers, 2, rows, TFM__SAMPLE_NUMBERS);
-    tfm__megakernel_begin(ctx);
+    tfm__megakernel_begin(ctx, rows);
     tfm__model_step(s->model, &logits, input_tokens(s, in, before, newest), &step, s->model->logits_bias);
     mask_rows(s, flight, rows); /* the device runs meanwhile */
     changed = logits;

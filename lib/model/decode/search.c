@@ -184,7 +184,7 @@ static tfm_status decode(search *s) {
            tfm_context_status(ctx) == TFM_OK && (status = check_cancelled(s->options, beam->step)) == TFM_OK) {
         tfm_tensor logits = {0};
         const int64_t rows = beam->rows;
-        tfm__megakernel_begin(ctx);
+        tfm__megakernel_begin(ctx, rows);
         tfm_kv_cache_reserve(ctx, &s->cache, rows);
         const tfm__decode_step at = next_step(s);
         tfm__model_step(model, &logits, beam->tokens, &at, bias);
