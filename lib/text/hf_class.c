@@ -69,6 +69,8 @@ static const char *const MODELS[][2] = {
     {"distilbert", "Bert"},
     {"mpnet", "MPNet"},
     {"electra", "Bert"},
+    {"nomic_bert", "Bert"},
+    {"gte", "XLMRoberta"},
     {"albert", "Albert"},
     {"t5", "T5"},
     {"mt5", "T5"},

@@ -103,6 +103,9 @@ def draw_encoder(family, r):
         config = bert(E, layers, heads_of(r, E), ffn, V, positions, act, layer_norm_eps=epsilon(r),
                       pad_token_id=r.choice([0, 1, 3]))
         style = old.bert_2019
+        if family in ("nomic_bert", "gte"):
+            config |= {"num_attention_heads": heads_of(r, E, True), "rope_parameters": rope(r.uniform(50, 200000))}
+            style = old.dtype_2023
         if family in ("electra", "albert"):
             config["embedding_size"] = r.choice([E, r.randint(8, 30)])
         if family == "mpnet":

@@ -376,6 +376,29 @@ CASES = {
             config=modernbert(16, 3, 2, 14, 49, 4, (1000.0, 1000.0), 2, classifier_pooling="cls", classifier_bias=True,
                               norm_bias=True, num_labels=2)),
     },
+    "nomic_bert": {
+        "base-f16": dict(cls="NomicBertModel", dtype="F16", config=bert(
+            24, 3, 3, 29, 61, 40, "silu", type_vocab_size=2, pad_token_id=0, rope_parameters=rope(300.0))),
+        "masked-bf16": dict(cls="NomicBertForMaskedLM", dtype="BF16", files="shards", config=bert(
+            20, 2, 5, 27, 53, 36, "gelu", type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=3,
+            rope_parameters=rope(1000.0))),
+        "classifier-2024-f16": dict(
+            cls="NomicBertForSequenceClassification", dtype="F16", published=(old.nomic_2024, None), config=bert(
+                16, 2, 2, 22, 48, 44, "silu", type_vocab_size=2, pad_token_id=0, num_labels=3,
+                rope_parameters=rope(50.0))),
+    },
+    "gte": {
+        "base-f16": dict(cls="GteModel", dtype="F16", config=bert(
+            24, 3, 3, 29, 61, 40, "gelu", type_vocab_size=1, pad_token_id=1, rope_parameters=rope(300.0))),
+        "masked-new-bf16": dict(
+            cls="GteForMaskedLM", dtype="BF16", published=(old.gte_2024, old.new_prefix), config=bert(
+                20, 2, 5, 27, 53, 36, "relu", type_vocab_size=0, layer_norm_eps=1e-5, pad_token_id=3,
+                rope_parameters=rope(2000.0))),
+        "classifier-bin": dict(
+            cls="GteForSequenceClassification", dtype="F16", files="bin", config=bert(
+                16, 2, 2, 22, 48, 44, "gelu", type_vocab_size=2, pad_token_id=0, num_labels=3,
+                rope_parameters=rope(50.0))),
+    },
     # ---- Decoders -----------------------------------------------------------------------------------------
     "gpt2": {
         "base-masks-f16": dict(cls="GPT2LMHeadModel", dtype="F16", base=True, style=old.gpt2_2019, extra=old.gpt2_masks,

@@ -75,6 +75,16 @@ def store_case(folder, model, case):
         write_json(rules, keys | case["generation"])
 
 
+def publish(folder, case, config):
+    """Changes a stored case to the form of files with their own code, which transformers does not read."""
+    style, rename = case["published"]
+    if rename:
+        file = folder / "model.safetensors"
+        save_file(rename(load_file(file), config), file, {"format": "pt"})
+    path = folder / "config.json"
+    write_json(path, style(json.loads(path.read_text(encoding="utf-8"))))
+
+
 def open_case(folder, case):
     """In fp32, with the class of the case. All stored tensors must be used, except the ones that the case adds."""
     model, found = getattr(transformers, case["cls"]).from_pretrained(

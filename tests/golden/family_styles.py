@@ -158,6 +158,28 @@ def modernbert_2024(config):
     return config
 
 
+def nomic_2024(config):
+    """The keys of GPT-2, as published with its own code."""
+    config = dtype_2023(config)
+    names = {"hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head",
+             "intermediate_size": "n_inner", "max_position_embeddings": "n_positions",
+             "layer_norm_eps": "layer_norm_epsilon"}
+    config = {names.get(key, key): value for key, value in config.items()}
+    config["rotary_emb_base"] = config.pop("rope_parameters")["rope_theta"]
+    config.pop("hidden_act")
+    return config | {"activation_function": "swiglu", "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": False,
+                     "prenorm": False, "use_rms_norm": False, "qkv_proj_bias": False}
+
+
+def gte_2024(config):
+    """As published with its own code, under the name "new"."""
+    config = dtype_2023(config)
+    config["rope_theta"] = config.pop("rope_parameters")["rope_theta"]
+    config["architectures"] = [name.replace("Gte", "New") for name in config["architectures"]]
+    return config | {"model_type": "new", "position_embedding_type": "rope", "layer_norm_type": "layer_norm",
+                     "rope_scaling": None, "logn_attention_scale": False, "pack_qkv": True}
+
+
 # ---- Tensors ----------------------------------------------------------------------------------------------
 
 
@@ -166,6 +188,11 @@ def position_ids(tensors, config):
     stem = next(n for n in tensors if n.endswith("embeddings.position_embeddings.weight")).rsplit("position_emb", 1)[0]
     tensors[stem + "position_ids"] = torch.arange(config.max_position_embeddings)[None]
     return tensors
+
+
+def new_prefix(tensors, config):
+    return {name.replace("gte.", "new.", 1) if name.startswith("gte.") else name: value
+            for name, value in tensors.items()}
 
 
 def gamma_beta(tensors, config):

@@ -26,7 +26,7 @@ from family_random import random_case
 from family_goldens import make_goldens
 from family_long import lengthen
 from family_recipes import CASES
-from family_store import open_case, store_case
+from family_store import open_case, publish, store_case
 
 HERE = Path(__file__).resolve().parent
 
@@ -112,6 +112,8 @@ def make(folder, family, name, case):
     opened = open_case(folder, case)
     torch.manual_seed(seed)
     make_goldens(folder, family, case, opened, random.Random(seed), model)
+    if case.get("published"):
+        publish(folder, case, model.config)
 
 
 def main():

@@ -106,6 +106,14 @@ static const struct {
     {"", "encoder.layer.#.intermediate.dense", "blk.#.ffn_up"},
     {"", "encoder.layer.#.output.dense", "blk.#.ffn_down"},
     {"", "encoder.layer.#.output.LayerNorm", "blk.#.layer_output_norm"},
+    {"", "emb_ln", "token_embd_norm"},
+    {"", "encoder.layers.#.attn.Wqkv", "blk.#.attn_qkv"},
+    {"", "encoder.layers.#.attn.out_proj", "blk.#.attn_output"},
+    {"", "encoder.layers.#.norm1", "blk.#.attn_output_norm"},
+    {"", "encoder.layers.#.norm2", "blk.#.layer_output_norm"},
+    {"", "encoder.layers.#.mlp.fc11", "blk.#.ffn_up"},
+    {"", "encoder.layers.#.mlp.fc12", "blk.#.ffn_gate"},
+    {"", "encoder.layers.#.mlp.fc2", "blk.#.ffn_down"},
     {"", "encoder.block.#.layer.0.layer_norm", "enc.blk.#.attn_norm"},
     {"", "encoder.block.#.layer.0.SelfAttention.q", "enc.blk.#.attn_q"},
     {"", "encoder.block.#.layer.0.SelfAttention.k", "enc.blk.#.attn_k"},
@@ -283,7 +291,7 @@ static inline void gguf_keys(gguf_fixture *f) {
 
 /* The GGUF name of `name`, or false for a tensor that GGUF does not have. *second: the number of a second `#`, or -1 */
 static inline bool gguf_rename(const gguf_fixture *f, char *out, size_t size, const char *name) {
-    static const char *const PREFIXES[] = {"model.", "transformer.", "gpt_neox.", "bert.", "roberta."};
+    static const char *const PREFIXES[] = {"model.", "transformer.", "gpt_neox.", "bert.", "roberta.", "nomic_bert."};
     char stem[256], number[16] = "";
     const char *end = strrchr(name, '.');
     for (size_t i = 0; i < TFM__COUNT(PREFIXES); i++)

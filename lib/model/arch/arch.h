@@ -87,7 +87,8 @@ typedef struct tfm__stack_arch {
     bool gated;               /* gated feed-forward layers */
     bool input_biases;        /* query, key and value projections have biases */
     bool output_biases;       /* output projections of attention have biases */
-    bool feed_forward_biases; /* feed-forward layers have biases */
+    bool feed_forward_biases; /* feed-forward layers have biases, */
+    bool no_gate_biases;      /* but not their gates and up projections */
     bool recurrent;           /* an SSRU instead of self-attention */
     bool causal;              /* causal mask */
     bool cross;               /* cross-attention to the encoder's output */

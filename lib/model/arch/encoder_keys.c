@@ -1,5 +1,6 @@
 #include "model/arch/encoder_keys.h"
 #include <string.h>
+#include "model/arch/rope.h"
 
 tfm_status tfm__read_sizes(const tfm__size_key *keys, size_t count, const tfm__config_files *from) {
     tfm_status status = TFM_OK;
@@ -17,17 +18,17 @@ tfm_status tfm__check_heads(const tfm__config_files *from, const char *key, int 
                                           from->config_path, key, heads, width_key, width);
 }
 
-tfm_status tfm__check_encoder(const tfm__config_files *from) {
+tfm_status tfm__check_encoder(const tfm__config_files *from, const char *positions) {
     static const char *const OTHERS[] = {"is_decoder", "add_cross_attention", NULL};
     const tfm_status status = tfm__refuse_keys(from, OTHERS);
     if (status != TFM_OK)
         return status;
     const tfm__config_value found = tfm__network_key(from, "position_embedding_type");
     const char *type = json_string_value(found.value);
-    if (found.value && !(type && strcmp(type, "absolute") == 0))
+    if (found.value && !(type && strcmp(type, positions) == 0))
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: `position_embedding_type` is %s, which is not supported: only \"absolute\" is",
-                         found.path, TFM__VALUE_TEXT(found.value));
+                         "%s: `position_embedding_type` is %s, which is not supported: only \"%s\" is", found.path,
+                         TFM__VALUE_TEXT(found.value), positions);
     return TFM_OK;
 }
 
@@ -91,9 +92,9 @@ static tfm_status read_encoder_sizes(tfm__stack_arch *s, const tfm__encoder_kind
         {tfm__key_or(k->layers_key, "num_hidden_layers"), &s->layers, k->layers, TFM__MAX_LAYERS},
         {tfm__key_or(k->heads_key, "num_attention_heads"), &s->heads, k->heads, 1024},
         {tfm__key_or(k->feed_forward_key, "intermediate_size"), &s->feed_forward, k->feed_forward, TFM__MAX_WIDTH},
-        {"max_position_embeddings", &s->max_positions, 512, TFM__MAX_WIDTH},
+        {tfm__key_or(k->positions_key, "max_position_embeddings"), &s->max_positions,
+         k->max_positions ? k->max_positions : 512, TFM__MAX_WIDTH},
     };
-    const tfm__size_key types = {"type_vocab_size", &s->token_types, 2, TFM__MAX_WIDTH};
     const tfm__size_key buckets = {"relative_attention_num_buckets", &s->relative.buckets, 32, TFM__MAX_WIDTH};
     const tfm__int_key common[] = {
         {"hidden_size", &s->width, TFM__MAX_WIDTH},
@@ -101,8 +102,10 @@ static tfm_status read_encoder_sizes(tfm__stack_arch *s, const tfm__encoder_kind
         {"num_attention_heads", &s->heads, 1024},
     };
     tfm_status status = tfm__read_sizes(sizes, TFM__COUNT(sizes), from);
+    s->token_types = k->no_token_types ? 0 : k->token_types ? k->token_types : 2;
     if (status == TFM_OK && !k->no_token_types)
-        status = tfm__read_sizes(&types, 1, from);
+        status = tfm__read_int(&s->token_types, tfm__network_key(from, "type_vocab_size"), "type_vocab_size",
+                               k->rope ? 0 : 1, TFM__MAX_WIDTH);
     if (status == TFM_OK && k->relative)
         status = tfm__read_sizes(&buckets, 1, from);
     if (status == TFM_OK && k->common_keys)
@@ -168,19 +171,21 @@ static tfm_status read_groups(tfm__stack_arch *s, const tfm__config_files *from)
 static tfm_status read_encoder_stack(tfm__stack_arch *s, const tfm__encoder_kind *k, const tfm__config_files *from) {
     *s = (tfm__stack_arch){
         .activation = k->activation,
-        .input_biases = true,
-        .output_biases = true,
-        .feed_forward_biases = true,
+        .gated = k->gated,
+        .input_biases = k->biases != TFM__NO_BIASES,
+        .output_biases = k->biases != TFM__NO_BIASES,
+        .feed_forward_biases = k->biases != TFM__NO_BIASES,
+        .no_gate_biases = k->biases == TFM__NO_GATE_BIASES,
         .norm = TFM_NORM_LAYER,
         .norm_biases = true,
         .norm_placement = TFM_NORM_POST,
         .epsilon = 1e-12f,
         .embedding_norm = true,
         .embedding_scale = 1,
-        .positions = TFM__LEARNED_POSITIONS,
+        .positions = k->rope ? TFM__NO_POSITIONS : TFM__LEARNED_POSITIONS,
         .relative = {.used = k->relative ? 32 : 0, .max_distance = k->relative ? 128 : 0},
     };
-    tfm_status status = tfm__check_encoder(from);
+    tfm_status status = tfm__check_encoder(from, k->rope ? "rope" : "absolute");
     if (status == TFM_OK)
         status = read_encoder_sizes(s, k, from);
     if (status == TFM_OK)
@@ -188,12 +193,18 @@ static tfm_status read_encoder_stack(tfm__stack_arch *s, const tfm__encoder_kind
     if (status == TFM_OK)
         status = tfm__read_activation(&s->activation, from, tfm__key_or(k->activation_key, "hidden_act"));
     if (status == TFM_OK && !k->fixed_epsilon)
-        status = tfm__read_epsilon(&s->epsilon, from, "layer_norm_eps");
+        status = tfm__read_epsilon(&s->epsilon, from, tfm__key_or(k->epsilon_key, "layer_norm_eps"));
+    if (status == TFM_OK && k->rope)
+        status = tfm__read_rope(&s->rotary, s, s->max_positions, from, k->rope);
     return status == TFM_OK ? check_buckets(s, from) : status;
 }
 
 tfm_status tfm__encoder_read(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
-    const tfm__encoder_kind *k = from->family->encoder_kind;
+    return tfm__encoder_read_as(arch, rules, from, from->family->encoder_kind);
+}
+
+tfm_status tfm__encoder_read_as(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from,
+                                const tfm__encoder_kind *k) {
     tfm__stack_arch *s = &arch->encoder;
     tfm__head_arch *head = &arch->head;
     tfm_status status = read_encoder_stack(s, k, from);

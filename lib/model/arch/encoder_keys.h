@@ -17,8 +17,8 @@ tfm_status tfm__read_sizes(const tfm__size_key *keys, size_t count, const tfm__c
 tfm_status tfm__check_heads(const tfm__config_files *from, const char *key, int heads, const char *width_key,
                             int width);
 
-/* Fails for a different architecture under the same names: a decoder, or positions that are not absolute. */
-tfm_status tfm__check_encoder(const tfm__config_files *from);
+/* Fails for a different architecture under the same names: a decoder, or other `position_embedding_type`s. */
+tfm_status tfm__check_encoder(const tfm__config_files *from, const char *positions);
 
 /* Epsilon of norms; an absent key leaves *out unchanged. */
 tfm_status tfm__read_epsilon(float *out, const tfm__config_files *from, const char *key);
@@ -31,7 +31,8 @@ tfm_status tfm__read_encoder_head(tfm__arch *arch, const tfm__config_files *from
 
 /* Properties and defaults of a family of post-norm encoders. Zero: as BERT. */
 typedef struct tfm__encoder_kind {
-    const char *width_key, *layers_key, *heads_key, *feed_forward_key, *activation_key; /* NULL: BERT's keys */
+    const char *width_key, *layers_key, *heads_key, *feed_forward_key, *positions_key, *activation_key,
+        *epsilon_key;      /* NULL: BERT's keys */
     bool common_keys;      /* BERT's keys are read as well, and win, as in transformers */
     bool fixed_epsilon;    /* no `layer_norm_eps` */
     bool no_token_types;   /* no `type_vocab_size` */
@@ -39,8 +40,16 @@ typedef struct tfm__encoder_kind {
     bool always_projected; /* and a projection even if both widths are equal */
     bool grouped;          /* has `num_hidden_groups` and `inner_group_num` */
     bool relative;         /* T5's relative position bias */
-    int vocabulary, pad, width, layers, heads, feed_forward; /* defaults */
-    tfm_activation activation;                               /* default */
+    bool gated;            /* gated feed-forward layers */
+    enum {
+        TFM__ALL_BIASES,
+        TFM__NO_BIASES,
+        TFM__NO_GATE_BIASES,           /* gate and up have none */
+    } biases;                          /* of matrices */
+    const struct tfm__rope_spec *rope; /* instead of learned positions; NULL: these */
+    int vocabulary, pad, width, layers, heads, feed_forward, max_positions, token_types; /* defaults; 0 of the last two:
+                                                                                            512 and 2 */
+    tfm_activation activation;                                                           /* default */
     enum {
         TFM__POSITIONS_FROM_0,
         TFM__POSITIONS_AFTER_PAD,  /* position 0 is the row after `pad_token_id`, */
@@ -50,7 +59,9 @@ typedef struct tfm__encoder_kind {
     tfm_activation class_activation; /* classification head; TFM_NO_ACTIVATION: tanh */
 } tfm__encoder_kind;
 
-/* `read` of a family with an encoder_kind. */
+/* `read` of a family with an encoder_kind, and of one that selects a kind. */
 tfm_status tfm__encoder_read(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from);
+tfm_status tfm__encoder_read_as(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from,
+                                const tfm__encoder_kind *kind);
 
 #endif

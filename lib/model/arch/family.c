@@ -18,7 +18,8 @@ static const tfm__family *const FAMILIES[] = {
     &tfm__family_gpt_neox,   &tfm__family_phi,     &tfm__family_starcoder2, &tfm__family_stablelm,
     &tfm__family_granite,    &tfm__family_olmo2,   &tfm__family_electra,    &tfm__family_albert,
     &tfm__family_ministral,  &tfm__family_cohere,  &tfm__family_gptj,       &tfm__family_falcon,
-    &tfm__family_bloom,      &tfm__family_mpt,     &tfm__family_codegen,
+    &tfm__family_bloom,      &tfm__family_mpt,     &tfm__family_codegen,    &tfm__family_nomic_bert,
+    &tfm__family_gte,        &tfm__family_gte_new,
 };
 
 /* "\"marian\", \"t5\"": the supported families. */

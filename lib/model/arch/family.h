@@ -110,6 +110,7 @@ typedef struct tfm__family {
     bool whole_gammas;   /* gammas are stored complete, whatever the arch's gamma_offset */
     int qkv_groups;      /* fused QKV: rows are in this many groups, each with queries, keys and values; 0: one group */
     bool values_before_keys; /* order within a group */
+    bool up_before_gate;     /* order within their shared tensor */
     tfm_status (*read)(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from);
     /* Returns a new config.json, or NULL if out of memory. NULL: saving is not supported. */
     json_t *(*write)(const struct tfm__family *family, const tfm__arch *arch, const tfm__generation_rules *rules);
@@ -139,7 +140,8 @@ extern const tfm__family tfm__family_gpt_neox, tfm__family_phi, tfm__family_star
 extern const tfm__family tfm__family_gptj, tfm__family_codegen, tfm__family_falcon, tfm__family_bloom, tfm__family_mpt;
 extern const tfm__family tfm__family_gemma, tfm__family_gemma2, tfm__family_gemma3_text;
 extern const tfm__family tfm__family_bert, tfm__family_roberta, tfm__family_distilbert, tfm__family_mpnet,
-    tfm__family_modernbert, tfm__family_electra, tfm__family_albert;
+    tfm__family_modernbert, tfm__family_electra, tfm__family_albert, tfm__family_nomic_bert, tfm__family_gte,
+    tfm__family_gte_new;
 
 /* The family of a `model_type`, or NULL. */
 const tfm__family *tfm__family_find(const char *type);

@@ -97,6 +97,8 @@ static const tfm__gguf_arch ARCHS[] = {
     {"smollm3", "smollm3", .qk_interleaved = true, LM},
     {"bert", "bert", .class_end = "Model", .feed_forward_key = "intermediate_size", .epsilon_key = "layer_norm_eps",
      .encoder = BERT},
+    {"nomic-bert", "nomic_bert", .class_end = "Model", .feed_forward_key = "intermediate_size",
+     .epsilon_key = "layer_norm_eps", .encoder = BERT},
     {"t5", "t5", .class_end = "", T5_KEYS, .decoder = T5_DECODER},
     {"t5encoder", "t5", .class_end = "EncoderModel", T5_KEYS},
 };

@@ -248,6 +248,13 @@ static void set_bert(tfm__gguf_source *s) {
                          s->path);
 }
 
+static void set_nomic_bert(tfm__gguf_source *s) {
+    double theta = 0;
+    if (tfm__gguf_read_number(s, "rope.freq_base", &theta))
+        tfm__gguf_set(s, "rope_parameters", json_pack("{s:s, s:f}", "rope_type", "default", "rope_theta", theta));
+    tfm__gguf_set(s, "type_vocab_size", json_integer((json_int_t)rows_of(s, "token_types.weight")));
+}
+
 static void set_t5(tfm__gguf_source *s) {
     int64_t layers = 0;
     tfm__gguf_read_int(s, "block_count", &layers);
@@ -275,6 +282,8 @@ tfm_status tfm__gguf_config(json_t **out, const tfm__gguf *gguf, const tfm__gguf
             set_flag(&s, "tie_word_embeddings", !has(&s, "output.weight"));
         if (strcmp(arch->name, "bert") == 0)
             set_bert(&s);
+        if (strcmp(arch->name, "nomic-bert") == 0)
+            set_nomic_bert(&s);
         if (strncmp(arch->name, "t5", 2) == 0)
             set_t5(&s);
     }

@@ -117,6 +117,7 @@ void tfm__gguf_metadata_write(tfm__gguf_writer *w, const tfm__gguf_arch *a, cons
     write_sizes(w, a, arch);
     if (!s->layers) {
         tfm__gguf_add_bool(w, KEY("attention.causal"), false);
+        write_rope(w, a, family, &arch->encoder);
         return;
     }
     if (arch->encoder.layers)
@@ -170,6 +171,7 @@ static const char *stack_difference(const tfm__stack_arch *a, const tfm__stack_a
     SAME(input_biases, "biases of attention")
     SAME(output_biases, "biases of attention")
     SAME(feed_forward_biases, "biases of feed-forward layers")
+    SAME(no_gate_biases, "biases of feed-forward layers")
     SAME(epsilon, "norm epsilon")
     SAME(head_norms, "QK norms")
     SAME(parallel, "parallel sub-layers")

@@ -87,6 +87,8 @@ static void find_slice(const walker *w, tfm__parameter *p, bool bias) {
         if (role < p->role)
             p->first += outputs_of(w->stack, role);
     }
+    if (w->family->up_before_gate && (p->role == TFM__GATE || p->role == TFM__UP))
+        p->first = p->total - p->dims[0] - p->first;
     slice_by_group(w, p);
 }
 
@@ -194,7 +196,8 @@ static tfm__role norm_of(const walker *w, tfm__role role, tfm__role parallel) {
 
 static void walk_block(walker *w, tfm_block *block) {
     const tfm__stack_arch *s = w->stack;
-    const bool around = s->norm_placement == TFM_NORM_SANDWICH;
+    const bool around = s->norm_placement == TFM_NORM_SANDWICH,
+               up_biases = s->feed_forward_biases && !s->no_gate_biases;
     if (s->recurrent) {
         walk_dense(w, TFM__SSRU_INPUT, FIELD(block, ssru.input), s->width, false);
         walk_dense(w, TFM__SSRU_FORGET, FIELD(block, ssru.forget), s->width, true);
@@ -214,8 +217,8 @@ static void walk_block(walker *w, tfm_block *block) {
         walk_norm(w, TFM__CROSS_NORM, FIELD(block, cross_attention_norm));
     }
     if (s->gated)
-        walk_dense(w, TFM__GATE, FIELD(block, feed_forward.gate), s->width, s->feed_forward_biases);
-    walk_dense(w, up_of(w), FIELD(block, feed_forward.up), s->width, s->feed_forward_biases);
+        walk_dense(w, TFM__GATE, FIELD(block, feed_forward.gate), s->width, up_biases);
+    walk_dense(w, up_of(w), FIELD(block, feed_forward.up), s->width, up_biases);
     walk_dense(w, TFM__DOWN, FIELD(block, feed_forward.down), s->feed_forward, s->feed_forward_biases);
     if (!s->shared_norm)
         walk_norm(w, norm_of(w, TFM__FEED_FORWARD_NORM, TFM__FEED_FORWARD_NORM_PARALLEL),

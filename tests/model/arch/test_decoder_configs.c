@@ -277,6 +277,22 @@ static void test_invalid_decoder_config_is_rejected(void **state) {
         {"{\"model_type\": \"bart\", \"sliding_window\": 4}", "`sliding_window` is 4", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"llama\", \"per_layer_config\": {\"3\": {\"rms_norm_eps\": 0.1}}}", "`per_layer_config` is",
          TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"nomic_bert\", \"n_embd\": 768, \"activation_function\": \"geglu\"}",
+         "`activation_function` is \"geglu\"", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"nomic_bert\", \"n_embd\": 768, \"qkv_proj_bias\": true}", "`qkv_proj_bias` is true",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"gte\", \"num_attention_heads\": 256}", "3 of 3 columns of a head are rotated",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"new\", \"position_embedding_type\": \"absolute\"}", "only \"rope\" is",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"new\", \"layer_norm_type\": \"rms_norm\"}", "`layer_norm_type` is \"rms_norm\"",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"new\", \"logn_attention_scale\": true}", "`logn_attention_scale` is true",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"new\", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}",
+         "`rope_scaling` is \"linear\"", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"new\", \"rope_scaling\": {\"type\": \"ntk\", \"factor\": 0}}", "`factor` is 0",
+         TFM_ERROR_FORMAT},
         {"{\"model_type\": \"smollm3\", \"no_rope_layers\": [1]}", "`no_rope_layers` is [1]", TFM_ERROR_FORMAT},
     };
     said *c = malloc(sizeof(*c));
@@ -291,6 +307,10 @@ static void test_invalid_decoder_config_is_rejected(void **state) {
     assert_true(c->rules.pad_id == 5 && c->arch.encoder.skipped_id == 1 && c->arch.encoder.position_offset == 2);
     harness_ok(load(c, "{\"model_type\": \"modernbert\", \"sliding_window\": 3, \"local_attention\": 20}"));
     assert_int_equal(c->arch.encoder.window, 6);
+    harness_ok(load(c, "{\"model_type\": \"new\", \"rope_theta\": 20000, \"rope_scaling\": {\"type\": \"ntk\", "
+                       "\"factor\": 8}}"));
+    assert_true(fabs(c->arch.encoder.rotary.inv_freq[0] - 0.937083817) < 1e-8);
+    assert_true(fabs(c->arch.encoder.rotary.inv_freq[31] - 0.0000085170109) < 1e-12);
     free(c);
 }
 

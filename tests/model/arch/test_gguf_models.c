@@ -59,6 +59,7 @@ static const struct gguf_case {
     {"smollm3-nope-f16", "smollm3", "{\"no_rope_layers\": [1, 1, 1, 0], \"no_rope_layer_interval\": 4}"},
     {"bert-base-f16", "bert", NULL},
     {"roberta-base-f16", "bert", NULL},
+    {"nomic_bert-base-f16", "nomic-bert", NULL},
     {"t5-v1.0-f16", "t5", NULL},
     {"t5-v1.1-bf16", "t5", "{\"scale_decoder_outputs\": true}"},
     {"t5-own-output-f16", "t5", "{\"relative_attention_max_distance\": 128}"},
