@@ -561,6 +561,10 @@ CASES = {
             cls="Gemma3ForCausalLM", dtype="F32", files="bin", style=old.gemma3_2025,
             config=gemma3(16, 3, (2, 2), 17, 47, 5, 3, rope(800.0, "linear", factor=2.0), 60.0, head_dim=6,
                           query_pre_attn_scalar=6, attention_bias=True, final_logit_softcapping=4.0)),
+        "encoder-f16": dict(
+            cls="Gemma3TextModel", dtype="F16", config=gemma3(
+                24, 4, (4, 2), 25, 66, 7, 3, rope(5000.0), 100.0, head_dim=8, query_pre_attn_scalar=8,
+                use_bidirectional_attention=True)),
     },
     # ---- Decoders within vision-language models -------------------------------------------------------------
     "gemma3": {

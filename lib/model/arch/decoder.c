@@ -82,10 +82,10 @@ void tfm__decoder_flags(tfm__decoder_flag_list *out, const tfm__decoder_kind *k,
 }
 
 static tfm_status read_flags(tfm__arch *arch, const tfm__decoder_kind *k, const tfm__config_files *from) {
-    static const char *const others[] = {"use_bidirectional_attention", NULL};
+    static const char *const others[] = {TFM__BIDIRECTIONAL_KEY, NULL};
     tfm__stack_arch *s = &arch->decoder;
     tfm__decoder_flag_list f = {.attention = k->biased, .inputs = k->input_biases};
-    tfm_status status = tfm__refuse_keys(from, others);
+    tfm_status status = from->family->encoder ? TFM_OK : tfm__refuse_keys(from, others);
     if (status == TFM_OK && k->refused)
         status = tfm__refuse_keys(from, k->refused);
     arch->tied_embeddings = k->tied;

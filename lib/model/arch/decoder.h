@@ -132,17 +132,11 @@ extern const char *const tfm__decoder_multipliers[TFM__DECODER_MULTIPLIERS];
                                                                               "lm_head.weight", NULL, false}
 
 /* A family of this `model_type` with the name prefix "model.". */
+#define TFM__DECODER_MEMBERS(id, class, kind, table_names, names)                                                      \
+    .name = #id, .types = (const char *const[]){#id, NULL}, .classes = (const char *const[]){class, NULL},             \
+    .prefixes = (const char *const[]){"model.", NULL}, .ignored = (const char *const[]){".rotary_emb.inv_freq", NULL}, \
+    TFM__DECODER_CALLS, .decoder_kind = &kind, .common = table_names, .decoder = names
 #define TFM__DECODER_FAMILY(id, class, kind, table_names, names)                                                       \
-    const tfm__family tfm__family_##id = {                                                                             \
-        .name = #id,                                                                                                   \
-        .types = (const char *const[]){#id, NULL},                                                                     \
-        .classes = (const char *const[]){class, NULL},                                                                 \
-        .prefixes = (const char *const[]){"model.", NULL},                                                             \
-        .ignored = (const char *const[]){".rotary_emb.inv_freq", NULL},                                                \
-        TFM__DECODER_CALLS,                                                                                            \
-        .decoder_kind = &kind,                                                                                         \
-        .common = table_names,                                                                                         \
-        .decoder = names,                                                                                              \
-    }
+    const tfm__family tfm__family_##id = {TFM__DECODER_MEMBERS(id, class, kind, table_names, names)}
 
 #endif

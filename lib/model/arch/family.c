@@ -69,7 +69,8 @@ static bool is_encoder_only(const tfm__config_files *from) {
     static const char end[] = "EncoderModel";
     const char *name = json_string_value(json_array_get(tfm__network_key(from, "architectures").value, 0));
     const size_t length = name ? strlen(name) : 0;
-    return length >= strlen(end) && strcmp(name + length - strlen(end), end) == 0;
+    return (length >= strlen(end) && strcmp(name + length - strlen(end), end) == 0) ||
+           (!from->outer && json_is_true(tfm__network_key(from, TFM__BIDIRECTIONAL_KEY).value));
 }
 
 static tfm_status find_family(const tfm__family **out, const tfm__config_files *from) {

@@ -77,6 +77,9 @@ typedef struct tfm__naming {
 #define TFM__WEIGHT_ONLY(stem)                                                                                         \
     { .weight = stem ".weight" }
 
+/* Key of decoder-only models that became encoders: attention without a causal mask. */
+#define TFM__BIDIRECTIONAL_KEY "use_bidirectional_attention"
+
 /* A number of groups of a fused QKV tensor: one for each KV head. */
 enum { TFM__QKV_BY_HEAD = -1 };
 
@@ -119,7 +122,8 @@ typedef struct tfm__family {
     json_t *(*describe)(const struct tfm__family *family, const tfm_model_shape *shape);
     /* Checks whether a tokenizer fits the model; sizes are compared for all families. NULL: no further check. */
     tfm_status (*check_tokenizer)(const tfm_tokenizer *tokenizer, const tfm__generation_rules *rules, const char *dir);
-    /* Family of directories whose class ends in "EncoderModel" (the encoder alone). NULL: this family. */
+    /* Family of directories whose class ends in "EncoderModel" (the encoder alone), or with TFM__BIDIRECTIONAL_KEY.
+     * NULL: this family. */
     const struct tfm__family *encoder_only;
     const struct tfm__encoder_kind *encoder_kind; /* for tfm__encoder_read; NULL: the family has another `read` */
     const struct tfm__decoder_kind *decoder_kind; /* for tfm__decoder_read_config and tfm__decoder_write_config */

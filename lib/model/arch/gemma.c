@@ -63,6 +63,9 @@ static const tfm__decoder_kind gemma3_text = {.width = 2304,
                                               .sandwich_norm = true};
 
 static const tfm__naming TABLES[TFM__ROLES] = {TFM__DECODER_EMBEDDINGS};
+static const tfm__naming ENCODER_TABLES[TFM__ROLES] = {
+    [TFM__SOURCE_EMBEDDING] = TFM__WEIGHT_ONLY("model.embed_tokens"),
+};
 
 static const tfm__naming NAMES[TFM__ROLES] = {
     TFM__DECODER_NAMES,
@@ -78,4 +81,29 @@ static const tfm__naming NAMES_SANDWICH[TFM__ROLES] = {
 
 TFM__DECODER_FAMILY(gemma, "Gemma", gemma, TABLES, NAMES);
 TFM__DECODER_FAMILY(gemma2, "Gemma2", gemma2, TABLES, NAMES_SANDWICH);
-TFM__DECODER_FAMILY(gemma3_text, "Gemma3", gemma3_text, TABLES, NAMES_SANDWICH);
+
+/* EmbeddingGemma: half of the window lies on either side of a token. */
+static tfm_status read_encoder(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
+    const tfm_status status = tfm__decoder_read_config(arch, rules, from);
+    arch->encoder = arch->decoder;
+    arch->encoder.causal = false;
+    arch->decoder = (tfm__stack_arch){0};
+    arch->headless = true;
+    return status;
+}
+
+static const tfm__family gemma3_encoder = {
+    .name = "gemma3_text",
+    .types = (const char *const[]){"gemma3_text", NULL},
+    .classes = (const char *const[]){"Gemma3", NULL},
+    .prefixes = (const char *const[]){"model.", NULL},
+    .read = read_encoder,
+    .decoder_kind = &gemma3_text,
+    .common = ENCODER_TABLES,
+    .encoder = NAMES_SANDWICH,
+};
+
+const tfm__family tfm__family_gemma3_text = {
+    TFM__DECODER_MEMBERS(gemma3_text, "Gemma3", gemma3_text, TABLES, NAMES_SANDWICH),
+    .encoder_only = &gemma3_encoder,
+};
