@@ -26,6 +26,7 @@ static const serve_route ROUTES[] = {
     {"GET", "/v1/models", true, serve_v1_models},
     {"GET", "/v1/models/{model}", true, serve_v1_model},
     {"POST", "/v1/embeddings", true, serve_v1_embeddings},
+    {"POST", "/embed_sparse", true, serve_embed_sparse},
     {"POST", "/v1/rerank", true, serve_v1_rerank},
     {"POST", "/rerank", true, serve_v1_rerank},
     {"POST", "/v1/score", true, serve_v1_score},

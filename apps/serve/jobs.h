@@ -16,7 +16,7 @@ enum { SERVE_TEXTS = 16, SERVE_WEIGHTS = 1 << 20 };
 /* The results of a segment. */
 typedef struct serve_result {
     char **texts;   /* [n_best], NULL after the last */
-    json_t *detail; /* tokens and alignment, if requested */
+    json_t *detail; /* tokens and alignment, if requested; a sparse embedding */
     size_t source_tokens, target_tokens;
     size_t cached_tokens;            /* source tokens found in the KV cache */
     const char *finish[SERVE_TEXTS]; /* finish reason of each generated text, static */
@@ -32,6 +32,7 @@ typedef struct serve_batch_key {
     int n_best, layer, head;
     bool split, detail, keep; /* keep: texts have placeholders */
     bool token_ids;           /* of embeddings: of ids, not texts */
+    bool sparse;              /* of embeddings */
     bool raw_scores;          /* of reranking: without the model's activation */
     int max_new_tokens;
     uint64_t alone; /* not 0: a unique number, the job is not batched with others */

@@ -20,9 +20,10 @@ enum {
     E = SERVE_EMBED_FIELDS,
     R = SERVE_RERANK_FIELDS,
     S = SERVE_SCORE_FIELDS,
+    V = SERVE_SPARSE_FIELDS,
     G = C | T,
     P = R | S,
-    A = G | E | P
+    A = G | E | P | V
 };
 
 static const field FIELDS[] = {
@@ -48,6 +49,7 @@ static const field FIELDS[] = {
     {"return_documents", R, "b", NULL},
     {"texts", R, "a", NULL}, /* text-embeddings-inference's, as are the next two */
     {"return_text", R, "b", NULL},
+    {"inputs", V, "*", NULL},
     {"raw_scores", P, "b", NULL},
     {"text_1", S, "*", NULL},
     {"text_2", S, "*", NULL},
@@ -147,8 +149,8 @@ static const field FIELDS[] = {
     {"use_activation", P, "b", "[true]"},
     /* Jina's, Cohere's and text-embeddings-inference's */
     {"truncation", R, "b", "[true]"},
-    {"truncate", R, "b", "[true]"},
-    {"truncation_direction", R, "s", "[\"Right\", \"right\"]"},
+    {"truncate", R | V, "b", "[true]"},
+    {"truncation_direction", R | V, "s", "[\"Right\", \"right\"]"},
     {"rank_fields", R, "a", "[[\"text\"]]"},
     {"max_chunks_per_doc", R, "i", "[]"},
     {"max_tokens_per_doc", R, "i", "[]"},

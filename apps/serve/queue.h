@@ -76,6 +76,8 @@ void *serve_worker_run(void *worker);
 /* Each runs one batch, and fails jobs with bad segments. Segments may be admitted to running translations and texts. */
 tfm_status serve_work_translate(serve_worker *w, serve_model *model);
 tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_batch_item *items, size_t count);
+tfm_status serve_work_sparse(const serve_instance *instance, const serve_batch_item *items, const char *const *lines,
+                             size_t count, const tfm_embed_options *options);
 tfm_status serve_work_rerank(serve_worker *w, serve_model *model, const serve_batch_item *items, size_t count);
 tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_batch_item *items, size_t count);
 tfm_status serve_work_engine(serve_worker *w, serve_model *model);

@@ -109,6 +109,7 @@ bool serve_status(serve_request *r, serve_reply *reply);
 bool serve_v1_models(serve_request *r, serve_reply *reply);
 bool serve_v1_model(serve_request *r, serve_reply *reply);
 bool serve_v1_embeddings(serve_request *r, serve_reply *reply);
+bool serve_embed_sparse(serve_request *r, serve_reply *reply);
 bool serve_v1_rerank(serve_request *r, serve_reply *reply);
 bool serve_v1_score(serve_request *r, serve_reply *reply);
 bool serve_v1_completions(serve_request *r, serve_reply *reply);

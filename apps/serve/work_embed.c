@@ -79,9 +79,11 @@ tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_bat
         .reject = on_reject,
         .reject_user = (void *)(uintptr_t)items,
         .stats = &stats};
+    const bool sparse = items[0].job->key.sparse;
     if (status == TFM_OK)
-        status = tfm_embed(instance->embedder, vectors, lines, count, &options);
-    for (size_t i = 0; i < count && status == TFM_OK; i++)
+        status = sparse ? serve_work_sparse(instance, items, lines, count, &options)
+                        : tfm_embed(instance->embedder, vectors, lines, count, &options);
+    for (size_t i = 0; i < count && status == TFM_OK && !sparse; i++)
         memcpy(items[i].job->vectors + items[i].segment * (size_t)width, vectors + i * (size_t)width,
                (size_t)width * sizeof(*vectors));
     atomic_fetch_add(&model->counters.source_tokens, stats.tokens);

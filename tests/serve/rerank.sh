@@ -124,4 +124,19 @@ check "POST /rerank rejects more documents than --max-lines" [ "$code" = 413 ]
 json /rerank '{"query":"a query of more than thirty characters","documents":["b","c","d"]}'
 check "POST /rerank counts the query once for each document in --max-chars" [ "$code" = 413 ]
 stop
+start -m masked="$golden/masked" -m vectors="$golden/embedder"
+json /embed_sparse '{"model":"masked","inputs":["The capital is [MASK].","a dog [MASK]"],"truncate":true}'
+check "POST /embed_sparse answers the tokens of SPLADE's pooling with their weights" [ "$code" = 200 -a "$(python3 -c 'import json, sys
+golden = json.load(open(sys.argv[1]))["sparse"]
+for row, want in zip(json.load(open("out")), (golden[0], golden[2]), strict=True):
+    assert [w["index"] for w in row] == [i for i, x in enumerate(want) if x > 0]
+    assert all(abs(w["value"] - want[w["index"]]) < 1e-5 for w in row)
+print("right")' "$golden/masked/golden.json")" = right ]
+json /embed_sparse '{"model":"vectors","inputs":"a"}'
+check "POST /embed_sparse rejects a model without a masked-LM head" [ "$code" = 400 -a -n "$(grep "model 'vectors' has no sparse embeddings" out)" ]
+json /embed_sparse '{"inputs":"a"}'
+check "POST /embed_sparse needs the model if several are served" [ "$code" = 400 -a -n "$(grep 'missing model' out)" ]
+json /embed_sparse '{"model":"masked","inputs":[]}'
+check "POST /embed_sparse rejects an empty list" [ "$code" = 400 -a -n "$(grep 'inputs' out)" ]
+stop
 echo "1..$count"

@@ -101,6 +101,16 @@ def test_fill_mask_equals_the_programs(context: tfm.Context, program: Program) -
             model.classify(["a"])
 
 
+def test_sparse_embeddings_equal_the_programs(context: tfm.Context, program: Program) -> None:
+    lines = ["The capital is [MASK].", "a dog"]
+    rows = program("embed", "-m", GOLDEN / "masked", "--sparse", "--format", "json",
+                   input="\n".join(lines).encode()).decode().splitlines()
+    with tfm.Encoder(GOLDEN / "masked", device=context) as model:
+        for got, row in zip(model.sparse(lines), rows, strict=True):
+            assert got == pytest.approx({each["id"]: each["weight"] for each in json.loads(row)["weights"]}, abs=1e-6)
+        assert model.sparse([]) == []
+
+
 def test_similarity_is_the_cosine_of_texts_or_vectors(embedder: tfm.Embedder) -> None:
     texts = ["the cat sits in the garden", "a dog", "the river"]
     vectors = embedder.encode(texts)

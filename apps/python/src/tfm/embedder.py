@@ -200,3 +200,23 @@ class Encoder(Model):
             lib.tfm_fill_mask(model, given.text, given.count, top_k, call.options, on, NULL)))
         call.bar.close()
         return found
+
+    @keywords()
+    def sparse(self, lines: Iterable[Text], *, batch_tokens: int | None = None, reject: Reject | None = None,
+               progress: Progress = False) -> list[dict[int, float]]:
+        """Sparse embeddings (SPLADE): the weight of each token id that is above 0. Similarities are dot products."""
+        lines = several(lines)
+        found: list[dict[int, float]] = [{} for _ in lines]
+        if not lines:
+            return found
+        given = Lines(lines)
+        call = _Call(given.count, given, "embedding", progress, reject, batch_tokens, None, None)
+
+        def on_vector(vector: Any) -> None:
+            found[vector.line] = {vector.ids[i]: vector.weights[i] for i in range(vector.count)}
+
+        on: Callable[..., Any] = call.calls.make("tfm_sparse_embedding_fn", on_vector)
+        self._run(call.calls, lambda model: int(
+            lib.tfm_embed_sparse(model, given.text, given.count, call.options, on, NULL)))
+        call.bar.close()
+        return found
