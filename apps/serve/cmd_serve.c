@@ -267,6 +267,8 @@ int cmd_serve(int argc, char **argv) {
          "time limit for a request to arrive, and to be answered (default 60)", NULL},
         {0, "file-ttl", CLI_POSITIVE, &l->file_seconds, "SECONDS",
          "time that a translated file can be downloaded (default 1800)", NULL},
+        {0, "idle-timeout", CLI_POSITIVE, &l->idle_seconds, "SECONDS",
+         "unload a model that has been unused for so long; the next request loads it again (default: never)", NULL},
         {0, "memory-limit", CLI_POSITIVE, &l->memory, "MIB",
          "device memory for models: the least recently used ones are unloaded (default: no limit)", NULL},
         {'q', "quiet", CLI_FLAG, &o.quiet, NULL, "do not log requests", NULL},

@@ -1,5 +1,6 @@
 /* The models of a server: their metadata, loading and unloading. */
 #include <libgen.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -244,6 +245,31 @@ unsigned long long serve_model_memory(serve_model *model) {
     return all;
 }
 
+/* Seconds until the model has been unused for too long. */
+static double idle_in(const serve_worker *w, const serve_model *model) {
+    const serve_instance *instance = &model->instances[w->number];
+    const int limit = w->server->options->limits.idle_seconds;
+    return limit && instance->fleet ? instance->used_at + limit - cli_seconds() : (double)INFINITY;
+}
+
+double serve_models_idle_in(const serve_worker *w) {
+    double least = (double)INFINITY;
+    for (size_t i = 0; i < w->server->models.count; i++)
+        least = fmin(least, idle_in(w, &w->server->models.items[i]));
+    return least;
+}
+
+void serve_models_unload_idle(const serve_worker *w) {
+    for (size_t i = 0; i < w->server->models.count; i++) {
+        serve_model *m = &w->server->models.items[i];
+        if (idle_in(w, m) > 0)
+            continue;
+        serve_model_unload(&m->instances[w->number]);
+        if (!serve_model_loaded(m))
+            atomic_fetch_add(&w->server->counters.drops, 1);
+    }
+}
+
 /* Unloads the least recently used models until there is enough memory. */
 static void make_room(server *s, const serve_model *model) {
     const uint64_t limit = (uint64_t)s->options->limits.memory << 20;
@@ -292,6 +318,7 @@ tfm_status serve_model_acquire(const serve_worker *w, serve_model *model) {
     }
     if (!serve_model_loaded(model))
         atomic_fetch_add(&s->counters.loads, 1);
+    instance->used_at = cli_seconds();
     atomic_store(&instance->loaded, true);
     atomic_store(&model->opened, true);
     const int usual = model->task == SERVE_GENERATE ? 1 : tfm_model_workers(instance->model); /* a batch of all texts */

@@ -25,6 +25,7 @@ typedef struct serve_instance {
     tfm_engine *engine; /* of a decoder-only model that has generated text, on one device */
     atomic_bool loaded;
     atomic_ullong memory; /* peak device memory while loaded */
+    double used_at;       /* end of its last batch */
 } serve_instance;
 
 /* Metrics of a model. Steps and their texts, latencies and cached tokens are of decoder-only models. */
@@ -73,6 +74,9 @@ unsigned long long serve_model_memory(serve_model *model);
 /* Loads a model for this worker, and unloads others if memory is limited (with one worker). */
 tfm_status serve_model_acquire(const serve_worker *w, serve_model *model);
 void serve_model_unload(serve_instance *instance);
+/* Seconds until a model of this worker has been unused for too long; INFINITY: none will be. Unloads such models. */
+double serve_models_idle_in(const serve_worker *w);
+void serve_models_unload_idle(const serve_worker *w);
 /* Devices of an instance: names of working ones, whether one has failed permanently, time for building kernels, and
  * memory. */
 void serve_instance_name(char *out, size_t bytes, const serve_instance *instance);

@@ -1,5 +1,6 @@
 /* Batching: the segments of the queue that a worker takes together, and the completion of their jobs. */
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -173,11 +174,30 @@ static bool is_full(const serve_worker *w, uint64_t tokens, uint64_t cost, const
                      : tokens + cost > budget_of(w->server, w->key.model);
 }
 
+/* Waits until the worker is needed, under the lock, and unloads unused models meanwhile. */
+static void wait_for_work(const serve_worker *w) {
+    server *s = w->server;
+    while (!s->ending && !(is_needed(w) && next_job(w, NULL))) {
+        const double seconds = serve_models_idle_in(w);
+        struct timespec until;
+        if (seconds <= 0) {
+            pthread_mutex_unlock(&s->lock);
+            serve_models_unload_idle(w);
+            pthread_mutex_lock(&s->lock);
+        } else if (isinf(seconds)) {
+            pthread_cond_wait(&s->work, &s->lock);
+        } else {
+            clock_gettime(CLOCK_REALTIME, &until);
+            until.tv_sec += (time_t)seconds + 1;
+            pthread_cond_timedwait(&s->work, &s->lock, &until);
+        }
+    }
+}
+
 bool serve_queue_take(serve_worker *w) {
     server *s = w->server;
     pthread_mutex_lock(&s->lock);
-    while (!s->ending && !(is_needed(w) && next_job(w, NULL)))
-        pthread_cond_wait(&s->work, &s->lock);
+    wait_for_work(w);
     wait_for_returns(w);
     serve_job *job = s->ending ? NULL : next_job(w, NULL);
     const serve_batch_key key = w->key = job ? job->key : (serve_batch_key){0};

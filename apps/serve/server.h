@@ -21,6 +21,7 @@ typedef struct serve_limits {
     int connections;                  /* maximum */
     int alternatives, max_new_tokens; /* maximum per request */
     int memory;                       /* MiB of models; 0: no limit */
+    int idle_seconds;                 /* time until an unused model is unloaded; 0: never */
 } serve_limits;
 
 typedef struct serve_options {

@@ -127,7 +127,7 @@ static void write_all(FILE *out, server *s) {
     counter(out, "refused_total", "Requests refused by a limit of the queue.", &c->refused);
     counter(out, "expired_total", "Requests that waited too long.", &c->expired);
     counter(out, "model_loads_total", "Models loaded.", &c->loads);
-    counter(out, "model_drops_total", "Models unloaded for others.", &c->drops);
+    counter(out, "model_drops_total", "Models unloaded for others, or unused.", &c->drops);
     number(out, "work_seconds_total", "counter", "Time of batches, sum over workers.",
            1e-6 * (double)atomic_load(&c->work_micros));
     number(out, "queue_requests", "gauge", "Requests waiting or in progress.", (double)serve_queue_waiting(s));

@@ -55,6 +55,7 @@ static void run_batch(serve_worker *w) {
         fail_all(instance, w->items, w->count, status, loaded);
     if (instance->fleet)
         atomic_store(&instance->memory, serve_instance_memory(instance));
+    instance->used_at = cli_seconds();
     const double building =
         instance->fleet ? serve_instance_build_seconds(instance) - built : 0; /* kernels are built once */
     atomic_fetch_add(&s->counters.batches, 1);

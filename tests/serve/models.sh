@@ -97,4 +97,20 @@ check "GET /metrics shows that the least recently used model was dropped" [ -n "
     -n "$(grep '^tfm_model_loaded{model="de-en"} 0' out)" ]
 stop
 
+# ---- Idle models
+start -m de-en="$demo" --idle-timeout 1
+form -d "q=$line"
+cp out before
+for _ in $(seq 100); do
+    ask "$at/metrics"
+    ! grep -q '^tfm_model_loaded{model="de-en"} 0' out || break
+    sleep 0.1
+done
+check "an unused model is unloaded after --idle-timeout" [ -n "$(grep '^tfm_model_loaded{model="de-en"} 0' out)" -a \
+    -n "$(grep '^tfm_model_drops_total 1' out)" ]
+form -d "q=$line"
+check "the next request loads an unloaded model again" [ "$code" = 200 -a "$(cat out)" = "$(cat before)" ]
+stop
+check "the server exits with 0 after SIGTERM with --idle-timeout" [ "$ended" = 0 ]
+
 echo "1..$count"
