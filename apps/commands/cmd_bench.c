@@ -125,7 +125,7 @@ int cmd_bench(int argc, char **argv) {
         {0, "max-new-tokens", CLI_POSITIVE, &o.new_tokens, "N", "generate: tokens to decode (default 128)",
          &new_tokens},
         {0, "batch-size", CLI_POSITIVE, &o.batch_size, "N", "generate: prompts of a batch (default 1)", &batch_size},
-        {0, "depth", CLI_POSITIVE, &o.depth, "N", "generate: tokens in the KV cache before (default 0)", NULL},
+        {0, "depth", CLI_NONNEGATIVE, &o.depth, "N", "generate: tokens in the KV cache before (default 0)", NULL},
     };
     const cli_syntax syntax = {
         .name = "bench",

@@ -45,6 +45,8 @@ hasty run bench generate --json --runs 1 $scalar -m "$llama" --prompt-tokens 5 -
 check "bench generate --precision int8 quantizes the weights" [ "$code" = 0 -a "$(grep -c '"precision":"int8"' out)" = 2 ]
 hasty run bench generate --json --runs 1 $scalar -m "$llama" --prompt-tokens 5 --max-new-tokens 4 --depth 30
 check "bench generate --depth measures after tokens in the KV cache" [ "$code" = 0 -a "$(grep -c ', depth 30"' out)" = 2 ]
+hasty run bench generate --json --runs 1 $scalar -m "$llama" --prompt-tokens 5 --max-new-tokens 4 --depth 0
+check "bench generate accepts a depth of 0" [ "$code" = 0 -a "$(grep -c 'depth' out)" = 0 ]
 run bench generate -m "$llama" --depth 30 --batch-size 2
 check "bench generate --depth --batch-size is a usage error" one_sentence 2 'do not go together'
 run bench generate -m "$llama" --depth 1024
