@@ -142,7 +142,9 @@ typedef struct tfm_embedder_options {
     tfm_precision activation_precision; /* As in tfm_model_options. */
     tfm_precision kv_precision;         /* As there, for a decoder-only model that also generates text */
     int ctx_size;                       /* (tfm_embedder_model). */
-    uint64_t reserved[6];               /* Must be 0. */
+    const tfm_adapter *adapters;        /* [adapter_count]: of the encoder, as in tfm_model_options. */
+    size_t adapter_count;
+    uint64_t reserved[4]; /* Must be 0. */
 } tfm_embedder_options;
 
 /* Opens a directory, or a name as tfm_model_open does. The embedder keeps the context alive. `options` may be NULL. On

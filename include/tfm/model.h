@@ -78,6 +78,13 @@ typedef enum tfm_precision {
                            AVX-512 is used. */
 } tfm_precision;
 
+/* A LoRA adapter in the format of PEFT: a directory, or a name of the Hugging Face hub in the cache, with
+ * adapter_config.json and adapter_model.safetensors. */
+typedef struct tfm_adapter {
+    const char *dir;
+    double scale; /* Multiplies what the adapter adds to matrices, but not modules_to_save. 0: 1. */
+} tfm_adapter;
+
 typedef struct tfm_model_options {
     bool no_tokenizer; /* Opens no tokenizer; the directory needs none. Calls with text are refused. */
     tfm_precision precision;
@@ -92,7 +99,13 @@ typedef struct tfm_model_options {
     int ctx_size; /* Decoder-only models: the context, the maximum tokens of a sequence with its generated ones, and so
                      an upper bound of the KV cache of a sequence. 0: the model's positions, which it must not exceed.
                      TFM_ERROR_ARGUMENT for other models. */
-    uint64_t reserved[6]; /* Must be 0. */
+    /* [adapter_count]: applied in turn while the model opens, which adds scale x alpha / r x B A to the weights in
+     * fp32, or replaces the tensors of modules_to_save. Changed tensors that are quantized in the directory are
+     * dequantized: they have the dtype of `precision`, F32 for AUTO. They take the host memory of F32 until the model
+     * is open. The array and its texts may be freed after the call. */
+    const tfm_adapter *adapters;
+    size_t adapter_count;
+    uint64_t reserved[4]; /* Must be 0. */
 } tfm_model_options;
 
 /* Opens a model directory, or a name of the Hugging Face hub in the cache (hub.h), and loads the parameters to the
@@ -101,8 +114,8 @@ typedef struct tfm_model_options {
  * for GEMM. If the device is the host's CPU, parameters stored in the layout of use are memory-mapped instead of
  * copied: the file must not be written to or truncated while such a model is open; replacing it by a new file is safe.
  * The model keeps the context alive. `options` may be NULL. On failure *out is NULL: TFM_ERROR_IO for a missing file,
- * TFM_ERROR_FORMAT for a damaged or contradictory one, TFM_ERROR_UNSUPPORTED for an unsupported family, activation or
- * key. */
+ * TFM_ERROR_FORMAT for a damaged or contradictory one, and for an adapter of another model, TFM_ERROR_UNSUPPORTED for
+ * an unsupported family, activation or key, and for adapters of other methods than LoRA, such as DoRA. */
 TFM_API tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options);
 
 /* The initialization of a new model's matrices. Biases are 0, gammas 1, and embeddings are from N(0, 1/E). */

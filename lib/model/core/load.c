@@ -196,14 +196,6 @@ static void find_head(tfm__loader *l) {
 
 /* ---- Unused tensors ---- */
 
-static bool is_ignored(const tfm__loader *l, const char *name) {
-    static const char *const NONE[] = {NULL};
-    for (const char *const *part = l->family->ignored ? l->family->ignored : NONE; *part; part++)
-        if (tfm__ends_with(*part, ".") ? strncmp(name, *part, strlen(*part)) == 0 : tfm__ends_with(name, *part))
-            return true;
-    return false;
-}
-
 /* Whether the name is of a block of this family: it has the prefix of such names before the layer's number. */
 static bool is_of_block(const tfm__loader *l, const char *name) {
     static const char *const NONE[] = {NULL};
@@ -242,7 +234,8 @@ static tfm_status check_unused(const tfm__loader *l) {
     char text[1024];
     for (size_t i = 0; i < tfm__weights_count(l->file); i++) {
         const tfm__stored_tensor *stored = tfm__weights_at(l->file, i);
-        if (is_used(l, stored) || tfm__load_is_alias(l, stored) || is_ignored(l, stored->name) || are_scales(l, stored))
+        if (is_used(l, stored) || tfm__load_is_alias(l, stored) || tfm__load_ignores(l->family, stored->name) ||
+            are_scales(l, stored))
             continue;
         if (wrapper && tfm__multimodal_ignores(wrapper, stored->name)) {
             aside++;
@@ -279,7 +272,8 @@ static tfm_status record_alias(void *user, const tfm__parameter *p) {
     return one.name && one.in_file ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
-static tfm_status find_all(tfm__loader *l) {
+/* Matches all parameters. */
+static tfm_status find_parameters(tfm__loader *l) {
     l->used = tfm__alloc(tfm__weights_count(l->file), sizeof(*l->used));
     if (!l->used)
         return TFM_ERROR_MEMORY;
@@ -290,6 +284,11 @@ static tfm_status find_all(tfm__loader *l) {
     load_output_bias(l);
     if (l->status == TFM_OK)
         l->status = tfm__params_visit(l->family, l->arch, l->model, load_parameter, l);
+    return l->status;
+}
+
+static tfm_status find_all(tfm__loader *l) {
+    l->status = find_parameters(l);
     if (l->status == TFM_OK)
         l->status = check_unused(l);
     if (l->status == TFM_OK && l->model)
@@ -351,6 +350,14 @@ tfm_status tfm__model_map_tensors(const tfm__family *family, tfm__arch *arch, co
         if (!is_used(&l, stored) && tfm__load_is_alias(&l, stored))
             status = on_match(user, &copy, stored);
     }
+    free(l.used);
+    return status;
+}
+
+tfm_status tfm__model_map_parameters(const tfm__family *family, tfm__arch *arch, const tfm__weights *file,
+                                     tfm__tensor_map_fn on_match, void *user) {
+    tfm__loader l = {.family = family, .arch = arch, .file = file, .on_match = on_match, .user = user};
+    const tfm_status status = find_parameters(&l);
     free(l.used);
     return status;
 }

@@ -29,6 +29,9 @@ typedef struct tfm__loader {
 /* Whether `text` has this suffix. */
 bool tfm__ends_with(const char *text, const char *end);
 
+/* Whether a stored tensor of this name is no parameter, but known. */
+bool tfm__load_ignores(const tfm__family *family, const char *name);
+
 /* The file's name of a tensor; `name` if the file does not have it. */
 const char *tfm__load_name(const tfm__loader *l, const char *name);
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/hub/hub.h"
+#include "model/adapters/adapter.h"
 #include "model/weights/shortlist.h"
 #include "model/multi_device/fleet.h"
 #include "model/core/model_tokenizer.h"
@@ -67,6 +68,8 @@ static tfm_status read_dir_info(tfm_model_info *out, const char *dir, const tfm_
         status = tfm__model_tokenizer_open(&tokenizer, family, &arch, rules, dir);
     if (status == TFM_OK)
         status = tfm__family_open_weights(&files, dir);
+    if (status == TFM_OK && options)
+        status = tfm__adapters_apply(&files, family, &arch, options->adapters, options->adapter_count, false);
     if (status == TFM_OK)
         status = tfm__model_load(&parameters, &bytes, files.stored ? files.stored : family, &arch, files.weights, NULL,
                                  options);
@@ -164,6 +167,15 @@ tfm_status tfm__model_new(tfm_model **out, tfm_context *ctx, const tfm__family *
     return status;
 }
 
+/* The identity of the first file, and of the adapters. */
+static uint64_t identity_of(const tfm__weights *file, bool adapted) {
+    const size_t count = tfm__weights_count(file);
+    uint64_t identity = count > 0 ? tfm__weights_at(file, 0)->identity : 0;
+    for (size_t i = 1; i < count && adapted; i++)
+        identity = tfm__hash64(&tfm__weights_at(file, i)->identity, sizeof(identity), identity);
+    return identity;
+}
+
 static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const char *dir,
                                const tfm_model_options *options) {
     uint64_t parameters, bytes;
@@ -173,10 +185,13 @@ static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const
                       (precision == TFM_PRECISION_FP16 || precision == TFM_PRECISION_BF16);
     model->kv_dtype = kv_dtype_of(options->kv_precision, half ? kv_dtype_of(precision, TFM_F32) : TFM_F32);
     if (status == TFM_OK)
+        status =
+            tfm__adapters_apply(files, model->family, &model->arch, options->adapters, options->adapter_count, false);
+    if (status == TFM_OK)
         status = tfm__model_load(&parameters, &bytes, files->stored ? files->stored : model->family, &model->arch,
                                  files->weights, model, options);
-    if (status == TFM_OK && tfm__weights_count(files->weights) > 0)
-        model->identity = tfm__weights_at(files->weights, 0)->identity;
+    if (status == TFM_OK)
+        model->identity = identity_of(files->weights, options->adapter_count > 0);
     if (status == TFM_OK)
         status = open_shortlist(&model->shortlist, files, &model->arch);
     if (status == TFM_OK) {

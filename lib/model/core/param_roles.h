@@ -50,4 +50,8 @@ typedef tfm_status (*tfm__tensor_map_fn)(void *user, const tfm__parameter *param
 tfm_status tfm__model_map_tensors(const tfm__family *family, tfm__arch *arch, const tfm__weights *file,
                                   tfm__tensor_map_fn on_match, void *user);
 
+/* The same without copies of tables, and without a check of the other stored tensors. */
+tfm_status tfm__model_map_parameters(const tfm__family *family, tfm__arch *arch, const tfm__weights *file,
+                                     tfm__tensor_map_fn on_match, void *user);
+
 #endif

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include "base/file.h"
 #include "base/hub/hub.h"
-#include "base/half.h"
 #include "base/json.h"
 #include "model/core/quantized_params.h"
 #include "model/arch/family.h"
@@ -142,10 +141,6 @@ static tfm_status write_int8(job *j, const item *x) {
     free(turned);
     free(scales);
     return status;
-}
-
-uint16_t tfm__float_to_half(float value, tfm_dtype dtype) {
-    return dtype == TFM_BF16 ? tfm__bfloat_from_float(value) : tfm__half_from_float(value);
 }
 
 /* Writes fp16 or bf16, converted from another dtype. */

@@ -100,6 +100,10 @@ void tfm__stored_to_floats(float *out, const tfm__stored_tensor *stored, size_t 
     }
 }
 
+uint16_t tfm__float_to_half(float value, tfm_dtype dtype) {
+    return dtype == TFM_BF16 ? tfm__bfloat_from_float(value) : tfm__half_from_float(value);
+}
+
 /* Stored rows of the parameter. */
 static int64_t stored_rows(const tfm__parameter *p) {
     return p->dims[0] - p->zero_rows;

@@ -38,7 +38,7 @@ tfm_status tfm__param_load_blocks(tfm_context *ctx, const tfm__weights *file, co
 /* Fails if a finite value would overflow F16. */
 tfm_status tfm__param_check_fp16_range(const tfm__parameter *p, const tfm__stored_tensor *stored);
 
-/* quantize_dir.c: rounds to F16 or BF16, to nearest even. */
+/* Rounds to F16 or BF16, to nearest even. */
 uint16_t tfm__float_to_half(float value, tfm_dtype dtype);
 
 #endif

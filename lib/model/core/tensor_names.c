@@ -9,6 +9,14 @@ bool tfm__ends_with(const char *text, const char *end) {
     return length >= size && strcmp(text + length - size, end) == 0;
 }
 
+bool tfm__load_ignores(const tfm__family *family, const char *name) {
+    static const char *const NONE[] = {NULL};
+    for (const char *const *part = family->ignored ? family->ignored : NONE; *part; part++)
+        if (tfm__ends_with(*part, ".") ? strncmp(name, *part, strlen(*part)) == 0 : tfm__ends_with(name, *part))
+            return true;
+    return false;
+}
+
 /* The tensor's name in the file under an old spelling, or NULL. */
 static const char *legacy_name(const tfm__loader *l, const char *name) {
     static const char *const NONE[] = {NULL};

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/hub/hub.h"
+#include "model/adapters/adapter.h"
 #include "model/tasks/embedder.h"
 
 #define MAX_WORKERS 16
@@ -144,6 +145,10 @@ const tfm_fleet_member *tfm_fleet_get_member(const tfm_fleet *fleet, size_t inde
 
 /* ---- Models ---------------------------------------------------------------------------------------------------- */
 
+static size_t adapter_count(const tfm__open_options *o) {
+    return o->embedders ? o->embedder_options.adapter_count : o->model_options.adapter_count;
+}
+
 static void free_replicas(struct tfm__replicas **pointer) {
     struct tfm__replicas *replicas = *pointer;
     *pointer = NULL;
@@ -156,6 +161,7 @@ static void free_replicas(struct tfm__replicas **pointer) {
         free(replicas->throughputs[k]);
     free(replicas->models);
     free(replicas->how.dir);
+    tfm__adapters_free(&replicas->how.adapters, adapter_count(&replicas->how));
     tfm_fleet_free(&replicas->fleet);
     free(replicas);
 }
@@ -264,6 +270,11 @@ static tfm_status open_replicas(tfm_model **lead, size_t *member, tfm_fleet *fle
     replicas->how.dir = NULL;
     if (how->dir)
         status = tfm__hub_resolve(&replicas->how.dir, how->dir);
+    if (status == TFM_OK) /* a later replica needs them, too */
+        status = tfm__adapters_copy(&replicas->how.adapters,
+                                    how->embedders ? how->embedder_options.adapters : how->model_options.adapters,
+                                    adapter_count(how));
+    replicas->how.model_options.adapters = replicas->how.embedder_options.adapters = replicas->how.adapters;
     if (status == TFM_OK)
         status = open_models(replicas, lead, member);
     replicas->closed = how->shape != NULL;

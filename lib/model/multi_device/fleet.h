@@ -31,6 +31,7 @@ typedef struct tfm__open_options {
     const tfm_model_shape *shape; /* of a new model, instead of a directory */
     tfm_model_options model_options;
     tfm_embedder_options embedder_options;
+    tfm_adapter *adapters;    /* [adapter_count] of the options */
     tfm_embedder **embedders; /* [fleet->count]; NULL for models */
 } tfm__open_options;
 

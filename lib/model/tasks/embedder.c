@@ -25,6 +25,16 @@ static tfm_status read_modules(tfm_embedder *e, const tfm_model_info *encoder, c
     return tfm__modules_read(e, dir);
 }
 
+static tfm_model_options model_options(const tfm_embedder_options *o) {
+    return (tfm_model_options){.no_tokenizer = o->no_tokenizer,
+                               .precision = o->precision,
+                               .activation_precision = o->activation_precision,
+                               .kv_precision = o->kv_precision,
+                               .ctx_size = o->ctx_size,
+                               .adapters = o->adapters,
+                               .adapter_count = o->adapter_count};
+}
+
 static tfm_status open_dir(tfm_embedder **out, tfm_context *ctx, const char *dir, const tfm_embedder_options *options) {
     tfm_embedder *e = tfm__alloc(1, sizeof(*e));
     char *encoder = NULL;
@@ -32,14 +42,11 @@ static tfm_status open_dir(tfm_embedder **out, tfm_context *ctx, const char *dir
         return TFM_ERROR_MEMORY;
     e->ctx = ctx;
     e->options = options ? *options : (tfm_embedder_options){0};
+    const tfm_model_options how = model_options(&e->options);
     tfm_status status = tfm__modules_encoder_dir(&encoder, dir);
     if (status == TFM_OK)
-        status = tfm_model_open(&e->model, ctx, encoder,
-                                &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer,
-                                                     .precision = e->options.precision,
-                                                     .activation_precision = e->options.activation_precision,
-                                                     .kv_precision = e->options.kv_precision,
-                                                     .ctx_size = e->options.ctx_size});
+        status = tfm_model_open(&e->model, ctx, encoder, &how);
+    e->options.adapters = NULL; /* the caller's */
     free(encoder);
     if (status == TFM_OK) {
         e->encoder_width = tfm__stack_output_width(tfm__arch_output_stack(&e->model->arch));
@@ -103,16 +110,12 @@ tfm_status tfm_embedder_read_info(tfm_embedder_info *out, tfm_model_info *encode
     if (!e)
         return TFM_ERROR_MEMORY;
     e->options = options ? *options : (tfm_embedder_options){0};
+    const tfm_model_options how = model_options(&e->options);
     status = tfm__hub_resolve(&local, dir);
     if (status == TFM_OK)
         status = tfm__modules_encoder_dir(&path, local);
     if (status == TFM_OK)
-        status = tfm_model_read_info(encoder, path,
-                                     &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer,
-                                                          .precision = e->options.precision,
-                                                          .activation_precision = e->options.activation_precision,
-                                                          .kv_precision = e->options.kv_precision,
-                                                          .ctx_size = e->options.ctx_size});
+        status = tfm_model_read_info(encoder, path, &how);
     if (status == TFM_OK)
         status = read_width(&e->encoder_width, encoder, path);
     free(path);

@@ -18,6 +18,8 @@ struct tfm__weights {
     tfm__stored_tensor *tensors; /* sorted by name */
     void *own;                   /* of the tensors, or NULL */
     void (*release)(void *own);
+    void **put; /* [put_count]: data of tfm__weights_put */
+    size_t put_count, put_room;
 };
 
 /* ---- A set of files ----------------------------------------------------------------------------------- */
@@ -107,6 +109,9 @@ static void close_files(const tfm__weights *weights) {
     }
     free(weights->files);
     free(weights->tensors);
+    for (size_t i = 0; i < weights->put_count; i++)
+        free(weights->put[i]);
+    free(weights->put);
     if (weights->own)
         weights->release(weights->own);
 }
@@ -151,6 +156,21 @@ tfm_status tfm__weights_replace(tfm__weights *weights, tfm__stored_tensor *tenso
     weights->own = own;
     weights->release = release;
     return finish(weights);
+}
+
+tfm_status tfm__weights_put(tfm__weights *weights, const tfm__stored_tensor *stored, const tfm__stored_tensor *changed,
+                            void *data) {
+    const tfm_status status =
+        tfm__grow(&weights->put, &weights->put_room, weights->put_count + 1, sizeof(*weights->put));
+    if (status != TFM_OK) {
+        free(data);
+        return status;
+    }
+    weights->put[weights->put_count++] = data;
+    tfm__stored_tensor *own = &weights->tensors[stored - weights->tensors];
+    *own = *changed;
+    own->data = data;
+    return TFM_OK;
 }
 
 static bool has_suffix(const char *path, const char *suffix) {

@@ -66,6 +66,11 @@ void tfm__weights_free(tfm__weights **weights);
 tfm_status tfm__weights_replace(tfm__weights *weights, tfm__stored_tensor *tensors, size_t count, void *own,
                                 void (*release)(void *own));
 
+/* Changes `stored`, a tensor of the weights, in place to `changed`, of the same name, with other data: those now belong
+ * to the weights, also on failure. The old ones stay until the weights are freed. */
+tfm_status tfm__weights_put(tfm__weights *weights, const tfm__stored_tensor *stored, const tfm__stored_tensor *changed,
+                            void *data);
+
 /* The tensor of this name, or NULL without a message. Owned by the weights, as are all results below. */
 const tfm__stored_tensor *tfm__weights_find(const tfm__weights *weights, const char *name);
 
