@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "chat/chat_session.h"
+#include "cli/adapters.h"
 
 /* Tokens that a prompt leaves for its answer without --max-new-tokens, if that is at most a quarter of the context. */
 enum { RESERVE = 256 };
@@ -11,6 +12,7 @@ enum { RESERVE = 256 };
 typedef struct job {
     const char *model_dir, *device, *system, *variables;
     cli_precisions precision;
+    cli_adapters adapters;
     int ctx_size;
     bool has_system;
     cli_sampling sampling;
@@ -56,6 +58,8 @@ static int open_templates(job *j) {
 static int open_model(job *j) {
     chat_session *s = &j->session;
     tfm_model_options how = {.ctx_size = j->ctx_size};
+    how.adapters = j->adapters.items;
+    how.adapter_count = j->adapters.count;
     cli_set_precision(&how, j->precision);
     cli_progress("loading %s", j->model_dir);
     if (tfm_context_open(&s->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_on_build}) != TFM_OK ||
@@ -189,6 +193,7 @@ int cmd_chat(int argc, char **argv) {
          "an object of variables for the chat template, such as {\"enable_thinking\": false}", NULL},
         {0, "stats", CLI_FLAG, &s->stats, NULL, "write a line of counts and times for each answer to standard error",
          NULL},
+        CLI_ADAPTERS(&j.adapters),
         CLI_PRECISION(j.precision),
         CLI_KV_PRECISION(j.precision.kv),
         CLI_DEVICE(&j.device),

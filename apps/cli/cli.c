@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "cli/adapters.h"
 #include "cli/cli.h"
 
 enum { MAX_OPTIONS = 96, LONG_OPTION = 256, HELP = 512, MAX_WORKERS = 16, MAX_LENGTH_PENALTY = 10 };
@@ -109,6 +110,23 @@ static int parse_choice(const cli_syntax *syntax, const cli_option *option, cons
     }
 }
 
+static int add_adapter(const cli_syntax *syntax, cli_adapters *to, const char *dir) {
+    if (to->count == CLI_MAX_ADAPTERS)
+        return cli_usage_error(syntax, "--adapter is given more than %d times: merge some of them with tfm merge",
+                               CLI_MAX_ADAPTERS);
+    to->items[to->count++].dir = dir;
+    return CLI_CONTINUE;
+}
+
+static int scale_adapter(const cli_syntax *syntax, cli_adapters *to, double scale) {
+    if (to->count == 0)
+        return cli_usage_error(syntax, "--adapter-scale has no --adapter before it: give --adapter first");
+    if (scale == 0)
+        return cli_usage_error(syntax, "--adapter-scale is 0: leave the adapter out");
+    to->items[to->count - 1].scale = scale;
+    return CLI_CONTINUE;
+}
+
 static int set_value(const cli_syntax *syntax, const cli_option *option, const char *text) {
     char *end = NULL;
     errno = 0;
@@ -139,11 +157,16 @@ static int set_value(const cli_syntax *syntax, const cli_option *option, const c
         *(int *)option->value = (int)number;
         return CLI_CONTINUE;
     }
+    case CLI_ADAPTER:
+        return add_adapter(syntax, option->value, text);
+    case CLI_ADAPTER_SCALE:
     case CLI_DOUBLE: {
         double number = strtod(text, &end);
         if (end == text || *end || !isfinite(number))
             return cli_usage_error(syntax, "--%s is '%s': give a number%s", option->name, text,
                                    cli_number_hint(option->name, text));
+        if (option->kind == CLI_ADAPTER_SCALE)
+            return scale_adapter(syntax, option->value, number);
         *(double *)option->value = number;
         return CLI_CONTINUE;
     }

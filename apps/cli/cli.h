@@ -41,6 +41,7 @@ int cmd_train(int argc, char **argv);
 int cmd_attention(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
+int cmd_merge(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
@@ -72,6 +73,8 @@ typedef enum cli_kind {
     CLI_DOUBLE,      /* double, finite */
     CLI_CHOICE,      /* int: index of a word of `argument`, "paper|hf" */
     CLI_LIST,        /* cli_strings: all values */
+    CLI_ADAPTER,     /* cli_adapters (cli/adapters.h) */
+    CLI_ADAPTER_SCALE,
 } cli_kind;
 
 /* Values of a repeatable option. The caller of cli_parse frees `items`, also after an error. */

@@ -22,6 +22,7 @@ static const cli_command COMMANDS[] = {
     {"attention", cmd_attention, "show a model's attention weights", NULL},
     {"bench", cmd_bench, "time GEMM, attention, norms, translation", NULL},
     {"quantize", cmd_quantize, "quantize a model's weights to int8, fp16 or bf16", NULL},
+    {"merge", cmd_merge, "merge LoRA adapters into a model", NULL},
     {"tune", cmd_tune, "find the fastest kernels for a device", NULL},
     {"kernels", NULL, "export and pack programs for devices without a compiler", cmd_kernels},
     {"pull", cmd_pull, "download a model from the Hugging Face hub", NULL},

@@ -116,7 +116,11 @@ static int open_model(embed_job *j) {
                                        : TFM_NORMALIZE_AS_SAVED,
     };
     tfm_model_options how = {0};
+    how.adapters = j->adapters.items;
+    how.adapter_count = j->adapters.count;
     cli_set_precision(&how, j->precision);
+    options.adapters = how.adapters;
+    options.adapter_count = how.adapter_count;
     options.precision = how.precision;
     options.activation_precision = how.activation_precision;
     const double start = cli_seconds();
@@ -264,6 +268,7 @@ int cmd_embed(int argc, char **argv) {
         {0, "batch-tokens", CLI_POSITIVE, &j.options.batch_tokens, "N",
          "maximum tokens in a batch, with padding (default 2048 or 4096, by device)", NULL},
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
+        CLI_ADAPTERS(&j.adapters),
         CLI_PRECISION(j.precision),
         CLI_DEVICES(&j.device),
         CLI_WORKERS(&j.workers),

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "cli/adapters.h"
 #include "cli/cli.h"
 
 /* Bytes of text in memory at a time, and pairs translated at a time. */
@@ -15,6 +16,7 @@ typedef struct job {
     bool json;
     int tokenizer, penalty;
     cli_precisions precision;
+    cli_adapters adapters;
     tfm_model_options how;   /* to open the model */
     cli_word_spacing spaces; /* of the references */
     tfm_metrics_options options;
@@ -241,6 +243,7 @@ int cmd_eval(int argc, char **argv) {
         {0, "tokenize", CLI_CHOICE, &j.tokenizer, "13a|none|char", "BLEU's tokenizer (default 13a)", NULL},
         {0, "lowercase", CLI_FLAG, &j.options.lowercase, NULL, "convert to lower case first, for both scores", NULL},
         {0, "json", CLI_FLAG, &j.json, NULL, "write a JSON object with full precision instead of lines", NULL},
+        CLI_ADAPTERS(&j.adapters),
         CLI_LANGUAGES(j.text),
         CLI_SEARCH(j.search, j.text, j.penalty, j.precision),
         CLI_DEVICES(&j.device),
@@ -273,6 +276,8 @@ int cmd_eval(int argc, char **argv) {
         code = cli_check_search(&syntax, j.search.beam_size, j.search.length_penalty);
     if (code == CLI_CONTINUE)
         code = cli_check_workers(&syntax, j.workers);
+    j.how.adapters = j.adapters.items;
+    j.how.adapter_count = j.adapters.count;
     cli_set_precision(&j.how, j.precision);
     return code == CLI_CONTINUE ? run(&j) : code;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "cli/adapters.h"
 #include "cli/cli.h"
 #include "commands/generate_grammar.h"
 
@@ -15,6 +16,7 @@ typedef struct job {
     const char *model_dir, *input, *output, *device;
     int workers;
     cli_precisions precision;
+    cli_adapters adapters;
     int ctx_size;
     bool ids, json, stats;
     cli_sampling sampling;
@@ -233,6 +235,8 @@ static void warn_beam(const job *j) {
 static int open_model(job *j) {
     tfm_model_options how = {.no_tokenizer = j->ids, .ctx_size = j->ctx_size};
     const double start = cli_seconds();
+    how.adapters = j->adapters.items;
+    how.adapter_count = j->adapters.count;
     cli_set_precision(&how, j->precision);
     cli_progress("loading %s", j->model_dir);
     if (cli_open_fleet(&j->fleet, j->device, j->workers) != TFM_OK ||
@@ -362,6 +366,7 @@ int cmd_generate(int argc, char **argv) {
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
         {0, "batch-tokens", CLI_POSITIVE, &o->batch_tokens, "N",
          "maximum tokens in a batch, generated ones included (default 16384)", NULL},
+        CLI_ADAPTERS(&j.adapters),
         CLI_PRECISION(j.precision),
         CLI_KV_PRECISION(j.precision.kv),
         CLI_CTX_SIZE(j.ctx_size),

@@ -5,48 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cli/cli.h"
+#include "commands/model_output.h"
 #include "commands/quantize_check.h"
 #include "cli/cli_options.h"
-
-/* Refuses to overwrite another model or a training run; the library refuses `from` itself. */
-static int check_free(const char *dir, const char *from) {
-    static const char *const HOLDS[] = {"recipe.json", "config.json", "modules.json"};
-    char path[4096];
-    struct stat a, b;
-    if (stat(dir, &a) == 0 && stat(from, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-        return CLI_OK;
-    for (size_t i = 0; i < CLI_COUNT(HOLDS); i++)
-        if (snprintf(path, sizeof(path), "%s/%s", dir, HOLDS[i]) < (int)sizeof(path) && access(path, F_OK) == 0)
-            return cli_fail("%s holds a model already (%s): give -o another directory, or remove that one first", dir,
-                            HOLDS[i]);
-    return CLI_OK;
-}
-
-/* The encoder of a sentence-transformers directory, which may be in a subfolder. */
-static tfm_status read_info(tfm_model_info *info, const char *dir) {
-    char path[4096];
-    tfm_embedder_info vectors;
-    const int length = snprintf(path, sizeof(path), "%s/modules.json", dir);
-    if (length < (int)sizeof(path) && access(path, F_OK) == 0)
-        return tfm_embedder_read_info(&vectors, info, dir, &(tfm_embedder_options){.no_tokenizer = true});
-    return tfm_model_read_info(info, dir, &(tfm_model_options){.no_tokenizer = true});
-}
-
-/* `dtype`: of the weights; NULL: of the largest tensor. */
-static int report(const char *from, const char *to, const char *dtype) {
-    tfm_model_info before, after;
-    if (read_info(&before, from) != TFM_OK || read_info(&after, to) != TFM_OK)
-        return cli_fail_library();
-    printf("%s: %.1f million parameters, %s; on a device they take %.1f MB, before %.1f\n", to,
-           (double)after.parameters / 1e6, dtype ? dtype : after.stored_dtype, (double)after.parameter_bytes / 1e6,
-           (double)before.parameter_bytes / 1e6);
-    return CLI_OK;
-}
-
-static bool is_gguf(const char *path) {
-    const size_t length = strlen(path);
-    return length > 5 && strcmp(path + length - 5, ".gguf") == 0;
-}
 
 enum { UNSET = -1, INT8, FP16, BF16, INT4, Q8_0, Q4_0 };
 
@@ -61,21 +22,21 @@ static int write_gguf(const char *output, const char *from, int precision) {
         return cli_fail("%s is the model itself: give -o another file", output);
     if (tfm_model_write_gguf(output, from, TYPES[precision == UNSET ? Q8_0 : precision]) != TFM_OK)
         return cli_fail_library();
-    return report(from, output, NULL);
+    return model_output_report(from, output, NULL);
 }
 
 /* Whether a directory can be written: the precision is not a GGUF file's type, and no model is overwritten. */
 static int check_new(const cli_syntax *syntax, const char *output, const char *from, int precision) {
     if (precision > INT4)
         return cli_usage_error(syntax, "q8_0 and q4_0 are types of GGUF files: give -o a name that ends in .gguf");
-    return check_free(output, from);
+    return model_output_check(output, from);
 }
 
 static int write_directory(const char *output, const char *from, int precision) {
     static const tfm_dtype DTYPES[] = {[INT8] = TFM_I8, [FP16] = TFM_F16, [BF16] = TFM_BF16};
     if (tfm_model_quantize(output, from, DTYPES[precision == UNSET ? INT8 : precision]) != TFM_OK)
         return cli_fail_library();
-    return report(from, output, NULL);
+    return model_output_report(from, output, NULL);
 }
 
 /* Opens the device and reads the text if there is one. */
@@ -94,7 +55,7 @@ static int write_int4(const char *output, const char *from, int group, const cha
         code = cli_fail_library();
     tfm_context_free(&options.ctx);
     cli_lines_close(&file);
-    return code == CLI_OK ? report(from, output, "int4 layers") : code;
+    return code == CLI_OK ? model_output_report(from, output, "int4 layers") : code;
 }
 
 int cmd_quantize(int argc, char **argv) {
@@ -171,7 +132,7 @@ int cmd_quantize(int argc, char **argv) {
         how.precision = OPENED[precision + 1];
     if (!output)
         code = CLI_OK;
-    else if (is_gguf(output))
+    else if (model_output_is_gguf(output))
         code = write_gguf(output, from, precision);
     else if ((code = check_new(&syntax, output, from, precision)) == CLI_OK)
         code = precision == INT4 ? write_int4(output, from, group == UNSET ? 0 : GROUPS[group], text, device)

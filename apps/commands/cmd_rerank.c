@@ -5,12 +5,14 @@
 #include <string.h>
 #include <tfm/rerank.h>
 #include <unistd.h>
+#include "cli/adapters.h"
 #include "cli/cli.h"
 
 typedef struct job {
     const char *model_dir, *input, *output, *device, *query;
     int workers, top_n;
     cli_precisions precision;
+    cli_adapters adapters;
     bool json, stats;
     tfm_rerank_options options;
     tfm_embed_stats done;
@@ -41,6 +43,8 @@ static bool on_reject(void *user, size_t line, const char *message) {
 static int open_model(job *j) {
     tfm_rerank_kind kind;
     tfm_model_options how = {0};
+    how.adapters = j->adapters.items;
+    how.adapter_count = j->adapters.count;
     cli_set_precision(&how, j->precision);
     if (tfm_rerank_read_kind(&kind, j->model_dir) != TFM_OK)
         return cli_fail_library();
@@ -57,9 +61,11 @@ static int open_model(job *j) {
     cli_progress("loading %s", j->model_dir);
     tfm_status status = cli_open_fleet(&j->fleet, j->device, j->workers);
     if (status == TFM_OK && kind == TFM_RERANK_EMBEDDER)
-        status = tfm_fleet_open_embedder(
-            &j->embedder, j->fleet, j->model_dir,
-            &(tfm_embedder_options){.precision = how.precision, .activation_precision = how.activation_precision});
+        status = tfm_fleet_open_embedder(&j->embedder, j->fleet, j->model_dir,
+                                         &(tfm_embedder_options){.precision = how.precision,
+                                                                 .activation_precision = how.activation_precision,
+                                                                 .adapters = how.adapters,
+                                                                 .adapter_count = how.adapter_count});
     else if (status == TFM_OK)
         status = tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &how);
     cli_progress(NULL);
@@ -187,6 +193,7 @@ int cmd_rerank(int argc, char **argv) {
         {0, "batch-tokens", CLI_POSITIVE, &j.options.batch_tokens, "N",
          "maximum tokens in a batch, with padding (default 2048 or 4096, by device)", NULL},
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
+        CLI_ADAPTERS(&j.adapters),
         CLI_PRECISION(j.precision),
         CLI_DEVICES(&j.device),
         CLI_WORKERS(&j.workers),

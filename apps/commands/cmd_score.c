@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "cli/adapters.h"
 #include "cli/cli.h"
 
 /* Pairs or texts scored and written at a time. */
@@ -16,6 +17,7 @@ typedef struct job {
     uint64_t tokens;
     tfm_text_options text;
     cli_precisions precision;
+    cli_adapters adapters;
     tfm_model_options how; /* to open the model */
     tfm_fleet *fleet;
     tfm_model *model;
@@ -182,6 +184,7 @@ int cmd_score(int argc, char **argv) {
         {0, "truncate", CLI_FLAG, &j->text.truncate, NULL, "truncate lines longer than the model's positions", NULL},
         {0, "ctx-size", CLI_POSITIVE, &j->how.ctx_size, "N",
          "with --text: maximum tokens of a window; longer texts have several (default: the model's positions)", NULL},
+        CLI_ADAPTERS(&j->adapters),
         CLI_PRECISION(j->precision),
         CLI_DEVICES(&j->device),
         CLI_WORKERS(&j->workers),
@@ -205,6 +208,8 @@ int cmd_score(int argc, char **argv) {
     int code = cli_parse(&syntax, argc, argv);
     if (code == CLI_CONTINUE)
         code = check(j, &syntax);
+    j->how.adapters = j->adapters.items;
+    j->how.adapter_count = j->adapters.count;
     cli_set_precision(&j->how, j->precision);
     if (code == CLI_CONTINUE)
         code = run(j);

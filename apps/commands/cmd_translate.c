@@ -163,6 +163,7 @@ static int parse_and_run(int argc, char **argv, cli_strings *patterns) {
         {0, "prefix-file", CLI_STRING, &j.prefix_file, "FILE",
          "a file with the required start of each translation, one line per input line", NULL},
         CLI_KEEP(&j.keep),
+        CLI_ADAPTERS(&j.adapters),
         CLI_LANGUAGES(j.text),
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
         CLI_SEARCH(j.search, j.text, j.penalty, j.precision),
@@ -195,6 +196,8 @@ static int parse_and_run(int argc, char **argv, cli_strings *patterns) {
     code = check(&j, &syntax);
     if (code != CLI_CONTINUE)
         return code;
+    j.how.adapters = j.adapters.items;
+    j.how.adapter_count = j.adapters.count;
     cli_set_precision(&j.how, j.precision);
     j.search.skip_scores = !j.scores && !j.json && !j.search.n_best;
     return run(&j, &syntax);

@@ -2,6 +2,7 @@
 #ifndef TFM_EMBED_COMMAND_H
 #define TFM_EMBED_COMMAND_H
 
+#include "cli/adapters.h"
 #include "cli/cli.h"
 
 typedef enum embed_format { EMBED_JSON, EMBED_NPY, EMBED_TEXT } embed_format;
@@ -13,6 +14,7 @@ typedef struct embed_job {
     const char *model_dir, *input, *output, *similar_file, *prompt, *device;
     int workers;
     cli_precisions precision;
+    cli_adapters adapters;
     embed_task task;
     embed_format format;
     int top, width; /* width: of the embeddings written */

@@ -2,12 +2,14 @@
 #ifndef TFM_TRANSLATE_COMMAND_H
 #define TFM_TRANSLATE_COMMAND_H
 
+#include "cli/adapters.h"
 #include "documents/document.h"
 
 typedef struct translate_job {
     const char *model_dir, *input, *output, *prefix_file, *device;
     int workers;
     cli_precisions precision;
+    cli_adapters adapters;
     tfm_model_options how; /* to open the model */
     bool scores, stats, json;
     cli_keep_options keep;

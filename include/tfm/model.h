@@ -252,6 +252,14 @@ typedef struct tfm_model_info {
  * would round beyond 65504 as F16. */
 TFM_API tfm_status tfm_model_quantize(const char *out, const char *dir, tfm_dtype dtype);
 
+/* Writes a copy of the model directory `dir` to `out`, with the adapters merged into its weights in turn. The tensors
+ * keep their dtypes, and all other files are copied as by tfm_model_quantize. If `out` ends in .gguf it is a GGUF file
+ * instead, as tfm_model_write_gguf writes it, of this `type`, or "F16" for NULL; `type` is NULL for a directory. Needs
+ * no device, and the host memory of the changed tensors as F32. The errors of tfm_model_open for adapters, and those of
+ * the two functions; TFM_ERROR_ARGUMENT for a quantized directory, if `out` is a directory. */
+TFM_API tfm_status tfm_model_merge(const char *out, const char *dir, const tfm_adapter *adapters, size_t count,
+                                   const char *type);
+
 /* Options of tfm_model_quantize_int4. All zeros are groups of 64 and rounding to nearest. */
 typedef struct tfm_int4_options {
     int group; /* Inputs per scale: 32, 64 or 128; 0 means 64. Halved until it divides the inputs of all layers. */

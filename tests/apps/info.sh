@@ -95,7 +95,7 @@ rm -rf broken
 mkdir broken
 touch broken/adapter_config.json broken/adapter_model.safetensors
 run info broken
-check "info recognizes a LoRA adapter and says what to do" one_sentence 1 'broken has an adapter (adapter_config.json), such as'
+check "info recognizes a LoRA adapter and says what to do" one_sentence 1 'broken has an adapter (adapter_config.json), and not a model: open its base model with it (--adapter)'
 mv broken/adapter_config.json broken/adapter.Q4_K.gguf
 run info broken
 check "info opens the only GGUF file of a folder" one_sentence 1 'broken/adapter.Q4_K.gguf is not a GGUF file'

@@ -38,7 +38,7 @@ check "train --init-from names a directory without a model" one_sentence 1 'no c
 mkdir adapter
 touch adapter/adapter_config.json
 run train -o other --init-from adapter $files
-check "train --init-from refuses a LoRA adapter" one_sentence 1 'adapter has an adapter (adapter_config.json), such as'
+check "train --init-from refuses a LoRA adapter" one_sentence 1 'adapter has an adapter (adapter_config.json), and not a model: open its base model with it (--adapter)'
 run train -o other --init-from base $files --freeze 'no.such.*'
 check "train --freeze names a module that the model does not have" one_sentence 1 'no parameter matches "no.such.*" in freeze'
 check "train --freeze lists the modules that the model has" says err ': give patterns of names such as model\.[a-z0-9._]*$'

@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "model/adapters/adapter.h"
 #include "model/arch/gguf_arch.h"
 #include "model/core/model.h"
+#include "model/core/quantize_dir.h"
 #include "model/core/quantized_params.h"
 #include "model/tasks/embedder.h"
 #include "ops/quant/quant_format.h"
@@ -30,6 +32,8 @@ typedef struct job {
     tfm__arch arch;
     const tfm__weights *file;
     const tfm__quant_format *format;
+    const tfm_adapter *adapters; /* [adapter_count] */
+    size_t adapter_count;
     part *parts;
     size_t part_count, part_room;
     size_t next; /* part of the second visit */
@@ -273,6 +277,8 @@ static tfm_status write_model(job *j, const char *path, const char *dir, const c
         status = tfm__gguf_arch_of(&j->gguf, family, &j->arch, dir);
     if (status == TFM_OK)
         status = tfm__family_open_weights(&files, encoder);
+    if (status == TFM_OK)
+        status = tfm__adapters_apply(&files, family, &j->arch, j->adapters, j->adapter_count, false);
     j->file = files.weights;
     stored_family = files.stored ? files.stored : family;
     if (status == TFM_OK && !j->arch.decoder.layers) { /* GGUF has the encoder alone */
@@ -295,9 +301,8 @@ static tfm_status write_model(job *j, const char *path, const char *dir, const c
     return status;
 }
 
-tfm_status tfm_model_write_gguf(const char *path, const char *dir, const char *type) {
-    if (TFM__NEEDS("model_write_gguf", path, dir, type) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
+tfm_status tfm__gguf_export(const char *path, const char *dir, const char *type, const tfm_adapter *adapters,
+                            size_t adapter_count) {
     static const char *const TYPES[] = {"F32", "F16", "BF16", "Q8_0", "Q4_0"};
     const tfm__quant_format *format = tfm__quant_format_named(type);
     char *encoder = NULL;
@@ -311,9 +316,17 @@ tfm_status tfm_model_write_gguf(const char *path, const char *dir, const char *t
     tfm_status status = j ? tfm__modules_encoder_dir(&encoder, dir) : TFM_ERROR_MEMORY;
     if (status == TFM_OK) {
         j->format = format;
+        j->adapters = adapters;
+        j->adapter_count = adapter_count;
         status = write_model(j, path, dir, encoder);
     }
     free(encoder);
     free(j);
     return status;
+}
+
+tfm_status tfm_model_write_gguf(const char *path, const char *dir, const char *type) {
+    if (TFM__NEEDS("model_write_gguf", path, dir, type) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    return tfm__gguf_export(path, dir, type, NULL, 0);
 }

@@ -7,6 +7,7 @@
 #include "base/hub/hub.h"
 #include "base/json.h"
 #include "model/core/quantized_params.h"
+#include "model/adapters/adapter.h"
 #include "model/arch/family.h"
 #include "model/weights/tensors_write.h"
 #include "model/core/model.h"
@@ -20,7 +21,7 @@ typedef tfm__quantize_job job;
 
 static tfm_status record_tensor(void *user, const tfm__parameter *p, const tfm__stored_tensor *stored) {
     job *j = user;
-    const bool shrinks = tfm__param_is_quantizable(p) && !j->int4, matrix = p->kind == TFM__MATRIX;
+    const bool shrinks = tfm__param_is_quantizable(p) && !j->int4 && !j->adapters, matrix = p->kind == TFM__MATRIX;
     for (size_t i = 0; i < tfm__weights_count(j->file); i++)
         if (j->items[i].stored == stored && tfm__param_is_quantizable(p)) {
             item *x = &j->items[i];
@@ -38,19 +39,26 @@ static tfm_status record_tensor(void *user, const tfm__parameter *p, const tfm__
     return shrinks && j->dtype == TFM_F16 && stored->dtype != TFM_F16 ? tfm__param_check_fp16_range(p, stored) : TFM_OK;
 }
 
+/* Quantized models are not quantized again, and keep no dtype with an adapter. */
+static tfm_status check_original(const job *j) {
+    for (size_t i = 0; i < tfm__weights_count(j->file); i++) {
+        const tfm__stored_tensor *stored = tfm__weights_at(j->file, i);
+        const bool packed = stored->packed && (j->int4 || j->adapters || j->dtype == TFM_I8);
+        if (packed || (stored->usable && stored->dtype == TFM_I8))
+            return tfm__fail(TFM_ERROR_ARGUMENT, "%s is quantized already (%s is %s): %s the original model",
+                             stored->file, stored->name, packed ? stored->encoding : "int8",
+                             j->adapters ? "merge the adapter into" : "quantize");
+    }
+    return TFM_OK;
+}
+
 static tfm_status find_items(job *j, const tfm__family *family, tfm__arch *arch) {
     const size_t count = tfm__weights_count(j->file);
     j->items = tfm__alloc(count, sizeof(*j->items));
     if (!j->items)
         return TFM_ERROR_MEMORY;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         j->items[i].stored = tfm__weights_at(j->file, i);
-        const tfm__stored_tensor *stored = j->items[i].stored;
-        const bool packed = stored->packed && (j->int4 || j->dtype == TFM_I8);
-        if (packed || (stored->usable && stored->dtype == TFM_I8))
-            return tfm__fail(TFM_ERROR_ARGUMENT, "%s is quantized already (%s is %s): quantize the original model",
-                             stored->file, stored->name, packed ? stored->encoding : "int8");
-    }
     j->family = family;
     j->groups = j->dtype == TFM_I8 && !tfm__arch_has_int8_rows(arch);
     return tfm__model_map_tensors(family, arch, j->file, record_tensor, j);
@@ -267,6 +275,8 @@ static tfm_status write_config(const char *to, const char *from, const job *j) {
     if (status != TFM_OK)
         return status;
     json_object_del(root, "quantization_config"); /* of packed integers, which are floats now */
+    if (j->adapters)
+        return tfm__json_write(to, "config.json", root, "model_merge");
     if (j->int4)
         json_object_set_new(root, "quantization_config", tfm__quantize_int4_config(j));
     else if (j->dtype == TFM_I8)
@@ -297,6 +307,9 @@ static tfm_status quantize(job *j, const char *out, const char *dir, const char 
     tfm__family_files files = {0};
     char *folder = folder_in(out, dir, encoder), *path = folder ? tfm__path_join(folder, "model.safetensors") : NULL;
     tfm_status status = path ? tfm__family_open(&family, &arch, rules, &files, encoder) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK && files.stored && j->adapters)
+        status = tfm__fail(TFM_ERROR_UNSUPPORTED,
+                           "%s is a GGUF file: write a GGUF file, with a name that ends in .gguf", encoder);
     if (status == TFM_OK && files.weights)
         status = tfm__fail(TFM_ERROR_UNSUPPORTED,
                            "%s is in Marian's own format, which cannot be written: open it with the precision int8, "
@@ -305,6 +318,10 @@ static tfm_status quantize(job *j, const char *out, const char *dir, const char 
     if (status == TFM_OK)
         status = tfm__family_open_weights(&files, encoder);
     j->file = files.weights;
+    if (status == TFM_OK)
+        status = check_original(j);
+    if (status == TFM_OK)
+        status = tfm__adapters_apply(&files, family, &arch, j->adapters, j->adapter_count, true);
     if (status == TFM_OK)
         status = find_items(j, family, &arch);
     if (status == TFM_OK && j->int4)
@@ -328,7 +345,7 @@ static tfm_status quantize(job *j, const char *out, const char *dir, const char 
     return status;
 }
 
-static tfm_status quantize_dir(job *j, const char *out, const char *dir) {
+tfm_status tfm__quantize_dir(job *j, const char *out, const char *dir) {
     if (same_folder(out, dir))
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s is the model's own directory: give another one to write to", out);
     char *encoder = NULL, *path = NULL;
@@ -350,7 +367,7 @@ tfm_status tfm_model_quantize(const char *out, const char *dir, tfm_dtype dtype)
     if (dtype != TFM_I8 && dtype != TFM_F16 && dtype != TFM_BF16)
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_quantize: weights become I8, F16 or BF16, not %s",
                          tfm_dtype_name(dtype));
-    return quantize_dir(&(job){.dtype = dtype}, out, dir);
+    return tfm__quantize_dir(&(job){.dtype = dtype}, out, dir);
 }
 
 tfm_status tfm_model_quantize_int4(const char *out, const char *dir, const tfm_int4_options *options) {
@@ -366,5 +383,5 @@ tfm_status tfm_model_quantize_int4(const char *out, const char *dir, const tfm_i
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_quantize_int4: a calibration text needs a context");
     if (o->text && tfm__context_ready(o->ctx, "model_quantize_int4") != TFM_OK)
         return tfm_context_status(o->ctx);
-    return quantize_dir(&(job){.int4 = o}, out, dir);
+    return tfm__quantize_dir(&(job){.int4 = o}, out, dir);
 }

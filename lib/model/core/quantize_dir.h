@@ -1,5 +1,6 @@
-/* Shared by the files that write a quantized model directory: quantize_dir.c copies it tensor by tensor,
- * quantize_int4.c makes 4-bit matrices of it, calibrate.c rounds those by the inputs of layers. */
+/* Shared by the files that write a changed model directory: quantize_dir.c copies it tensor by tensor,
+ * quantize_int4.c makes 4-bit matrices of it, calibrate.c rounds those by the inputs of layers, merge.c merges
+ * adapters. */
 #ifndef TFM_MODEL_QUANTIZE_DIR_H
 #define TFM_MODEL_QUANTIZE_DIR_H
 
@@ -27,9 +28,18 @@ typedef struct tfm__quantize_job {
     bool groups;                  /* int8: fp16 scale and minimum of TFM__SCALE_GROUP columns, not a scale per output */
     const tfm_int4_options *int4; /* NULL: no int4 */
     int group;                    /* of int4: columns per scale */
-    tfm__quantize_item *items;    /* [tfm__weights_count(file)] */
+    const tfm_adapter *adapters;  /* [adapter_count]: tensors keep their dtype, with the adapters merged; NULL: none */
+    size_t adapter_count;
+    tfm__quantize_item *items; /* [tfm__weights_count(file)] */
     tfm__writer to;
 } tfm__quantize_job;
+
+/* Writes the directory of a job. */
+tfm_status tfm__quantize_dir(tfm__quantize_job *j, const char *out, const char *dir);
+
+/* gguf_export.c: tfm_model_write_gguf with adapters. */
+tfm_status tfm__gguf_export(const char *path, const char *dir, const char *type, const tfm_adapter *adapters,
+                            size_t adapter_count);
 
 /* ---- quantize_int4.c ---- */
 

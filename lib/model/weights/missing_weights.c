@@ -18,10 +18,11 @@ static bool has(const char *dir, const char *name) {
 
 tfm_status tfm__weights_check_unsupported(const char *dir) {
     if (has(dir, ADAPTER))
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s has an adapter (%s), such as LoRA's, and not a model: merge it into its base model, for "
-                         "example with peft's merge_and_unload, save that, and use its directory",
-                         dir, ADAPTER);
+        return tfm__fail(
+            TFM_ERROR_UNSUPPORTED,
+            "%s has an adapter (%s), and not a model: open its base model with it (--adapter), or merge it "
+            "into that with tfm merge",
+            dir, ADAPTER);
     return TFM_OK;
 }
 
@@ -78,7 +79,7 @@ tfm_status tfm__weights_report_missing(const char *dir, const tfm__weights_reade
 void tfm__weights_warn_adapter(const char *dir) {
     if (has(dir, ADAPTER))
         tfm__log(TFM_LOG_WARNING,
-                 "%s has an adapter (%s) next to the model, which is ignored: to use both, merge them, for example "
-                 "with peft's merge_and_unload",
+                 "%s has an adapter (%s) next to the model, which is ignored: to use both, give the directory as an "
+                 "adapter, too (--adapter)",
                  dir, ADAPTER);
 }
