@@ -5,6 +5,8 @@ import json
 import pathlib
 import re
 import struct
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -160,6 +162,26 @@ def test_kv_cache_in_int8_and_a_context_size(model: tfm.Generator, folder: pathl
             tfm.Generator(folder, device=context, **options)
     with pytest.raises(tfm.ArgumentError, match="not decoder-only"):
         tfm.Translator(DEMO, device=context, ctx_size=9)
+
+
+def test_adapters_change_the_weights(folder: pathlib.Path, context: tfm.Context, tmp_path: pathlib.Path) -> None:
+    lora, changed = tmp_path / "lora", tmp_path / "changed"
+    make = GOLDEN.parent / "apps" / "make_adapter.py"
+    subprocess.run([sys.executable, make, folder, "proj|c_attn|c_fc", lora, changed], check=True)
+
+    def first(path: pathlib.Path, adapters: Any = None) -> Any:
+        with tfm.Generator(path, device=context, adapters=adapters) as model:
+            return model.logits(PROMPTS[0])
+
+    want = first(changed)
+    np.testing.assert_allclose(first(folder, lora), want, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(first(folder, [str(lora)]), want, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(first(folder, [(lora, 0.25), (lora, 0.75)]), want, rtol=1e-4, atol=1e-4)
+    assert np.abs(first(folder, (lora, 0.5)) - want).max() > 1e-3 and np.abs(first(folder) - want).max() > 1e-3
+    with pytest.raises(tfm.ArgumentError, match="is 0: omit the adapter"):
+        first(folder, (lora, 0))
+    with pytest.raises(tfm.Error, match="adapter_config.json"):
+        first(folder, tmp_path)
 
 
 def test_prompts_of_any_kind(model: tfm.Generator) -> None:

@@ -184,6 +184,24 @@ def fields(struct: Any, names: Sequence[str]) -> dict[str, Any]:
     return {name: as_python(getattr(struct, name), kinds[name].type) for name in names}
 
 
+def set_adapters(options: Any, adapters: Any) -> Any:
+    """Sets the adapters in the options of a call: a path, a pair of path and scale, or a list of both. The caller keeps a
+    reference to the result during the call."""
+    pair = isinstance(adapters, tuple) and len(adapters) == 2 and isinstance(adapters[1], (int, float))
+    single = adapters is not None and (pair or isinstance(adapters, (str, bytes, os.PathLike)))
+    several = [adapters] if single else list(adapters or ())
+    items = ffi.new("tfm_adapter[]", len(several))
+    texts = []
+    for item, each in zip(items, several):
+        path, scale = each if isinstance(each, tuple) else (each, 1.0)
+        if scale == 0:
+            raise BY_NAME["TFM_ERROR_ARGUMENT"](f"the scale of the adapter {path} is 0: omit the adapter")
+        texts.append(c_path(path))
+        item.dir, item.scale = texts[-1], scale
+    options.adapters, options.adapter_count = items, len(several)
+    return items, texts
+
+
 def set_precision(options: Any, precision: str | None, name: str = "precision") -> Any:
     """Sets the precision `name` in the options of a call; "auto" is the library's default. The caller keeps a
     reference to the result during the call."""

@@ -7,12 +7,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ._library import (NULL, Callbacks, Lines, Text, c_path, c_text, choice, count_of, ffi, lib, put, set_precision,
-                       several, texts, to_str)
+from ._library import (NULL, Callbacks, Lines, Text, c_path, c_text, choice, count_of, ffi, lib, put, set_adapters,
+                       set_precision, several, texts, to_str)
 from ._options import keywords
 from ._stream import Bar, Progress
 from .errors import ArgumentError
-from .model import DeviceLike, Model, Path, Reject
+from .model import Adapters, DeviceLike, Model, Path, Reject
 
 Vectors = npt.NDArray[np.floating[Any]]
 Pooling = Literal["cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
@@ -60,13 +60,14 @@ class Embedder(Model):
     @keywords()
     def __init__(self, path: Path, *, device: DeviceLike = None, precision: str | None = None,
                  activation_precision: str | None = None, pooling: Pooling | None = None,
-                 normalize: bool | None = None) -> None:
+                 normalize: bool | None = None, adapters: Adapters | None = None) -> None:
         self._pooling, self._normalize = pooling, normalize
-        super().__init__(path, device=device, precision=precision, activation_precision=activation_precision)
+        super().__init__(path, device=device, precision=precision, activation_precision=activation_precision,
+                         adapters=adapters)
 
     def _open(self, path: Path, precision: str | None, tokenizer: bool) -> None:
         handle, options = ffi.new("tfm_embedder **"), ffi.new("tfm_embedder_options *")
-        kept = (set_precision(options, precision),
+        kept = (set_adapters(options, self._adapters), set_precision(options, precision),
                 set_precision(options, self._activation_precision, "activation_precision"))
         options.no_tokenizer = not tokenizer
         if self._pooling is not None:

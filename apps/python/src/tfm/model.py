@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields as dataclass_fields
 from typing import Any, ClassVar, TypeVar, Union
 
-from ._library import NULL, Callbacks, c_path, ffi, fields, lib, set_precision
+from ._library import NULL, Callbacks, c_path, ffi, fields, lib, set_adapters, set_precision
 from ._options import keywords
 from .device import Context, Device
 from .errors import ArgumentError
@@ -16,6 +16,9 @@ from .hub import find
 from .text import Tokenizer
 
 Path = Union[str, "os.PathLike[str]"]
+#: An adapter: a directory or a name, or with a scale.
+Adapter = Union[Path, tuple[Path, float]]
+Adapters = Union[Adapter, Sequence[Adapter]]
 #: A device selector of `Context`, or an open context.
 DeviceLike = Union[str, int, Device, Context, None]
 #: Called with the index of a bad line and the reason. False stops the call.
@@ -69,7 +72,8 @@ class Model:
     """A model on a device. `path` is its directory, or its name on the Hugging Face hub if the cache has it (`tfm.pull`
     downloads it). `device` is a device selector, or a `Context` shared by several models; `precision` is
     "fp32", "int8", "fp16" or "bf16", and `kv_precision` the same for the KV cache. `activation_precision` "fp32" rounds no
-    inputs of layers. `ctx_size` is the maximum number of tokens of a prompt and its text, for decoder-only models. Any
+    inputs of layers. `ctx_size` is the maximum number of tokens of a prompt and its text, for decoder-only models.
+    `adapters` are LoRA adapters of PEFT, added in turn: a path or name, a pair of it and a scale, or a list of both. Any
     number of threads may use a model; calls are serialized.
 
     Use it in a `with` block, close it, or leave it to the garbage collector."""
@@ -79,8 +83,9 @@ class Model:
     @keywords()
     def __init__(self, path: Path, *, device: DeviceLike = None, precision: str | None = None,
                  activation_precision: str | None = None, kv_precision: str | None = None, ctx_size: int | None = None,
-                 tokenizer: bool = True) -> None:
+                 tokenizer: bool = True, adapters: Adapters | None = None) -> None:
         path = find(path)
+        self._adapters = adapters
         self._activation_precision = activation_precision
         self._check_kind(path)
         self._kv_options = (kv_precision, ctx_size)
@@ -107,7 +112,7 @@ class Model:
 
     def _open(self, path: Path, precision: str | None, tokenizer: bool) -> None:
         handle, options = ffi.new("tfm_model **"), ffi.new("tfm_model_options *")
-        kept = (set_precision(options, precision),
+        kept = (set_adapters(options, self._adapters), set_precision(options, precision),
                 set_precision(options, self._activation_precision, "activation_precision"))
         kv_precision, ctx_size = self._kv_options
         set_precision(options, kv_precision, "kv_precision")

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ._library import (Callbacks, Lines, Text, c_path, c_text, check, count_of, ffi, lib, put, set_precision, several,
-                       texts, to_bytes, to_str)
+from ._library import (Callbacks, Lines, Text, c_path, c_text, check, count_of, ffi, lib, put, set_adapters,
+                       set_precision, several, texts, to_bytes, to_str)
 from ._options import keywords
 from ._stream import Bar, Progress
 from .chat_template import ChatTemplate
 from .errors import ArgumentError, InputError
-from .model import DeviceLike, Model, Path, Reject
+from .model import Adapters, DeviceLike, Model, Path, Reject
 
 
 class Ranked(NamedTuple):
@@ -32,8 +32,9 @@ class Reranker(Model):
 
     @keywords()
     def __init__(self, path: Path, *, device: DeviceLike = None, precision: str | None = None,
-                 activation_precision: str | None = None) -> None:
-        super().__init__(path, device=device, precision=precision, activation_precision=activation_precision)
+                 activation_precision: str | None = None, adapters: Adapters | None = None) -> None:
+        super().__init__(path, device=device, precision=precision, activation_precision=activation_precision,
+                         adapters=adapters)
 
     def _check_kind(self, path: Path) -> None:
         kind = ffi.new("tfm_rerank_kind *")
@@ -49,7 +50,7 @@ class Reranker(Model):
             super()._open(path, precision, tokenizer)
             return
         handle, options = ffi.new("tfm_embedder **"), ffi.new("tfm_embedder_options *")
-        kept = (set_precision(options, precision),
+        kept = (set_adapters(options, self._adapters), set_precision(options, precision),
                 set_precision(options, self._activation_precision, "activation_precision"))
         self.context.open(lib.tfm_embedder_open, lib.tfm_fleet_open_embedder, handle, c_path(path), options)
         del kept
