@@ -36,7 +36,7 @@ check "--adapter of a missing directory is refused" one_sentence 1 'missing'
 run generate -m lora --token-ids "10 11 12"
 check "an adapter as the model is refused with what to do" one_sentence 1 'open its base model with it (--adapter), or merge it'
 run generate -m "$root/tests/golden/reranker_qwen3" --adapter lora ab
-check "an adapter of another base model is refused with the name of its own" one_sentence 1 "use the adapter's base model, base"
+check "an adapter of another base model is refused with the name of the right one" one_sentence 1 "use the adapter's base model, base"
 
 # ---- Merge
 run merge -m base --adapter lora -o merged
