@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "fuzz.h"
 #include "base/gguf.h"
+#include "model/adapters/adapter.h"
 #include "model/arch/config_keys.h"
 #include "model/arch/family.h"
 #include "model/core/quantized_params.h"
@@ -243,12 +244,26 @@ static bool packed(const uint8_t *data, size_t size) {
     return good;
 }
 
-const fuzz_target fuzz_model[] = {{"config", config, NULL},
+/* adapter_config.json, a NUL, and adapter_model.safetensors. */
+static bool adapter(const uint8_t *data, size_t size) {
+    size_t bytes;
+    char *config_text = fuzz_part(&data, &size, &bytes);
+    tfm__adapter adapter;
+    fuzz_file("adapter_config.json", config_text, bytes);
+    fuzz_file("adapter_model.safetensors", data, size);
+    const bool good = tfm__adapter_open(&adapter, fuzz_folder()) == TFM_OK;
+    for (size_t i = 0; i < adapter.count; i++)
+        if (adapter.changes[i].name)
+            fuzz_touch(adapter.changes[i].name, strlen(adapter.changes[i].name));
+    tfm__adapter_free(&adapter);
+    free(config_text);
+    return good;
+}
+
+const fuzz_target fuzz_model[] = {
+    {"config", config, NULL},
 #ifdef TFM_YAML
-                                  {"marian", marian, marian_seed},
+    {"marian", marian, marian_seed},
 #endif
-                                  {"packed", packed, NULL},
-                                  {"gguf", gguf, gguf_seed},
-                                  {"vocab", vocab, NULL},
-                                  {"spm", spm, NULL},
-                                  {NULL, NULL, NULL}};
+    {"packed", packed, NULL},        {"adapter", adapter, NULL}, {"gguf", gguf, gguf_seed},
+    {"vocab", vocab, NULL},          {"spm", spm, NULL},         {NULL, NULL, NULL}};

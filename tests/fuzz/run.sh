@@ -80,6 +80,11 @@ seeds() {
             join "$into/$(basename "$model")" "$model/config.json" "$model/generation_config.json"
         done
         ;;
+    adapter)
+        python3 "$root/tests/apps/make_adapter.py" "$golden/reranker_qwen3" 'q_proj' "$into.lora" &&
+            join "$into/one" "$into.lora/adapter_config.json" "$into.lora/adapter_model.safetensors"
+        rm -rf "$into.lora"
+        ;;
     packed)
         python3 - "$into" <<'END'
 import json
