@@ -41,9 +41,10 @@ typedef struct tfm_engine_options {
 typedef struct tfm_engine_stats {
     uint64_t waiting, running;  /* Texts that wait for their first step, or again after a preemption; texts that run. */
     uint64_t steps, new_tokens; /* Decoding steps so far, and the tokens that they computed. */
-    uint64_t prompt_tokens, cached_tokens; /* Prompt tokens computed so far, and found in the KV cache. */
-    uint64_t preemptions;                  /* Texts that gave their memory to older ones, so far. */
-    uint64_t cache_tokens;                 /* Tokens in the KV cache. */
+    uint64_t prompt_tokens, cached_tokens;    /* Prompt tokens computed so far, and found in the KV cache. */
+    uint64_t preemptions;                     /* Texts that gave their memory to older ones, so far. */
+    uint64_t cache_tokens;                    /* Tokens in the KV cache. */
+    uint64_t drafted_tokens, accepted_tokens; /* Drafts verified so far, and new tokens that were drafts. */
 } tfm_engine_stats;
 
 /* Creates an engine. The model stays in memory as long as it. `options` may be NULL. On failure *out is NULL:

@@ -695,8 +695,8 @@ typedef struct tfm_generate_options {
      * first_prompt + i, which selects the random numbers of each of its n_best texts, independent of batches. */
     uint64_t seed, first_prompt;
     /* Subtracted from the logit of each token that the text, without its prompt, has: once, and for each occurrence.
-     * From -100 to 100. With any option from here to stop_ids, tfm_generate uses an engine (engine.h): a beam of
-     * 1, one device, and no prompt cache. */
+     * From -100 to 100. With any option from here to prompt_lookup_num_tokens, tfm_generate uses an engine (engine.h):
+     * a beam of 1, one device, and no prompt cache. */
     float presence_penalty, frequency_penalty;
     /* [logit_bias_count]: added to the logits of the tokens; finite, or -INFINITY to suppress one. */
     const tfm_logit_bias *logit_bias;
@@ -710,6 +710,11 @@ typedef struct tfm_generate_options {
     /* [stop_id_count]: a text ends with any one of them, as with an end token of the directory. */
     const int32_t *stop_ids;
     size_t stop_id_count;
+    /* Speculative decoding by prompt lookup: where the newest 2 or 3 tokens occur earlier in the prompt or the text,
+     * the tokens that follow there are drafts, at most this many, which one step verifies. The text is the same, except
+     * for rounding. A text that repeats little has few drafts, one with a grammar and one of more than 4 in an engine
+     * none. 0 to 15; 0 means none. 3 and 7 are the fastest on CPUs. */
+    int prompt_lookup_num_tokens;
     int batch_tokens; /* Maximum tokens of a batch, including tokens to generate. 0 means 16384. */
     /* [stop_string_count]: a text ends before the first occurrence of any stop string. Needs a tokenizer and a beam of
      * 1. */

@@ -4,7 +4,8 @@
 
 #include "model/decode/prompt_cache.h"
 
-enum { TFM__MAX_TOP = 64 }; /* most probable tokens of a step: the limit of tfm_topk */
+enum { TFM__MAX_TOP = 64 };    /* most probable tokens of a step: the limit of tfm_topk */
+enum { TFM__MAX_DRAFTS = 15 }; /* of a sequence in a step */
 
 /* Generation parameters: the caller's, else the directory's, else the defaults. */
 typedef struct tfm__generate_params {
@@ -25,6 +26,7 @@ typedef struct tfm__generate_params {
     const int32_t *stop_ids; /* [stop_id_count] */
     size_t stop_id_count;
     const tfm_grammar *grammar; /* read by tfm__scheduler_add only */
+    int prompt_lookup;          /* maximum drafts of a step; 0: none */
     bool scheduled;             /* some option only the scheduler has */
 } tfm__generate_params;
 /* Checks the options of a call. The model must generate text, and its context must not have failed. */

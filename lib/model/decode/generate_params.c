@@ -61,7 +61,8 @@ static tfm_status check_scheduled(const tfm_model *model, const tfm_generate_opt
         double value, most;
     } numbers[] = {{"presence_penalty", fabs((double)o->presence_penalty), 100},
                    {"frequency_penalty", fabs((double)o->frequency_penalty), 100},
-                   {"top_log_probs", o->top_log_probs, TFM__MAX_TOP}};
+                   {"top_log_probs", o->top_log_probs, TFM__MAX_TOP},
+                   {"prompt_lookup_num_tokens", (unsigned)o->prompt_lookup_num_tokens, TFM__MAX_DRAFTS}};
     const int vocabulary = model->arch.decoder.vocabulary;
     for (size_t i = 0; i < TFM__COUNT(numbers); i++)
         if (!(numbers[i].value <= numbers[i].most))
@@ -86,11 +87,12 @@ static tfm_status check_scheduled(const tfm_model *model, const tfm_generate_opt
             return tfm__fail(TFM_ERROR_ARGUMENT, "generate: stop_ids %zu is %d: give an id from 0 to %d", i + 1,
                              (int)o->stop_ids[i], vocabulary - 1);
     r->scheduled = o->presence_penalty != 0 || o->frequency_penalty != 0 || o->logit_bias_count > 0 ||
-                   o->on_log_probs || o->grammar || o->stop_id_count > 0;
+                   o->on_log_probs || o->grammar || o->stop_id_count > 0 || o->prompt_lookup_num_tokens > 0;
     if (r->scheduled && (r->beam_size > 1 || o->prompt_cache))
         return tfm__fail(
             TFM_ERROR_ARGUMENT,
-            "generate: presence_penalty, frequency_penalty, logit_bias, on_log_probs, grammar and stop_ids require %s",
+            "generate: presence_penalty, frequency_penalty, logit_bias, on_log_probs, grammar, stop_ids and "
+            "prompt_lookup_num_tokens require %s",
             r->beam_size > 1 ? "a beam of 1" : "no prompt cache");
     return TFM_OK;
 }
@@ -132,7 +134,8 @@ static tfm_status params_of(tfm__generate_params *out, const tfm_model *model, c
                                   .top_log_probs = o->top_log_probs,
                                   .grammar = o->grammar,
                                   .stop_ids = o->stop_ids,
-                                  .stop_id_count = o->stop_id_count};
+                                  .stop_id_count = o->stop_id_count,
+                                  .prompt_lookup = o->prompt_lookup_num_tokens};
     out->max_length = out->max_new_tokens == 0 ? stored->max_length : 0;
     out->max_new_tokens = out->max_new_tokens ? out->max_new_tokens : DEFAULT_MAX_NEW_TOKENS;
     tfm_status status = check_sampling(o, &out->sampling);

@@ -34,7 +34,7 @@ void tfm__kv_pool_free(tfm__kv_pool *pool) {
 
 /* ---- Runs ---------------------------------------------------------------------------------------------- */
 
-static bool reserve_run(tfm__kv_run *run, int64_t room) {
+bool tfm__kv_run_reserve(tfm__kv_run *run, int64_t room) {
     if (room <= run->room)
         return true;
     const int64_t larger = room > 2 * run->room ? room : 2 * run->room;
@@ -53,7 +53,7 @@ tfm__kv_run *tfm__kv_pool_add(tfm__kv_pool *pool, const int32_t *ids, size_t cou
     if (!run)
         return NULL;
     *run = (tfm__kv_run){.next = pool->runs, .count = (int64_t)count};
-    if (!reserve_run(run, (int64_t)count + 1)) {
+    if (!tfm__kv_run_reserve(run, (int64_t)count + 1)) {
         run_free(run);
         return NULL;
     }
@@ -62,7 +62,7 @@ tfm__kv_run *tfm__kv_pool_add(tfm__kv_pool *pool, const int32_t *ids, size_t cou
 }
 
 bool tfm__kv_run_push(tfm__kv_run *run, int32_t id) {
-    if (!reserve_run(run, run->count + 1))
+    if (!tfm__kv_run_reserve(run, run->count + 1))
         return false;
     run->ids[run->count++] = id;
     return true;
@@ -110,7 +110,7 @@ void tfm__kv_pool_share(tfm__kv_pool *pool, tfm__kv_run *run) {
 }
 
 bool tfm__kv_pool_append(tfm__kv_pool *pool, tfm__kv_run *run, int64_t slot, int64_t count) {
-    if (!reserve_run(run, run->cached + count))
+    if (!tfm__kv_run_reserve(run, run->cached + count))
         return false;
     for (int64_t i = 0; i < count; i++) {
         run->slots[run->cached++] = (int32_t)(slot + i);
@@ -120,17 +120,21 @@ bool tfm__kv_pool_append(tfm__kv_pool *pool, tfm__kv_run *run, int64_t slot, int
     return true;
 }
 
+void tfm__kv_pool_trim(tfm__kv_pool *pool, tfm__kv_run *run, int64_t cached) {
+    while (run->cached > cached)
+        pool->used -= --pool->references[run->slots[--run->cached]] == 0;
+    while (pool->cache.slots > 0 && pool->references[pool->cache.slots - 1] == 0) /* the next ones are there again */
+        pool->cache.slots--;
+}
+
 void tfm__kv_pool_drop(tfm__kv_pool *pool, tfm__kv_run *run) {
-    for (int64_t i = 0; i < run->cached; i++)
-        pool->used -= --pool->references[run->slots[i]] == 0;
-    run->cached = 0;
+    tfm__kv_pool_trim(pool, run, 0);
 }
 
 void tfm__kv_pool_retire(tfm__kv_pool *pool, tfm__kv_run *run) {
     run->idle = true;
     run->used = ++pool->clock;
-    while (run->cached > run->count) /* of a token that was not wanted any more */
-        pool->used -= --pool->references[run->slots[--run->cached]] == 0;
+    tfm__kv_pool_trim(pool, run, run->count); /* a token that was not wanted any more */
     for (tfm__kv_run *other = pool->runs, *next; other; other = next) {
         next = other->next;
         if (other != run && other->idle && common_prefix(run, other, run->cached) == other->cached) {

@@ -7,7 +7,7 @@
 /* Tokens of one sequence and their slots. Sequences with a common prefix share its slots. */
 typedef struct tfm__kv_run {
     struct tfm__kv_run *next;
-    int32_t *ids;   /* [room]: known tokens */
+    int32_t *ids;   /* [room]: known tokens; then drafts of the next ones */
     int32_t *slots; /* [room]: slots of the cached ones */
     int64_t count;  /* known tokens */
     int64_t cached; /* first tokens with a slot; at most count + 1, if the newest token is still being computed */
@@ -36,6 +36,8 @@ void tfm__kv_pool_free(tfm__kv_pool *pool);
 
 /* A run of the tokens `ids`, without slots; NULL without memory. The pool owns it. */
 tfm__kv_run *tfm__kv_pool_add(tfm__kv_pool *pool, const int32_t *ids, size_t count);
+/* Makes room for `count` tokens in all. False without memory. */
+bool tfm__kv_run_reserve(tfm__kv_run *run, int64_t count);
 /* Adds a token. False without memory. */
 bool tfm__kv_run_push(tfm__kv_run *run, int32_t id);
 /* Takes the slots of the longest prefix that another run has, for all tokens but the last at most. */
@@ -45,6 +47,8 @@ void tfm__kv_pool_share(tfm__kv_pool *pool, tfm__kv_run *run);
 tfm_status tfm__kv_pool_reserve(tfm__kv_pool *pool, int64_t count, bool *enough);
 /* The run's next tokens have these slots. False without memory. */
 bool tfm__kv_pool_append(tfm__kv_pool *pool, tfm__kv_run *run, int64_t slot, int64_t count);
+/* Releases the slots after the first `cached` ones, as of rejected drafts. */
+void tfm__kv_pool_trim(tfm__kv_pool *pool, tfm__kv_run *run, int64_t cached);
 /* Releases the slots of a run, whose tokens stay. */
 void tfm__kv_pool_drop(tfm__kv_pool *pool, tfm__kv_run *run);
 /* The run becomes idle. */

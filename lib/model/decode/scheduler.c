@@ -4,10 +4,7 @@
 #include "ops/ops.h"
 #include "text/tokenizer.h"
 
-/* Prompt tokens of a step while no text is decoded, and on GPUs; else, on CPUs, for up to FEW_ROWS rows, whose next
- * tokens they delay by about twice the time of a step; and more of them for each further row, since with many sequences
- * about as many prompts are waiting as texts end. */
-enum { MOST_PREFILL = 512, LEAST_PREFILL = 32, FEW_ROWS = 8, PREFILL_PER_ROW = 8 };
+enum { FIRST_DRAFTS = 3 }; /* of a sequence; doubled while all are accepted */
 
 /* ---- Creation ------------------------------------------------------------------------------------------ */
 
@@ -30,7 +27,7 @@ tfm_status tfm__scheduler_new(tfm__scheduler **out, tfm_model *model, const tfm_
     tfm_status status = tfm__kv_pool_begin(&s->pool, model, options->slots);
     if (!s->pool.shares) /* RoPE frequencies depend on the length of the sequence: no two in one step */
         s->options.sequences = 1;
-    const size_t rows = (size_t)s->options.sequences;
+    const size_t rows = (size_t)tfm__scheduler_most_rows(s);
     s->live = tfm__alloc(rows, sizeof(tfm__sequence *));
     for (int i = 0; i < 2; i++) {
         s->flights[i].rows = tfm__alloc(rows, sizeof(tfm__sequence *));
@@ -87,6 +84,7 @@ tfm_status tfm__scheduler_add(tfm__scheduler *s, tfm__sequence **out, const tfm_
         return TFM_ERROR_MEMORY;
     *q = (tfm__sequence){
         .request = *request, .prompt = (int64_t)request->count, .limit = limit, .found = -1, .next = s->sequences};
+    q->width = request->params.prompt_lookup < FIRST_DRAFTS ? request->params.prompt_lookup : FIRST_DRAFTS;
     q->run = tfm__kv_pool_add(&s->pool, request->ids, request->count);
     q->needs_tokens = tfm__logit_edits_need_tokens(&s->model->rules, &request->params);
     status = !q->run ? TFM_ERROR_MEMORY : request->params.grammar ? constrain(s, q, request->params.grammar) : TFM_OK;
@@ -179,16 +177,33 @@ static void report(tfm__scheduler *s, tfm__sequence *q, int32_t id, const tfm_to
     end(s, q, !more ? TFM_FINISH_STOP : ends && !broken ? TFM_FINISH_EOS : TFM_FINISH_LENGTH);
 }
 
+/* Hands the tokens of rows [first, end) to their sequence: the first, and one after each draft that is the token before
+ * it. */
+static void report_rows(tfm__scheduler *s, const tfm__flight *flight, const int32_t *tokens, int64_t first,
+                        int64_t end) {
+    float log_probs[TFM__MAX_TOP];
+    tfm__sequence *q = flight->rows[first];
+    int64_t i = first;
+    for (bool agrees = true; i < end && agrees && !q->over; i++) {
+        const tfm_token_log_probs scores = tfm__flight_log_probs(flight, i, log_probs);
+        agrees = i + 1 < end && q->run->ids[q->run->count] == tokens[i];
+        report(s, q, tokens[i], &scores);
+    }
+    if (end - first > 1 && i > first) {
+        tfm__sequence_judge(s, q, end - first - 1, i - first - 1);
+        tfm__kv_pool_trim(&s->pool, q->run, q->run->count - 1);
+    }
+}
+
 /* Waits for the tokens of a step, and hands them out. */
 static tfm_status collect(tfm__scheduler *s, tfm__flight *flight) {
-    float log_probs[TFM__MAX_TOP];
     const int32_t *tokens = flight->count > 0 ? tfm__flight_wait(s, flight) : NULL;
-    for (int64_t i = 0; tokens && i < flight->count; i++) {
+    for (int64_t i = 0, end; tokens && i < flight->count; i = end) {
         tfm__sequence *q = flight->rows[i];
-        const tfm_token_log_probs scores = tfm__flight_log_probs(flight, i, log_probs);
+        for (end = i + 1; end < flight->count && flight->rows[end] == q;)
+            end++;
         q->flights--;
-        if (!q->over)
-            report(s, q, tokens[i], &scores);
+        report_rows(s, flight, tokens, i, end);
         release(s, q);
     }
     tfm__flight_free(s, flight);
@@ -238,26 +253,6 @@ static tfm_status reserve(tfm__scheduler *s, int64_t count, const tfm__sequence 
     return status;
 }
 
-/* Whether prompt tokens, or those of a preempted sequence, are to be computed before its next token. */
-static bool needs_prefill(const tfm__sequence *q) {
-    return q->flights == 0 && q->run->cached < q->run->count - 1;
-}
-
-static bool can_decode(const tfm__sequence *q) {
-    return q->run->cached == q->run->count + q->flights - 1 && q->made + q->flights < q->limit;
-}
-
-static int64_t prefill_budget(const tfm__scheduler *s) {
-    int64_t rows = 0;
-    for (size_t i = 0; i < s->live_count; i++)
-        rows += can_decode(s->live[i]);
-    if (s->options.prefill_tokens)
-        return s->options.prefill_tokens;
-    if (rows == 0 || tfm__context_tuning(s->model->ctx)->class == TFM__CLASS_GPU)
-        return MOST_PREFILL;
-    return LEAST_PREFILL + (rows > FEW_ROWS ? PREFILL_PER_ROW * (rows - FEW_ROWS) : 0);
-}
-
 /* Keys of other RoPE frequencies than the next step's are computed again. */
 static void drop_other_frequencies(tfm__scheduler *s) {
     for (size_t i = 0; i < s->live_count && !s->pool.shares; i++) {
@@ -265,33 +260,6 @@ static void drop_other_frequencies(tfm__scheduler *s) {
         if (run->cached > 0 && !tfm__model_rope_matches(s->model, run->length, run->count))
             tfm__kv_pool_drop(&s->pool, run);
     }
-}
-
-/* Whether the prompt begins as that of the oldest one being prefilled does, which is to compute more of it. */
-static bool waits_for(const tfm__sequence *q, const tfm__sequence *oldest) {
-    const tfm__kv_run *run = q->run, *other = oldest->run;
-    const int64_t most = run->count - 1 < other->count - 1 ? run->count - 1 : other->count - 1;
-    int64_t same = 0;
-    while (same < most && run->ids[same] == other->ids[same])
-        same++;
-    return same > other->cached;
-}
-
-/* The next sequence to prefill: the oldest, or for the second half of the budget the one with the fewest tokens left,
- * so that a long prompt does not stop the short ones. */
-static tfm__sequence *next_to_prefill(const tfm__scheduler *s, bool oldest) {
-    tfm__sequence *first = NULL, *best = NULL;
-    for (size_t i = 0; i < s->live_count; i++) {
-        tfm__sequence *q = s->live[i];
-        if (!needs_prefill(q))
-            continue;
-        first = first ? first : q;
-        if (oldest || (q != first && s->pool.shares && waits_for(q, first)))
-            continue;
-        if (!best || q->run->count - q->run->cached < best->run->count - best->run->cached)
-            best = q;
-    }
-    return oldest ? first : best;
 }
 
 /* Takes a common prefix before the first token is computed. */
@@ -304,16 +272,17 @@ static void share(tfm__scheduler *s, tfm__sequence *q) {
 }
 
 static tfm_status prefill(tfm__scheduler *s) {
-    const int64_t all = prefill_budget(s);
+    const int64_t all = tfm__scheduler_prefill_budget(s);
     int64_t budget = all;
     tfm_status status = TFM_OK;
-    for (tfm__sequence *q; budget > 0 && status == TFM_OK && (q = next_to_prefill(s, budget == all));) {
+    for (tfm__sequence *q; budget > 0 && status == TFM_OK && (q = tfm__scheduler_next_prompt(s, budget == all));) {
         bool left = true;
         share(s, q);
-        if (!needs_prefill(q))
+        if (!tfm__sequence_needs_prefill(q))
             continue;
-        const int64_t half = budget == all && next_to_prefill(s, false) != q ? (all + 1) / 2 : budget;
-        const int64_t rest = q->run->count - 1 - q->run->cached, part = rest < MOST_PREFILL ? rest : MOST_PREFILL;
+        const int64_t half = budget == all && tfm__scheduler_next_prompt(s, false) != q ? (all + 1) / 2 : budget;
+        const int64_t rest = q->run->count - 1 - q->run->cached,
+                      part = rest < TFM__MOST_PREFILL ? rest : TFM__MOST_PREFILL;
         const int64_t tokens = part < half ? part : half;
         status = reserve(s, tokens, q, &left);
         if (status != TFM_OK || !left)
@@ -327,17 +296,18 @@ static tfm_status prefill(tfm__scheduler *s) {
 
 /* ---- A step -------------------------------------------------------------------------------------------- */
 
-/* Lists the rows of a step. */
+/* Lists the rows of a step. Returns their number. */
 static int64_t list_rows(const tfm__scheduler *s, tfm__sequence **rows) {
     int64_t count = 0;
     for (size_t i = 0; i < s->live_count; i++)
-        if (can_decode(s->live[i]))
+        for (int64_t k = 0; k <= s->live[i]->drafts && tfm__sequence_can_decode(s->live[i]); k++)
             rows[count++] = s->live[i];
     return count;
 }
 
 static tfm_status decode(tfm__scheduler *s, tfm__flight *flight, const tfm__flight *before) {
     bool left = true;
+    flight->drafts = tfm__scheduler_draft(s);
     flight->count = list_rows(s, flight->rows);
     tfm_status status = flight->count > 0 ? reserve(s, flight->count, NULL, &left) : TFM_OK;
     flight->count = status == TFM_OK && left ? list_rows(s, flight->rows) : 0; /* fewer, if some were preempted */
@@ -345,7 +315,7 @@ static tfm_status decode(tfm__scheduler *s, tfm__flight *flight, const tfm__flig
         return status;
     status = tfm__scheduler_decode(s, flight, before);
     s->counts.steps++;
-    s->counts.rows += (uint64_t)flight->count;
+    s->counts.tokens += (uint64_t)(flight->count - flight->drafts);
     return status;
 }
 
@@ -353,11 +323,11 @@ static tfm_status decode(tfm__scheduler *s, tfm__flight *flight, const tfm__flig
  * host handles them; not measured on a GPU yet. A CPU gains nothing, and would compute one row more for each sequence
  * that ends. */
 static bool looks_ahead(const tfm__scheduler *s) {
-    bool needs = !s->pool.shares;
+    bool needs = !s->pool.shares || s->flights[s->newest].drafts > 0;
     if (s->options.lookahead ? s->options.lookahead < 0 : tfm__context_tuning(s->model->ctx)->class != TFM__CLASS_GPU)
         return false;
     for (size_t i = 0; i < s->live_count; i++)
-        needs = needs || s->live[i]->needs_tokens;
+        needs = needs || s->live[i]->needs_tokens || tfm__sequence_drafts(s, s->live[i]);
     return !needs;
 }
 

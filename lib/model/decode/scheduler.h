@@ -45,7 +45,8 @@ tfm_status tfm__scheduler_step(tfm__scheduler *scheduler, bool *more);
 typedef struct tfm__scheduler_counts {
     size_t waiting, running; /* sequences */
     uint64_t admitted, preempted;
-    uint64_t steps, rows;       /* of decoding */
+    uint64_t steps, tokens;     /* of decoding */
+    uint64_t drafted, accepted; /* tokens of drafts: verified, and accepted */
     uint64_t prefilled, cached; /* prompt tokens computed, and found in the KV cache */
     int64_t slots;              /* in use */
 } tfm__scheduler_counts;

@@ -18,7 +18,7 @@ static tfm_status make_position_bias(tfm__scheduler *s) {
 
 tfm_status tfm__scheduler_step_begin(tfm__scheduler *s) {
     tfm_context *ctx = s->model->ctx;
-    const int64_t rows = s->options.sequences;
+    const int64_t rows = tfm__scheduler_most_rows(s);
     const int depth = tfm__scope_depth(ctx);
     tfm_status status;
     for (int i = 0; i < 2; i++)
@@ -98,8 +98,10 @@ typedef struct step_inputs {
 static bool inputs_alloc(step_inputs *in, const tfm__flight *flight) {
     const size_t rows = (size_t)flight->count;
     *in = (step_inputs){.rows = flight->count};
-    for (size_t i = 0; i < rows; i++)
-        in->columns = flight->rows[i]->run->cached + 1 > in->columns ? flight->rows[i]->run->cached + 1 : in->columns;
+    for (size_t i = 0; i < rows; i++) {
+        const int64_t columns = flight->rows[i]->run->cached + flight->rows[i]->drafts + 1;
+        in->columns = columns > in->columns ? columns : in->columns;
+    }
     in->tokens = tfm__alloc(2 * rows, sizeof(*in->tokens));
     in->lengths = tfm__alloc(rows, sizeof(*in->lengths));
     in->positions = tfm__alloc(rows, sizeof(*in->positions));
@@ -115,20 +117,21 @@ static void inputs_free(step_inputs *in) {
         free(all[i]);
 }
 
-/* Row r of the step. */
-static void fill_row(tfm__scheduler *s, step_inputs *in, int64_t r, tfm__sequence *q, const tfm__flight *before) {
+/* Row r of the step, for the token after draft `draft` of a sequence; 0: after its newest token. */
+static void fill_row(tfm__scheduler *s, step_inputs *in, int64_t r, tfm__sequence *q, int64_t draft,
+                     const tfm__flight *before) {
     const tfm__kv_run *run = q->run;
     const tfm__sequence_request *request = &q->request;
     const tfm__sampling_params *sampling = &request->params.sampling;
     tfm_sample_options options = sampling->sample_options;
-    options.step = (uint64_t)(q->made + q->flights);
-    const int64_t past = run->cached;
+    options.step = (uint64_t)(q->made + q->flights + draft);
+    const int64_t cached = run->cached, past = cached + draft;
+    int32_t *slots = in->block_table + r * in->columns;
     in->lengths[r] = (int32_t)(past + 1);
     in->positions[r] = (int32_t)past;
-    memcpy(in->block_table + r * in->columns, run->slots, (size_t)past * sizeof(*run->slots));
-    in->block_table[r * in->columns + past] = (int32_t)(s->pool.cache.slots + r);
-    for (int64_t k = past + 1; k < in->columns; k++)
-        in->block_table[r * in->columns + k] = 0;
+    memcpy(slots, run->slots, (size_t)cached * sizeof(*slots));
+    for (int64_t k = cached; k < in->columns; k++)
+        slots[k] = k > past ? 0 : (int32_t)(s->pool.cache.slots + r - (past - k));
     in->tokens[r] = q->flights == 0 ? run->ids[past] : 0;
     in->tokens[in->rows + r] = (int32_t)(before->count + r);
     for (int64_t k = 0; q->flights > 0 && k < before->count; k++)
@@ -141,7 +144,7 @@ static void fill_row(tfm__scheduler *s, step_inputs *in, int64_t r, tfm__sequenc
     tfm__sample_row(in->settings + r * TFM__SAMPLE_SETTINGS, in->numbers + r * TFM__SAMPLE_NUMBERS,
                     sampling->do_sample ? &options : NULL, request->stream);
     tfm__logit_edits_add(&s->edits, r, s->model->arch.decoder.vocabulary, &s->model->rules, &request->params, run->ids,
-                         run->count + q->flights, q->prompt);
+                         run->count + q->flights + draft, q->prompt);
 }
 
 /* tokens (R): those of the host, or of the step before. */
@@ -250,6 +253,14 @@ static tfm_status run_step(tfm__scheduler *s, const step_inputs *in, tfm__flight
     return tfm_scope_close(ctx, 0, NULL);
 }
 
+/* The draft of row r: the rows of a sequence are neighbors. */
+static int64_t draft_of(const tfm__flight *flight, int64_t r) {
+    int64_t draft = 0;
+    while (draft < r && flight->rows[r - draft - 1] == flight->rows[r])
+        draft++;
+    return draft;
+}
+
 tfm_status tfm__scheduler_decode(tfm__scheduler *s, tfm__flight *flight, const tfm__flight *before) {
     tfm_context *ctx = s->model->ctx;
     const int depth = tfm__scope_depth(ctx);
@@ -258,7 +269,7 @@ tfm_status tfm__scheduler_decode(tfm__scheduler *s, tfm__flight *flight, const t
     for (bool again = status == TFM_OK; again;) {
         s->edits.count = s->edits.mask_count = 0; /* of a try before */
         for (int64_t r = 0; r < in.rows; r++)
-            fill_row(s, &in, r, flight->rows[r], before);
+            fill_row(s, &in, r, flight->rows[r], draft_of(flight, r), before);
         status = run_step(s, &in, flight, before, s->newest);
         again = tfm__context_retry(ctx, depth, status);
         if (again)
@@ -270,7 +281,7 @@ tfm_status tfm__scheduler_decode(tfm__scheduler *s, tfm__flight *flight, const t
         if (!tfm__kv_pool_append(&s->pool, flight->rows[r]->run, slot + r, 1))
             status = TFM_ERROR_MEMORY;
         flight->rows[r]->run->length = flight->rows[r]->run->cached;
-        flight->rows[r]->flights++;
+        flight->rows[r]->flights += draft_of(flight, r) == 0;
     }
     s->pool.cache.slots += in.rows;
     inputs_free(&in);

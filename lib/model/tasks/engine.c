@@ -337,9 +337,11 @@ tfm_engine_stats tfm_engine_get_stats(const tfm_engine *e) {
     return (tfm_engine_stats){.waiting = c.waiting,
                               .running = c.running,
                               .steps = c.steps,
-                              .new_tokens = c.rows,
+                              .new_tokens = c.tokens,
                               .prompt_tokens = c.prefilled,
                               .cached_tokens = c.cached,
                               .preemptions = c.preempted,
-                              .cache_tokens = (uint64_t)c.slots};
+                              .cache_tokens = (uint64_t)c.slots,
+                              .drafted_tokens = c.drafted,
+                              .accepted_tokens = c.accepted};
 }

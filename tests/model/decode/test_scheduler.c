@@ -15,6 +15,7 @@ typedef struct request {
     int32_t tokens[NEW];
     float log_probs[NEW];
     int made, stop_after; /* stop_after: on_token ends it; 0: never */
+    int drafts;           /* maximum drafts of a step */
     bool submitted, ended, cancelled;
     tfm_finish_reason reason;
     int64_t cached;
@@ -79,6 +80,7 @@ static void submit(bench *b, request *r) {
                                    .on_end = on_end,
                                    .user = r};
     harness_ok(tfm__generate_params_of(b->model, &asked.params, &r->options));
+    asked.params.prompt_lookup = r->drafts;
     harness_ok(tfm__scheduler_add(b->scheduler, &r->sequence, &asked));
     r->submitted = true;
 }
@@ -154,6 +156,7 @@ static void mix(toy_kind kind, tfm__scheduler_options options, tfm_dtype kv, int
         const size_t shared = i % 3 == 0 ? harness_range(&b.random, 0, 40) : 0;
         request *r = add(&b, shared, harness_range(&b.random, 1, i % 7 == 0 ? 70 : 12), random_options(&b.random));
         r->stop_after = i % 5 == 4 ? 2 : 0;
+        r->drafts = i % 4 * 5;
     }
     run(&b, arrive);
     compare(&b);
@@ -163,7 +166,7 @@ static void mix(toy_kind kind, tfm__scheduler_options options, tfm_dtype kv, int
     if (options.slots < 200)
         assert_true(counts.preempted > 0);
     else if (options.sequences > 1 && arrive > 50)
-        assert_true(counts.rows > 2 * counts.steps);
+        assert_true(counts.tokens > 2 * counts.steps);
     bench_end(&b);
 }
 
@@ -188,6 +191,136 @@ static void test_one_sequence_at_a_time_and_small_chunks(void **state) {
     (void)state;
     mix(TOY_LOCAL, (tfm__scheduler_options){.sequences = 1, .slots = 500}, TFM_F32, 10, 50);
     mix(TOY_ROTARY, (tfm__scheduler_options){.sequences = 5, .slots = 500, .prefill_tokens = 3}, TFM_F32, 20, 80);
+}
+
+/* ---- Drafts -------------------------------------------------------------------------------------------- */
+
+/* A request whose prompt ends with what the model generates after its beginning, which repeats itself sooner or later.
+ */
+static request *add_repetition(bench *b, int drafts, tfm_generate_options options) {
+    const request *start = add(b, 0, 4, (tfm_generate_options){.max_new_tokens = 40, .skip_scores = true});
+    const int32_t *ids = start->alone.items->ids;
+    request *r = add(b, 4, 40, options);
+    memcpy(r->ids, start->ids, start->count * sizeof(*ids));
+    memcpy(r->ids + start->count, ids, 40 * sizeof(*ids));
+    tfm_hypotheses_free(&r->alone);
+    harness_ok(tfm_generate_ids(b->model, &r->alone, r->ids, &r->count, 1, &r->options));
+    r->drafts = drafts;
+    tfm_hypotheses_free(&b->requests[b->count - 2].alone); /* `r` takes its place */
+    b->requests[b->count - 2] = *r;
+    return &b->requests[--b->count - 1];
+}
+
+/* Texts that repeat themselves, up to an n-gram, next to others and in all kinds of caches. */
+static void repeat(toy_kind kind, int no_repeat_ngram, tfm_dtype kv, tfm__scheduler_options options) {
+    bench b = {.model = toy_decoder(kind, 0), .random = {51 + (uint64_t)kind}};
+    const tfm_generate_options ways[] = {
+        {.skip_scores = true},
+        {.sample = true, .temperature = 0.1f, .seed = 4},
+        {.sample = true, .temperature = 0.5f, .top_k = 5, .seed = 5},
+        {.sample = true, .top_p = 0.8f, .seed = 6},
+        {.repetition_penalty = 1.01f},
+        {.min_new_tokens = 20},
+    };
+    b.model->kv_dtype = kv;
+    b.model->rules.no_repeat_ngram = no_repeat_ngram;
+    harness_ok(tfm__scheduler_new(&b.scheduler, b.model, &options));
+    for (int i = 0; i < 18; i++) {
+        tfm_generate_options o = ways[i % 6];
+        o.max_new_tokens = i < 12 ? NEW : (int)harness_range(&b.random, 1, NEW);
+        add_repetition(&b, i % 4 == 3 ? 0 : 1 + i % 15, o)->stop_after = i % 9 == 8 ? 7 : 0;
+    }
+    run(&b, 30);
+    compare(&b);
+    const tfm__scheduler_counts counts = tfm__scheduler_get_counts(b.scheduler);
+    assert_true(counts.accepted > 10 && counts.accepted < counts.drafted);
+    assert_true(options.slots > 140 || counts.preempted > 0);
+    bench_end(&b);
+}
+
+static void test_drafts_do_not_change_texts(void **state) {
+    (void)state;
+    for (int kind = 0; kind < TOY_KINDS; kind++)
+        for (int lookahead = -1; lookahead <= 1; lookahead += 2)
+            repeat((toy_kind)kind, 0, TFM_F32,
+                   (tfm__scheduler_options){.sequences = 3, .slots = 4000, .lookahead = lookahead});
+    for (int i = 0; i < 3; i++)
+        repeat(TOY_ROTARY, 0, (tfm_dtype[]){TFM_I8, TFM_F16, TFM_BF16}[i],
+               (tfm__scheduler_options){.sequences = 2, .slots = 150});
+    repeat(TOY_LEARNED, 0, TFM_F32, (tfm__scheduler_options){.sequences = 4, .slots = 120});
+    repeat(TOY_LEARNED, 5, TFM_F32, (tfm__scheduler_options){.sequences = 4, .slots = 4000});
+    repeat(TOY_LOCAL, 5, TFM_F32, (tfm__scheduler_options){.sequences = 1, .slots = 4000});
+}
+
+static void run_one(bench *b, request *r) {
+    submit(b, r);
+    for (bool more = true; more;) {
+        harness_ok(tfm__scheduler_step(b->scheduler, &more));
+        check_references(&b->scheduler->pool);
+    }
+}
+
+/* A request for what follows the text of an ended one and a further token. */
+static request *add_next(bench *b, const request *ended) {
+    request *r = add(b, 0, ended->count + (size_t)ended->made + 1, (tfm_generate_options){.max_new_tokens = 3});
+    memcpy(r->ids, ended->ids, ended->count * sizeof(*r->ids));
+    memcpy(r->ids + ended->count, ended->tokens, (size_t)ended->made * sizeof(*r->ids));
+    tfm_hypotheses_free(&r->alone);
+    harness_ok(tfm_generate_ids(b->model, &r->alone, r->ids, &r->count, 1, &r->options));
+    return r;
+}
+
+/* Each of some tokens ends the text, by a callback or as an end token, and the KV cache has what precedes it. */
+static void test_texts_end_at_and_after_drafts(void **state) {
+    (void)state;
+    uint64_t accepted = 0;
+    for (int kind = 0; kind < TOY_KINDS; kind++) {
+        bench b = bench_begin((toy_kind)kind, 0, (tfm__scheduler_options){.sequences = 1, .slots = 4000});
+        for (int at = 0; at < 12; at++) {
+            const tfm_generate_options sampling = {
+                .max_new_tokens = NEW, .sample = true, .temperature = 0.6f, .seed = (uint64_t)at};
+            request *r = add_repetition(&b, 8, sampling);
+            const int32_t *ids = r->alone.items->ids;
+            int last = 2 * at, first = 0;
+            while (ids[first] != ids[last])
+                first++;
+            r->stop_after = at % 2 ? first + 1 : 0;
+            b.model->rules.eos_ids[0] = ids[last];
+            b.model->rules.eos_id_count = !r->stop_after;
+            run_one(&b, r);
+            b.model->rules.eos_id_count = 0;
+            assert_int_equal(r->made, first + 1);
+            assert_memory_equal(r->tokens, ids, (size_t)r->made * sizeof(*ids));
+            assert_int_equal(r->reason, r->stop_after ? TFM_FINISH_STOP : TFM_FINISH_EOS);
+            request *next = add_next(&b, r);
+            run_one(&b, next);
+            assert_memory_equal(next->tokens, next->alone.items->ids, 3 * sizeof(*ids));
+            assert_int_equal(next->cached, r->count + (size_t)r->made - 1);
+        }
+        accepted += tfm__scheduler_get_counts(b.scheduler).accepted;
+        bench_end(&b);
+    }
+    assert_true(accepted > 20);
+}
+
+static void test_sequences_are_cancelled_with_drafts(void **state) {
+    (void)state;
+    for (int step = 1; step < 8; step++) {
+        bench b = bench_begin(TOY_LOCAL, 0, (tfm__scheduler_options){.sequences = 2, .slots = 400});
+        for (int i = 0; i < 4; i++)
+            submit(&b, add_repetition(&b, 8, (tfm_generate_options){.max_new_tokens = NEW}));
+        bool more = true;
+        for (int k = 0; more; k++) {
+            harness_ok(tfm__scheduler_step(b.scheduler, &more));
+            if (k == step && !b.requests[0].ended) {
+                b.requests[0].cancelled = true;
+                tfm__scheduler_cancel(b.scheduler, b.requests[0].sequence);
+            }
+            check_references(&b.scheduler->pool);
+        }
+        compare(&b);
+        bench_end(&b);
+    }
 }
 
 static void test_int8_and_half_caches_are_compacted(void **state) {
@@ -371,6 +504,9 @@ int main(void) {
         cmocka_unit_test(test_sequences_get_the_tokens_that_they_get_alone),
         cmocka_unit_test(test_a_full_cache_compacts_evicts_and_preempts),
         cmocka_unit_test(test_one_sequence_at_a_time_and_small_chunks),
+        cmocka_unit_test(test_drafts_do_not_change_texts),
+        cmocka_unit_test(test_texts_end_at_and_after_drafts),
+        cmocka_unit_test(test_sequences_are_cancelled_with_drafts),
         cmocka_unit_test(test_int8_and_half_caches_are_compacted),
         cmocka_unit_test(test_common_prefixes_are_computed_once),
         cmocka_unit_test(test_rope_frequencies_follow_the_length_of_each_sequence),

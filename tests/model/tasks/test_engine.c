@@ -121,6 +121,36 @@ static void test_texts_are_those_of_tfm_generate(void **state) {
     tfm_model_free(&model);
 }
 
+static void test_prompt_lookup_computes_several_tokens_in_a_step(void **state) {
+    (void)state;
+    static heard got, want;
+    const int32_t ids[] = {20, 21, 22, 23};
+    const tfm_prompt prompt = {.ids = ids, .count = 4};
+    tfm_model *model = toy_decoder(TOY_LOCAL, 0);
+    tfm_engine *engine = NULL;
+    tfm_generate_options options = {.max_new_tokens = 60};
+    harness_ok(tfm_engine_open(&engine, model, NULL));
+    got = want = (heard){0};
+    harness_ok(tfm_generate(model, &prompt, 1, &options, on_end, &want));
+    options.prompt_lookup_num_tokens = 3;
+    harness_ok(tfm_engine_submit(engine, NULL, &prompt, &options, on_end, &got));
+    run(engine);
+    assert_int_equal(got.tokens[0], 60);
+    for (int k = 0; k < 60; k++)
+        assert_true(fabsf(got.log_probs[0][k] - want.log_probs[0][k]) < 2e-4F);
+    const tfm_engine_stats stats = tfm_engine_get_stats(engine);
+    assert_int_equal(stats.new_tokens, 60);
+    assert_int_equal(stats.steps + stats.accepted_tokens, 60);
+    assert_true(stats.accepted_tokens > 20 && stats.accepted_tokens <= stats.drafted_tokens);
+    for (int wrong = -1; wrong <= 16; wrong += 17) {
+        options.prompt_lookup_num_tokens = wrong;
+        assert_int_equal(tfm_engine_submit(engine, NULL, &prompt, &options, on_end, &got), TFM_ERROR_ARGUMENT);
+        assert_non_null(strstr(tfm_error_message(), "prompt_lookup_num_tokens"));
+    }
+    tfm_engine_free(&engine);
+    tfm_model_free(&model);
+}
+
 static void test_callbacks_may_cancel_and_submit(void **state) {
     (void)state;
     static heard h[4];
@@ -196,6 +226,7 @@ static void test_bad_requests_are_refused_and_others_go_on(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_texts_are_those_of_tfm_generate),
+        cmocka_unit_test(test_prompt_lookup_computes_several_tokens_in_a_step),
         cmocka_unit_test(test_callbacks_may_cancel_and_submit),
         cmocka_unit_test(test_bad_requests_are_refused_and_others_go_on),
     };
