@@ -314,9 +314,10 @@ static int check(const job *j, const cli_syntax *syntax, size_t prompts) {
         return cli_usage_error(syntax, "--stop does not go with beam search: give --beam-size 1");
     if (j->schema && j->grammar_file)
         return cli_usage_error(syntax, "--json-schema and --grammar do not go together: leave one out");
-    if (o->beam_size > 1 && (j->schema || j->grammar_file || j->presence != 0 || j->frequency != 0))
-        return cli_usage_error(syntax,
-                               "grammars, --presence-penalty and --frequency-penalty do not go with beam search");
+    if (o->beam_size > 1 &&
+        (j->schema || j->grammar_file || j->presence != 0 || j->frequency != 0 || o->prompt_lookup_num_tokens > 0))
+        return cli_usage_error(syntax, "grammars, --presence-penalty, --frequency-penalty and "
+                                       "--prompt-lookup-num-tokens do not go with beam search");
     if (j->ids && j->stops.count > 0)
         return cli_usage_error(syntax, "--stop is text and does not go with --token-ids: leave one out");
     if (!samples && o->n_best > (o->beam_size ? o->beam_size : 1))
@@ -358,6 +359,10 @@ int cmd_generate(int argc, char **argv) {
         {0, "json-schema", CLI_STRING, &j.schema, "SCHEMA",
          "write JSON that is valid for a schema: its text, or a file", NULL},
         {0, "grammar", CLI_STRING, &j.grammar_file, "FILE", "write a text of a grammar, in GBNF", NULL},
+        {0, "prompt-lookup-num-tokens", CLI_POSITIVE, &o->prompt_lookup_num_tokens, "N",
+         "verify up to N tokens in a step where the text repeats itself or the prompt: faster for texts that do, and "
+         "the same text (default: none; at most 15)",
+         NULL},
         {0, "token-ids", CLI_FLAG, &j.ids, NULL, "read and write token ids separated by blanks instead of text", NULL},
         {0, "json", CLI_FLAG, &j.json, NULL,
          "write a JSON object for each text, with the keys index (of the prompt, from 0), rank, text, score, log_prob, "

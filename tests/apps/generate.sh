@@ -154,6 +154,9 @@ python3 "$root/tests/serve/make_words.py" words
 "$tfm" generate -m words --max-new-tokens 12 --presence-penalty 3 --frequency-penalty 1 w10 >penalized
 check "generate --presence-penalty --frequency-penalty repeats fewer tokens" \
     [ "$(tr ' ' '\n' <penalized | sort -u | wc -l)" -gt "$(tr ' ' '\n' <plain | sort -u | wc -l)" ]
+"$tfm" generate -m words --max-new-tokens 30 w10 w11 >plain
+"$tfm" generate -m words --max-new-tokens 30 --prompt-lookup-num-tokens 3 w10 w11 >looked
+check "generate --prompt-lookup-num-tokens writes the same texts" cmp -s plain looked
 echo 'root ::= " w5"? (" w20 w21" | " w10")+ " w4"' >words.gbnf
 "$tfm" generate -m words --max-new-tokens 30 -t 1.5 --n-best 4 --grammar words.gbnf w10 >out 2>err
 check "generate --grammar writes texts of the grammar" [ "$(grep -cE '^0 \|\|\|  (w5 )?((w20 w21|w10) )+w4 </s> \|\|\| ' out)" = 4 ]
