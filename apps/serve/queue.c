@@ -159,6 +159,13 @@ void serve_queue_detach(server *s, serve_job *job) {
     pthread_mutex_unlock(&s->lock);
 }
 
+void serve_queue_set_workers(server *s, serve_model *model, int workers) {
+    pthread_mutex_lock(&s->lock);
+    model->workers = workers;
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+}
+
 size_t serve_queue_waiting(server *s) {
     pthread_mutex_lock(&s->lock);
     size_t jobs = 0;

@@ -140,13 +140,6 @@ void serve_queue_record_time(const serve_worker *w, serve_model *model, double s
     pthread_mutex_unlock(&w->server->lock);
 }
 
-void serve_queue_set_workers(server *s, serve_model *model, int workers) {
-    pthread_mutex_lock(&s->lock);
-    model->workers = workers;
-    pthread_cond_broadcast(&s->work);
-    pthread_mutex_unlock(&s->lock);
-}
-
 /* Grows the items by one. */
 static bool reserve_item(serve_worker *w) {
     if (w->count < w->room)

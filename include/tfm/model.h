@@ -713,7 +713,7 @@ typedef struct tfm_generate_options {
     /* Speculative decoding by prompt lookup: where the newest 2 or 3 tokens occur earlier in the prompt or the text,
      * the tokens that follow there are drafts, at most this many, which one step verifies. The text is the same, except
      * for rounding. A text that repeats little has few drafts, one with a grammar and one of more than 4 in an engine
-     * none. 0 to 15; 0 means none. 3 and 7 are the fastest on CPUs. */
+     * none. 0 to 15; 0 means none. On CPUs 3 is the fastest. */
     int prompt_lookup_num_tokens;
     int batch_tokens; /* Maximum tokens of a batch, including tokens to generate. 0 means 16384. */
     /* [stop_string_count]: a text ends before the first occurrence of any stop string. Needs a tokenizer and a beam of

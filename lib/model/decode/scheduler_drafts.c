@@ -5,7 +5,7 @@
 
 /* More sequences fill a step, and none has drafts: on CPUs steps of 1, 4 and 8 rows take 9, 14 and 25 ms (SmolLM2-135M,
  * Q4_1). After MOST_REJECTED steps in a row that accept no draft, a sequence has none for PAUSE tokens. With
- * these times, and 3 drafts, 18 texts take 0.5 to 1.02 of the time without drafts. */
+ * these times, and 3 drafts, 18 recorded texts would take 0.5 to 1.02 of the time without drafts. */
 enum { MOST_SEQUENCES = 4, MOST_REJECTED = 3, PAUSE = 8 };
 
 static int64_t minimum(int64_t a, int64_t b) {

@@ -22,7 +22,7 @@ OPTIONAL = ('sum', 'mean', 'inv_std', 'lse', 'nll', 'mask', 'probabilities', 'pr
             'tfm_trainer_save data', 'tfm_trainer_load data', 'tfm_trainer_set_note note', 'tfm_trainer_set_process_group group', 'tfm_trainer_set_balance ratio',
             'tfm_text_sentences language', 'tfm_chat_new variables', 'tfm_grammar_from_json_schema schema', 'tfm_selftest op', 'tfm_embedder_prompt name',
             'tfm_kernels_begin device', 'tfm_kernels_pack device', 'tfm_hub_pull path',
-            'tfm_engine_submit request')
+            'tfm_engine_submit request', 'tfm_model_merge type')
 # Valid tensors for parameters that are not (2, 4) F32, so that NULL is the only error of the call: by parameter, or by
 # function and parameter.
 BETTER = {'gamma': 'row', 'beta': 'row', 'bias': 'row', 'slope': 'row', 'tfm_gemm b': 'transposed', 'tfm_gemm_with b': 'transposed',
