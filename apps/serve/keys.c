@@ -39,7 +39,7 @@ static int read_line(serve_keys *keys, char *line, size_t number, const char *fi
     const char *word = strtok_r(rest, " \t\r", &rest), *requests = word ? strtok_r(rest, " \t\r", &rest) : NULL,
                *chars = requests ? strtok_r(rest, " \t\r", &rest) : NULL;
     serve_key key = {.text = word};
-    if (!word)
+    if (!word || *word == '#') /* a comment */
         return CLI_OK;
     if (!read_limit(&key.requests, requests) || !read_limit(&key.chars, chars) ||
         (chars && strtok_r(rest, " \t\r", &rest)))

@@ -12,7 +12,7 @@ translation=$(echo "$line" | "$tfm" translate -m "$demo" --split)
 many_lines
 
 # ---- Keys and limits
-printf '0123456789abcdef\nfedcba9876543210\n' >keys
+printf '# two keys\n0123456789abcdef\nfedcba9876543210\n' >keys
 start -m "$demo" --api-keys keys --max-queue 40 --max-client 30 --timeout 3 --allow-origin https://page.example
 for path in /v1/chat/completions /translate; do
     ask "$at$path" -X OPTIONS -H 'Origin: https://page.example' -H 'Access-Control-Request-Method: POST' \
