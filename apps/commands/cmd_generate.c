@@ -10,7 +10,8 @@
 #include "commands/generate_grammar.h"
 
 /* Bytes of a prompt file read ahead, to batch prompts of similar length. */
-enum { BYTES_AHEAD = 1 << 18 };
+/* Lines read at once, and prompts of one call, which are sorted by length: no text comes before the first of them. */
+enum { BYTES_AHEAD = 1 << 18, PROMPTS_AHEAD = 256 };
 
 typedef struct job {
     const char *model_dir, *input, *output, *device;
@@ -173,12 +174,16 @@ static int generate_lines(job *j) {
     j->source = "line";
     for (;;) {
         int code = cli_lines_next(&j->in, BYTES_AHEAD * tfm_fleet_count(j->fleet));
-        j->first = j->in.first;
         if (code != CLI_OK || j->in.count == 0)
             return code;
-        code = generate_batch(j, j->in.text, j->in.bytes, j->in.count);
-        if (code != CLI_OK)
-            return code;
+        const size_t most = PROMPTS_AHEAD * tfm_fleet_count(j->fleet);
+        for (size_t i = 0; i < j->in.count; i += most) {
+            const size_t left = j->in.count - i;
+            j->first = j->in.first + i;
+            code = generate_batch(j, j->in.text + i, j->in.bytes + i, left < most ? left : most);
+            if (code != CLI_OK)
+                return code;
+        }
     }
 }
 

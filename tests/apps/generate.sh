@@ -120,6 +120,11 @@ generate -i long
 check "generate rejects a prompt longer than the context and generates the others" \
     both 1 says err 'line 2: the prompt has 43 tokens, and the model has 40 positions: shorten it'
 check "generate prints an empty line for a rejected prompt" [ "$(wc -l <out)" = 3 -a -z "$(sed -n 2p out)" ]
+yes 10 | head -600 >many
+echo x >>many
+generate -i many --max-new-tokens 1 -o file
+check "generate -i writes texts before all are generated, and names the line of a bad prompt" [ "$code" = 1 -a "$(wc -l <file.partial)" = 512 -a \
+    -n "$(grep 'line 601: with --token-ids a prompt is whole numbers' err)" ]
 generate --beam-size 40 1
 check "generate --beam-size above 32 is a usage error" one_sentence 2 'beam-size is 40: give 1 to 32'
 generate --beam-size 2 --sample 1
