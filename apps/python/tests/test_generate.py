@@ -109,6 +109,16 @@ def test_stop_strings_and_several(model: tfm.Generator) -> None:
     assert model.generate([]) == []
 
 
+def test_prompt_lookup_gives_the_same_text(model: tfm.Generator) -> None:
+    for temperature in (0.0, 0.7):
+        plain = model.generate("w10 w11 w10 w11", max_new_tokens=24, temperature=temperature, seed=3)
+        drafted = model.generate("w10 w11 w10 w11", max_new_tokens=24, temperature=temperature, seed=3,
+                                 prompt_lookup_num_tokens=3)
+        assert list(drafted.ids) == list(plain.ids)
+    with pytest.raises(tfm.ArgumentError, match="prompt_lookup_num_tokens"):
+        model.generate("w10", prompt_lookup_num_tokens=16)
+
+
 def test_penalties_and_biases(model: tfm.Generator) -> None:
     plain = model.generate("w10", max_new_tokens=12)
     penalized = model.generate("w10", max_new_tokens=12, presence_penalty=3, frequency_penalty=1)

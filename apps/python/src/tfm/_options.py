@@ -61,6 +61,7 @@ class GenerateOptions(TypedDict, total=False):
     logit_bias: Union[Mapping[int, float], None]
     json_schema: Union[Schema, None]
     grammar: Union[str, None]
+    prompt_lookup_num_tokens: int
     seed: int
     return_scores: bool
     stop_strings: Sequence[str]

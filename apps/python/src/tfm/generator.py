@@ -135,7 +135,8 @@ class Generator(Model):
                   min_p: float | None = None, repetition_penalty: float | None = None,
                   presence_penalty: float = 0, frequency_penalty: float = 0,
                   logit_bias: Mapping[int, float] | None = None, json_schema: Schema | None = None,
-                  grammar: str | None = None, seed: int = 0, return_scores: bool = True, stop_strings: Sequence[str] = (),
+                  grammar: str | None = None, prompt_lookup_num_tokens: int = 0, seed: int = 0,
+                  return_scores: bool = True, stop_strings: Sequence[str] = (),
                   stop_token_ids: Sequence[int] = (), batch_tokens: int | None = None,
                   reject: Reject | None = None) -> None:
         if not prompts:
@@ -153,6 +154,7 @@ class Generator(Model):
             min_p=min_p or 0, repetition_penalty=repetition_penalty or 0, seed=seed,
             batch_tokens=count_of(batch_tokens, "batch_tokens"))
         options.has_length_penalty, options.skip_scores = length_penalty is not None, not return_scores
+        options.prompt_lookup_num_tokens = prompt_lookup_num_tokens
         options.presence_penalty, options.frequency_penalty = presence_penalty, frequency_penalty
         biases = ffi.new("tfm_logit_bias[]", [(id, bias) for id, bias in (logit_bias or {}).items()])
         options.logit_bias, options.logit_bias_count = biases, len(biases)
@@ -222,6 +224,8 @@ class Generator(Model):
         logit_bias            what is added to the logits of tokens, by id; -inf suppresses one
         json_schema           the text is JSON that is valid for this schema, as a dict or as text
         grammar               the text is one of this grammar, in GBNF
+        prompt_lookup_num_tokens
+                              speculative decoding: tokens proposed where the text repeats itself (0 to 15, default 0)
         seed                  the seed of sampling (default 0)
         return_scores         False skips scores: they are 0 without sampling and with a beam size of 1, and decoding
                               may be faster on CPUs
