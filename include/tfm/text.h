@@ -146,8 +146,8 @@ typedef struct tfm_sentence {
  * Unicode's rules (UAX #29), as implemented by ICU for the language, with these exceptions. A full stop does not end a
  * sentence after an initial, a common abbreviation of the language ("Dr.", "z. B."), or an ordinal number of one or two
  * digits in languages that write them with a stop. A part that begins with a lowercase letter, or has no letter or
- * digit, belongs to the sentence before it. On failure *sentences is NULL; TFM_ERROR_INPUT for a line that
- * tfm_text_check refuses or that exceeds 64 MiB. */
+ * digit, belongs to the sentence before it. No sentence ends in a placeholder that tfm_placeholders finds. On failure
+ * *sentences is NULL; TFM_ERROR_INPUT for a line that tfm_text_check refuses or that exceeds 64 MiB. */
 TFM_API tfm_status tfm_text_sentences(tfm_sentence **sentences, size_t *count, const char *line, size_t bytes,
                                       const char *language);
 /* Frees sentences and sets the pointer to NULL. */

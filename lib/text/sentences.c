@@ -6,6 +6,7 @@
 #include <unicode/uloc.h>
 #include <unicode/utext.h>
 #include <unicode/utf8.h>
+#include "text/placeholders.h"
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 
@@ -41,7 +42,8 @@ struct tfm__sentence_splitter {
     UBreakIterator *breaks;
     const char *common, *own; /* abbreviations; `own` may be NULL */
     bool ordinals, english;
-    tfm_status status; /* of the current line */
+    tfm_placeholders *placeholders; /* NULL until a line may have some */
+    tfm_status status;              /* of the current line */
 };
 
 static const char *abbreviations_of(const char *language) {
@@ -87,6 +89,8 @@ tfm_status tfm__sentence_splitter_open(tfm__sentence_splitter **out, const char 
 void tfm__sentence_splitter_free(tfm__sentence_splitter **splitter) {
     if (*splitter && (*splitter)->breaks)
         ubrk_close((*splitter)->breaks);
+    if (*splitter)
+        tfm_placeholders_free(&(*splitter)->placeholders);
     free(*splitter);
     *splitter = NULL;
 }
@@ -232,6 +236,38 @@ static void add_segment(tfm__sentence_splitter *s, tfm_sentence *list, size_t *c
         list[(*count)++] = (tfm_sentence){from, bytes};
 }
 
+/* The placeholders of a line that have one of the characters around those with blanks, as {{ a. B }} is. */
+static tfm_status find_placeholders(tfm__sentence_splitter *s, tfm__placeholder **found, size_t *count,
+                                    const char *line, size_t bytes) {
+    bool look = false;
+    for (size_t i = 0; i < bytes && !look; i++)
+        look = line[i] && strchr("{[<`\\$*", line[i]);
+    if (!look)
+        return TFM_OK;
+    const tfm_status status = s->placeholders ? TFM_OK : tfm_placeholders_new(&s->placeholders, NULL, 0);
+    return status == TFM_OK ? tfm__placeholders_find(s->placeholders, found, count, line, bytes) : status;
+}
+
+/* Adds the segments between ICU's breaks, except breaks in placeholders. */
+static tfm_status add_segments(tfm__sentence_splitter *s, tfm_sentence *list, size_t *count, const char *line,
+                               size_t bytes, size_t segments) {
+    tfm__placeholder *found = NULL;
+    size_t from = 0, next = 0, placeholders = 0;
+    const tfm_status status = segments > 1 ? find_placeholders(s, &found, &placeholders, line, bytes) : TFM_OK;
+    ubrk_first(s->breaks);
+    for (int32_t at; status == TFM_OK && (at = ubrk_next(s->breaks)) != UBRK_DONE;) {
+        const size_t stop = (size_t)at;
+        while (next < placeholders && found[next].end <= stop)
+            next++;
+        if (next < placeholders && found[next].begin < stop)
+            continue;
+        add_segment(s, list, count, line, from, stop);
+        from = stop;
+    }
+    free(found);
+    return status == TFM_OK ? s->status : status;
+}
+
 tfm_status tfm__sentence_splitter_run(tfm__sentence_splitter *splitter, tfm_sentence **sentences, size_t *count,
                                       const char *line, size_t bytes) {
     UErrorCode error = U_ZERO_ERROR;
@@ -245,27 +281,24 @@ tfm_status tfm__sentence_splitter_run(tfm__sentence_splitter *splitter, tfm_sent
     UText text = UTEXT_INITIALIZER;
     utext_openUTF8(&text, line, (int64_t)bytes, &error);
     ubrk_setUText(splitter->breaks, &text, &error);
-    size_t pieces = 0, from = 0;
+    size_t pieces = 0;
     for (int32_t at = ubrk_first(splitter->breaks); U_SUCCESS(error) && at != UBRK_DONE; pieces++)
         at = ubrk_next(splitter->breaks);
     *sentences = U_SUCCESS(error) ? tfm__alloc(pieces, sizeof(**sentences)) : NULL;
     splitter->status = TFM_OK;
-    if (*sentences) {
-        ubrk_first(splitter->breaks);
-        for (int32_t at; (at = ubrk_next(splitter->breaks)) != UBRK_DONE; from = (size_t)at)
-            add_segment(splitter, *sentences, count, line, from, (size_t)at);
-    }
+    if (*sentences)
+        status = add_segments(splitter, *sentences, count, line, bytes, pieces - 1);
     utext_close(&text);
     if (U_FAILURE(error))
         return tfm__fail(TFM_ERROR_MEMORY, "ICU cannot find the sentences of a line of %zu bytes: %s", bytes,
                          u_errorName(error));
     if (!*sentences)
         return TFM_ERROR_MEMORY;
-    if (splitter->status != TFM_OK)
+    if (status != TFM_OK)
         *count = 0;
     if (*count == 0)
         tfm_sentences_free(sentences);
-    return splitter->status;
+    return status;
 }
 
 tfm_status tfm_text_sentences(tfm_sentence **sentences, size_t *count, const char *line, size_t bytes,

@@ -66,6 +66,18 @@ static void test_abbreviations_do_not_end_sentences(void **state) {
     check("en", "Wait... what? :-) Yes.", "Wait... what? :-) Yes.");
 }
 
+static void test_no_sentence_ends_in_a_placeholder(void **state) {
+    (void)state;
+    check("de", "Hallo {n, plural, =0 {Nein. Ja!} other {# Hunde}}, wo ist Tom? Danke.",
+          "Hallo {n, plural, =0 {Nein. Ja!} other {# Hunde}}, wo ist Tom?|Danke.");
+    check("de", "Hallo <x id=\"1\" equiv-text=\"Ja. Nein.\"/>, wo ist Tom?",
+          "Hallo <x id=\"1\" equiv-text=\"Ja. Nein.\"/>, wo ist Tom?");
+    check("de", "Ja. {{ X. Y }} ist da. Nein.", "Ja.|{{ X. Y }} ist da.|Nein.");
+    check("de", "Hallo [[ Ja. Nein ]], wo ist `a. B`?", "Hallo [[ Ja. Nein ]], wo ist `a. B`?");
+    check(NULL, "{{ x }}. Yes. {{ Y. Z }}", "{{ x }}.|Yes.|{{ Y. Z }}");
+    check(NULL, "A { b. C", "A { b.|C");
+}
+
 static void test_sentence_split_rejects_bad_input(void **state) {
     (void)state;
     tfm_sentence *found = (tfm_sentence *)1;
@@ -87,6 +99,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sentences_are_split_at_final_punctuation),
         cmocka_unit_test(test_abbreviations_do_not_end_sentences),
+        cmocka_unit_test(test_no_sentence_ends_in_a_placeholder),
         cmocka_unit_test(test_sentence_split_rejects_bad_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
