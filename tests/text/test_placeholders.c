@@ -75,6 +75,7 @@ static void test_known_placeholders_are_found(void **state) {
         {"> Ich * bin", ">"},
         {"<!-- Kommentar --> Ich", "<!-- Kommentar -->"},
         {"Zeile\\nWort\\tEnde", "\\n|\\t"},
+        {"Tom hat 100%%, ich 5%%! %d%% und %%%d", "%%|%%|%d%%|%%%d"},
     };
     tfm_placeholders *p = known();
     for (size_t i = 0; i < sizeof(TEXTS) / sizeof(TEXTS[0]); i++)
@@ -185,6 +186,8 @@ static void test_identity_translation_keeps_the_text(void **state) {
         "Guten Morgen.\\nWo ist Tom?",
         "Guten Morgen<br>ihr\\tda",
         "Lies [das Buch](a.html) und **das** da",
+        "Tom hat 100%%.",
+        "Es sind 5%%!",
     };
     tfm_placeholders *p = known();
     for (size_t i = 0; i < sizeof(TEXTS) / sizeof(TEXTS[0]); i++)
