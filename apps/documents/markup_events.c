@@ -5,8 +5,8 @@
 #include "cli/cli.h"
 #include "documents/markup_internal.h"
 
-/* The most bytes of a footnote's mark. */
-enum { NOTE = 24 };
+/* The most bytes of a footnote's mark, and of a template's expression in which separators are looked for. */
+enum { NOTE = 24, EXPRESSION = 1024 };
 
 size_t run_add(markup *m, run_builder *b, event_kind kind, size_t begin, size_t end) {
     if (!cli_grow(&b->events, &b->room, b->count + 1, sizeof(*b->events))) {
@@ -42,6 +42,20 @@ static bool is_separator(const char *before, const char *c, const char *text, si
     return found && is_gap(before) && is_gap(after);
 }
 
+/* The bytes of a template's expression at the beginning of a text, as {{ a | b }} or [[ a | b ]], where a separator
+ * parts no items; 0: it begins with none. */
+static size_t expression_bytes(const char *text, size_t bytes) {
+    const char open = bytes > 1 && text[0] == '[' && text[1] == '[' ? '[' : '{', close = open == '[' ? ']' : '}';
+    size_t depth = 0;
+    for (size_t i = 0; i < bytes && i < EXPRESSION && (i > 0 || *text == open); i++) {
+        depth += text[i] == open;
+        depth -= text[i] == close;
+        if (depth == 0)
+            return i + 1;
+    }
+    return 0;
+}
+
 /* Text from `at` on that begins a run. */
 static size_t begin_run(markup *m, run_builder *b, size_t event, size_t at, size_t end) {
     b->events[event].end = at;
@@ -53,10 +67,12 @@ void run_add_text(markup *m, run_builder *b, size_t begin, size_t end, bool refe
     const bool escaped = begin > 0 && m->text[begin - 1] == '\\'; /* in Markdown */
     char c[HTML_CHARACTER], before[HTML_CHARACTER] = {escaped ? '\\' : 0};
     bool blank = false, parted = false; /* after a separator */
-    size_t event = run_add(m, b, EVENT_TEXT, begin, end);
+    size_t event = run_add(m, b, EVENT_TEXT, begin, end), expression_end = begin;
     for (size_t at = begin, bytes; at < end && !m->out_of_memory; at += bytes) {
         bytes = html_character(c, m->text + at, end - at, references);
-        const bool separator = is_separator(before, c, m->text + at + bytes, end - at - bytes);
+        if (at >= expression_end)
+            expression_end = at + expression_bytes(m->text + at, end - at);
+        const bool separator = at >= expression_end && is_separator(before, c, m->text + at + bytes, end - at - bytes);
         if (parted || separator || (lines && ends_line(c, blank)))
             event = begin_run(m, b, event, at, end);
         if (m->out_of_memory)

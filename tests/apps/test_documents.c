@@ -109,6 +109,20 @@ static void test_html_texts_are_the_visible_ones(void **state) {
     becomes("<a>a</a><a>b</a> <button>c</button><button>d</button>", TEXTS("a b c", "d"), NULL, NULL);
 }
 
+static void test_html_separators_in_placeholders_end_no_text(void **state) {
+    static const char *const EXPRESSIONS[] = {"{{ name | upper }}",     "${name | x}",
+                                              "{{ a.b | c:'EUR' }}",    "[[ name | upper ]]",
+                                              "{{ a \xE2\x80\xA2 b }}", "{n, select, a {x | y} other {z}}"};
+    (void)state;
+    for (size_t i = 0; i < CLI_COUNT(EXPRESSIONS); i++) {
+        char page[200], first[100];
+        snprintf(first, sizeof(first), "a %s b", EXPRESSIONS[i]);
+        snprintf(page, sizeof(page), "<p>%s | c</p>", first);
+        becomes(page, TEXTS(first, "c"), NULL, NULL);
+    }
+    becomes("<p>a { b | c", TEXTS("a { b", "c"), NULL, NULL);
+}
+
 static void test_html_tags_follow_their_words(void **state) {
     (void)state;
     becomes("a <b>b</b>.", TEXTS("a b."), "c d.", "c <b>d</b>.");
@@ -261,6 +275,7 @@ int main(void) {
         cmocka_unit_test(test_truncated_html_is_read),
         cmocka_unit_test(test_html_identity_translation_is_lossless),
         cmocka_unit_test(test_html_texts_are_the_visible_ones),
+        cmocka_unit_test(test_html_separators_in_placeholders_end_no_text),
         cmocka_unit_test(test_html_tags_follow_their_words),
         cmocka_unit_test(test_html_copied_elements_lose_their_id),
         cmocka_unit_test(test_html_of_any_depth_is_translated),
