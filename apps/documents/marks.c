@@ -51,6 +51,12 @@ bool marks_is_digit(const char *text, size_t bytes) {
     return u_isdigit(character(text, bytes));
 }
 
+bool marks_is_joint(const char *text, size_t bytes) {
+    const UChar32 c = character(text, bytes);
+    return c == '+' || c == '=' || c == '/' || u_charType(c) == U_DASH_PUNCTUATION ||
+           (c != '%' && !is_quote(c) && marks_is_closing(text, bytes));
+}
+
 bool marks_is_sign(const char *text, size_t bytes) {
     static const UChar32 NOTES[] = {'*', '#', 0xA7, 0xB6, 0xB7, 0x2020, 0x2021, 0x2022};
     const UChar32 c = character(text, bytes);

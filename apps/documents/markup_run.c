@@ -220,12 +220,31 @@ static bool holds_all(const run_builder *b, const run_event *open) {
     return open->partner == NO_EVENT || (open->seen == 0 && b->events[open->partner].seen == b->seen);
 }
 
+/* Where the sentence begins in text after an atom: behind punctuation before a blank or an atom, as in "<code>x</code>:
+ * a", "<kbd>x</kbd>+<kbd>y</kbd> a", and behind the hyphen of a compound. */
+static size_t behind_punctuation(const markup *m, const run_event *e) {
+    char c[HTML_CHARACTER];
+    size_t at = e->begin, kept = at;
+    for (size_t bytes; at < e->end; at += bytes) {
+        bytes = html_character(c, m->text + at, e->end - at, e->references);
+        if (html_character_is_blank(c))
+            kept = at + bytes;
+        else if (marks_is_letter(c, strlen(c)) && at == e->begin + 1 && m->text[e->begin] == '-')
+            return at;
+        else if (!marks_is_joint(c, strlen(c)))
+            return kept;
+    }
+    return at;
+}
+
 /* The events that are part of the run: what stands before or after all text stays there. */
-static void trim(size_t *first, size_t *end, const run_builder *b) {
+static void trim(size_t *first, size_t *end, const markup *m, const run_builder *b) {
     for (*first = 0; *first < b->count; ++*first) {
-        const run_event *e = &b->events[*first];
+        run_event *e = &b->events[*first];
         const size_t next = *first + 1 < b->count ? e[1].seen : b->seen;
-        if ((e->kind == EVENT_TEXT && next > 0) || (e->kind == EVENT_OPEN && !holds_all(b, e)))
+        if (*first > 0 && e->kind == EVENT_TEXT && e[-1].kind == EVENT_ATOM && e[-1].solid)
+            e->begin = behind_punctuation(m, e);
+        if ((e->kind == EVENT_TEXT && next > 0 && e->begin < e->end) || (e->kind == EVENT_OPEN && !holds_all(b, e)))
             break;
     }
     for (*end = b->count; *end > *first; --*end) {
@@ -240,7 +259,7 @@ bool run_make(markup_run *run, const markup *m, const run_builder *b) {
     maker k = {.m = m, .run = run, .element = -1, .begin = SIZE_MAX};
     size_t first, end;
     run->places = m->places;
-    trim(&first, &end, b);
+    trim(&first, &end, m, b);
     for (size_t i = first; i < end && !k.out_of_memory; i++) {
         const run_event *e = &b->events[i];
         const bool paired = e->partner != NO_EVENT && e->partner >= first && e->partner < end;

@@ -176,6 +176,14 @@ static bool opens_voice(const subtitle_item *item) {
     return item->kind == SUBTITLE_OPEN && strncasecmp(item->at, "<v", 2) == 0 && strchr(" \t.>", item->at[2]);
 }
 
+/* The item after a closing bracket and the punctuation behind it, as in "[Tom]: Ja.". */
+static size_t behind_bracket(const subtitle_items *items, size_t bracket) {
+    size_t i = bracket + 1;
+    while (i < items->count && items->at[i].kind == SUBTITLE_WORD && is_stop(&items->at[i]))
+        i++;
+    return i;
+}
+
 /* The end of the part that begins at item `first`; `next`: the beginning of the next part. */
 static size_t part_end(const subtitle_items *items, size_t first, size_t *next) {
     size_t gap = first, word = items->count;
@@ -190,7 +198,8 @@ static size_t part_end(const subtitle_items *items, size_t first, size_t *next) 
             if (begun && item->breaks > 1 && subtitle_ends_sentence(&items->at[word]))
                 return i;
         } else if (begun && item->kind == SUBTITLE_MARK && strchr(")]", *item->at)) {
-            return *next = i + 1;
+            *next = behind_bracket(items, i);
+            return i + 1;
         } else if (begun && item->kind == SUBTITLE_MARK && item->breaks) {
             *next = gap + 1;
             return gap;

@@ -138,6 +138,17 @@ static void test_html_tags_follow_their_words(void **state) {
             "a <a href=1>b <select><option>e</select></a> d");
 }
 
+static void test_html_punctuation_after_a_leading_atom_is_kept(void **state) {
+    (void)state;
+    becomes("<p><span translate=no>a</span>, b?</p>", TEXTS("b?"), "c?", "<p><span translate=no>a</span>, c?</p>");
+    becomes("<p><code>x</code>: <b>a</b> b", TEXTS("a b"), "c d", "<p><code>x</code>: <b>c</b> d");
+    becomes("<kbd>x</kbd>+<kbd>y</kbd> a", TEXTS("a"), "b", "<kbd>x</kbd>+<kbd>y</kbd> b");
+    becomes("<kbd>x</kbd>,\n<kbd>y</kbd> &ndash; a", TEXTS("a"), "b", "<kbd>x</kbd>,\n<kbd>y</kbd> &ndash; b");
+    becomes("<code>x</code>-A", TEXTS("A"), "b", "<code>x</code>-b");
+    becomes("<img> (a) b", TEXTS("(a) b"), "(c) d", "<img> (c) d");
+    becomes("<img> :a: %s", TEXTS(":a: %s"), ":a: %s.", "<img> :a: %s.");
+}
+
 /* Words aligned to one word go into copies of its elements. */
 static void test_html_copied_elements_lose_their_id(void **state) {
     (void)state;
@@ -277,6 +288,7 @@ int main(void) {
         cmocka_unit_test(test_html_texts_are_the_visible_ones),
         cmocka_unit_test(test_html_separators_in_placeholders_end_no_text),
         cmocka_unit_test(test_html_tags_follow_their_words),
+        cmocka_unit_test(test_html_punctuation_after_a_leading_atom_is_kept),
         cmocka_unit_test(test_html_copied_elements_lose_their_id),
         cmocka_unit_test(test_html_of_any_depth_is_translated),
         cmocka_unit_test(test_html_encoding_declaration_becomes_utf8),

@@ -241,6 +241,7 @@ static void test_speakers_and_songs_have_separate_lines(void **state) {
                 "- (laughs aloud) Yes,\nwell.\n<i>[door]</i>");
     cue_becomes(srt, "Das (gut)\n(ist] gut", SAY("That is (good) good"), "That is\n(good) good");
     cue_becomes(srt, "(Musik\nim Radio) Ja.", SAY("Music on the radio", "Yes."), "(Music on\nthe radio) Yes.");
+    cue_becomes(srt, "[Tom]: Ja.\n(Anna), nein.", SAY("Tim", "Yes.", "Ann", "no."), "[Tim]: Yes.\n(Ann), no.");
     cue_becomes(srt, "1984", SAY("never"), "1984");
 }
 
