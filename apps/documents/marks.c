@@ -57,6 +57,11 @@ bool marks_is_joint(const char *text, size_t bytes) {
            (c != '%' && !is_quote(c) && marks_is_closing(text, bytes));
 }
 
+bool marks_is_superscript(const char *text, size_t bytes) {
+    const UChar32 c = character(text, bytes);
+    return u_charType(c) == U_OTHER_NUMBER && u_getIntPropertyValue(c, UCHAR_DECOMPOSITION_TYPE) == U_DT_SUPER;
+}
+
 bool marks_is_sign(const char *text, size_t bytes) {
     static const UChar32 NOTES[] = {'*', '#', 0xA7, 0xB6, 0xB7, 0x2020, 0x2021, 0x2022};
     const UChar32 c = character(text, bytes);

@@ -56,6 +56,7 @@ bool marks_is_opening(const char *text, size_t bytes);
 bool marks_is_letter(const char *text, size_t bytes);
 bool marks_is_joint(const char *text, size_t bytes); /* such as commas, dashes and "+", between words or behind one */
 bool marks_is_sign(const char *text, size_t bytes);  /* such as brackets, dashes and arrows, but no currency */
+bool marks_is_superscript(const char *text, size_t bytes); /* a digit above the line */
 bool marks_is_upper(const char *text, size_t bytes);
 bool marks_is_digit(const char *text, size_t bytes);
 

@@ -169,6 +169,17 @@ static bool is_signs(const char *text) {
     return any;
 }
 
+/* Whether a text is digits above the line and punctuation, as a footnote's mark is without <sup>. */
+static bool is_superscript(const char *text) {
+    bool any = false;
+    for (size_t i = 0, bytes = strlen(text); i < bytes; i++) {
+        if (marks_is_letter(text + i, bytes - i) || marks_is_digit(text + i, bytes - i))
+            return false;
+        any = any || marks_is_superscript(text + i, bytes - i);
+    }
+    return any;
+}
+
 /* Whether the text of the events after `open` is no word: signs, or with `note` a footnote's mark. */
 static bool holds_no_words(const markup *m, const run_builder *b, size_t open, bool note, bool *signs) {
     char text[NOTE + HTML_CHARACTER], c[HTML_CHARACTER];
@@ -187,7 +198,8 @@ static bool holds_no_words(const markup *m, const run_builder *b, size_t open, b
     }
     *signs = used > 0 && is_signs(text);
     const bool number = used > 0 && b->events[open].seen == 0 && strchr(".)", text[used - 1]); /* "1." of a list */
-    return *signs || ((note || number) && is_note(text));
+    text[used] = 0;
+    return *signs || is_superscript(text) || ((note || number) && is_note(text));
 }
 
 void run_pair(markup *m, run_builder *b, size_t open, bool note) {

@@ -149,6 +149,15 @@ static void test_html_punctuation_after_a_leading_atom_is_kept(void **state) {
     becomes("<img> :a: %s", TEXTS(":a: %s"), ":a: %s.", "<img> :a: %s.");
 }
 
+static void test_html_superscript_digits_are_footnote_marks(void **state) {
+    (void)state;
+    becomes("a<a href=x>\xC2\xB9</a>. b", TEXTS("a. b"), "c. d", "c<a href=x>\xC2\xB9</a>. d");
+    becomes("a<i>\xC2\xB2,\xE2\x81\xB4</i> b", TEXTS("a b"), "c d", "c<i>\xC2\xB2,\xE2\x81\xB4</i> d");
+    becomes("a<a>(\xC2\xB9)</a> b", TEXTS("a b"), "c d", "c<a>(\xC2\xB9)</a> d");
+    becomes("a <i>[m\xC2\xB2]</i> 5<b>5\xC2\xB2</b>", TEXTS("a [m\xC2\xB2] 55\xC2\xB2"), NULL, NULL);
+    becomes("a <b>m\xC2\xB2</b>.", TEXTS("a m\xC2\xB2."), "c m\xC2\xB2.", "c <b>m\xC2\xB2</b>.");
+}
+
 /* Words aligned to one word go into copies of its elements. */
 static void test_html_copied_elements_lose_their_id(void **state) {
     (void)state;
@@ -289,6 +298,7 @@ int main(void) {
         cmocka_unit_test(test_html_separators_in_placeholders_end_no_text),
         cmocka_unit_test(test_html_tags_follow_their_words),
         cmocka_unit_test(test_html_punctuation_after_a_leading_atom_is_kept),
+        cmocka_unit_test(test_html_superscript_digits_are_footnote_marks),
         cmocka_unit_test(test_html_copied_elements_lose_their_id),
         cmocka_unit_test(test_html_of_any_depth_is_translated),
         cmocka_unit_test(test_html_encoding_declaration_becomes_utf8),
