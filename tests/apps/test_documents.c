@@ -248,6 +248,13 @@ static void test_empty_messages_of_a_catalog_are_filled(void **state) {
     expect(&document_po, "msgid \"%d\"\nmsgstr \"\"\n", NULL, "msgid \"%d\"\nmsgstr \"%d\"\n");
 }
 
+static void test_fuzzy_messages_of_a_catalog_are_filled_if_empty(void **state) {
+    (void)state;
+    expect(&document_po, "#, fuzzy\nmsgid \"Eins\"\nmsgstr \"one\"\n\n#, fuzzy\nmsgid \"zwei\"\nmsgstr \"\"\n",
+           (const char *const[]){"two"},
+           "#, fuzzy\nmsgid \"Eins\"\nmsgstr \"one\"\n\n#, fuzzy\nmsgid \"zwei\"\nmsgstr \"two\"\n");
+}
+
 static void test_plural_forms_of_a_catalog_are_filled(void **state) {
     (void)state;
     static const char text[] =
@@ -289,6 +296,7 @@ static void test_damaged_catalog_is_rejected(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_empty_messages_of_a_catalog_are_filled),
+        cmocka_unit_test(test_fuzzy_messages_of_a_catalog_are_filled_if_empty),
         cmocka_unit_test(test_plural_forms_of_a_catalog_are_filled),
         cmocka_unit_test(test_accelerators_of_a_catalog_are_kept),
         cmocka_unit_test(test_damaged_catalog_is_rejected),
