@@ -114,6 +114,18 @@ static bool absorb(maker *k, size_t begin, size_t end, bool closing) {
     return true;
 }
 
+/* Punctuation before a blank and behind an atom that begins a sentence is part of it: "A. <code>x</code>: b". */
+static bool extend_atom(maker *k, const char *c, size_t begin, size_t end, const char *rest, size_t rest_bytes) {
+    const markup_run *r = k->run;
+    run_atom *atom = r->atom_count > k->group ? &r->atoms[r->atom_count - 1] : NULL;
+    const bool starts = r->bytes == 0 || (atom && atom->gap && strchr(".!?", r->text[r->bytes - 1]));
+    if (!atom || !starts || !atom->solid || k->gap || atom->end != begin || !marks_is_joint(c, strlen(c)) ||
+        (rest_bytes > 0 && !html_is_blank(*rest) && !marks_is_joint(rest, rest_bytes)))
+        return false;
+    atom->end = end;
+    return true;
+}
+
 static void begin_span(maker *k) {
     markup_run *r = k->run;
     const int now = r->span_count > 0 ? r->spans[r->span_count - 1].element : -1;
@@ -138,7 +150,7 @@ static void add_character(maker *k, const char *c, size_t begin, size_t end, con
     k->end = end;
     if (*c >= '!' && *c <= '`' && end == begin + 1 && !(begin > 0 && k->m->text[begin - 1] == '\\'))
         k->run->literal |= (uint64_t)1 << (*c - '!');
-    if (absorb(k, begin, end, closing))
+    if (absorb(k, begin, end, closing) || extend_atom(k, c, begin, end, rest, rest_bytes))
         return;
     const bool fresh = k->run->bytes == 0 || k->gap || k->group < k->run->atom_count || k->opening;
     const bool chained = k->chained && k->group == k->run->atom_count && !k->gap && k->last_end == begin;

@@ -144,6 +144,9 @@ static void test_html_punctuation_after_a_leading_atom_is_kept(void **state) {
     becomes("<p><code>x</code>: <b>a</b> b", TEXTS("a b"), "c d", "<p><code>x</code>: <b>c</b> d");
     becomes("<kbd>x</kbd>+<kbd>y</kbd> a", TEXTS("a"), "b", "<kbd>x</kbd>+<kbd>y</kbd> b");
     becomes("<kbd>x</kbd>,\n<kbd>y</kbd> &ndash; a", TEXTS("a"), "b", "<kbd>x</kbd>,\n<kbd>y</kbd> &ndash; b");
+    becomes("a. <code>x</code>: b", TEXTS("a. b"), "c. d", "c. <code>x</code>: d");
+    becomes("<a><code>x</code>: b</a> b", TEXTS("b b"), "c d", "<a><code>x</code>: c</a> d");
+    becomes("a <code>x</code>: b", TEXTS("a: b"), "c: d", "c <code>x</code>: d");
     becomes("<code>x</code>-A", TEXTS("A"), "b", "<code>x</code>-b");
     becomes("<img> (a) b", TEXTS("(a) b"), "(c) d", "<img> (c) d");
     becomes("<img> :a: %s", TEXTS(":a: %s"), ":a: %s.", "<img> :a: %s.");
