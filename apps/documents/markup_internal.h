@@ -48,9 +48,9 @@ typedef struct markup_run {
     run_element *elements;
     run_atom *atoms;
     size_t span_count, span_room, element_count, element_room, atom_count, atom_room;
-    unsigned places;  /* MARKUP_IN_LINE, MARKUP_IN_CELL */
-    uint64_t literal; /* Markdown: punctuation, from '!' to '`', that stands in the text unescaped */
-    char *put;        /* what is written in its place; NULL: it stays */
+    unsigned places;                 /* MARKUP_IN_LINE, MARKUP_IN_CELL */
+    uint64_t literal[2], escaped[2]; /* Markdown: ASCII that stands in the text without, and after a backslash */
+    char *put;                       /* what is written in its place; NULL: it stays */
     run_insert *inserts;
     size_t put_bytes, put_room, insert_count, insert_room;
 } markup_run;
@@ -145,7 +145,8 @@ void run_path_join(run_path *p, const markup *m, const markup_run *run, int elem
 /* ---- Markdown (markdown_escape.c) ------------------------------------------------------------------------------ */
 
 /* Whether a character of a translation would be markup where the run stands. What stands in the source without a
- * backslash is none there. Only at its begin may a line be a heading, a list or a quote. */
+ * backslash is none there, and what stands there after one has it again, as `\$` may be markup to some renderers. Only
+ * at its begin may a line be a heading, a list or a quote. */
 bool markdown_is_escaped(const markup_run *run, const char *text, size_t at);
 
 /* ---- Finding runs (markup_walk.c) ------------------------------------------------------------------------------ */

@@ -148,8 +148,9 @@ static void add_character(maker *k, const char *c, size_t begin, size_t end, con
     const bool closing = marks_is_closing(now, strlen(now));
     k->begin = k->begin == SIZE_MAX ? begin : k->begin;
     k->end = end;
-    if (*c >= '!' && *c <= '`' && end == begin + 1 && !(begin > 0 && k->m->text[begin - 1] == '\\'))
-        k->run->literal |= (uint64_t)1 << (*c - '!');
+    if (*c > 0 && !c[1])
+        (k->m->text[begin] == '\\' && end == begin + 2 ? k->run->escaped : k->run->literal)[*c / 64] |= (uint64_t)1
+                                                                                                        << (*c % 64);
     if (absorb(k, begin, end, closing) || extend_atom(k, c, begin, end, rest, rest_bytes))
         return;
     const bool fresh = k->run->bytes == 0 || k->gap || k->group < k->run->atom_count || k->opening;
@@ -166,6 +167,11 @@ static void add_character(maker *k, const char *c, size_t begin, size_t end, con
     add_bytes(k, c, bytes);
 }
 
+/* Whether the text of an event begins after the backslash of an escape, which is no text. */
+static bool after_backslash(const maker *k, const run_event *e, size_t at) {
+    return k->m->markdown && at == e->begin && at > 0 && k->m->text[at - 1] == '\\' && k->last_end != at;
+}
+
 static void add_text(maker *k, const run_event *e) {
     char c[HTML_CHARACTER];
     for (size_t at = e->begin, bytes; at < e->end && !k->out_of_memory; at += bytes) {
@@ -173,7 +179,8 @@ static void add_text(maker *k, const run_event *e) {
         if (html_character_is_blank(c))
             k->gap = true, k->chained = false;
         else if (!html_character_is_unseen(c))
-            add_character(k, c, at, at + bytes, k->m->text + at + bytes, e->end - at - bytes);
+            add_character(k, c, at - after_backslash(k, e, at), at + bytes, k->m->text + at + bytes,
+                          e->end - at - bytes);
     }
 }
 

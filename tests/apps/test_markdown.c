@@ -92,6 +92,36 @@ static void test_special_characters_are_escaped(void **state) {
     free(got);
 }
 
+static void test_escapes_of_the_source_stay(void **state) {
+    (void)state;
+    static const char *const PAIRS[][3] = {
+        {"\\# Ein Hund\n", "# A dog", "\\# A dog\n"},
+        {"\\> Ein *Hund*\n", "> A dog", "\\> A *dog*\n"},
+        {"\\- Ein Hund\n\\+ da\n", "- A dog + here", "\\- A dog \\+ here\n"},
+        {"- \\* Ein\n- \\~\\~b\\~\\~\n", "* A", "- \\* A\n- \\~\\~b\\~\\~\n"},
+        {"1\\. Ein Hund.\n", "1. A dog.", "1\\. A dog.\n"},
+        {"1\\. Ein Hund\n", "A dog.", "A dog.\n"},
+        {"Ist www\\.x\\.de da\n", "www.x.de is.", "www\\.x\\.de is.\n"},
+        {"1\\) Ein Hund.\n", "1) A dog.", "1\\) A dog.\n"},
+        {"<b>\\# Ein Hund</b>\n", "# A dog", "<b>\\# A dog</b>\n"},
+        {"**\\# Ein Hund**\n", "# A dog", "**\\# A dog**\n"},
+        {"`x` \\# Ein Hund\n", "# A dog", "`x` \\# A dog\n"},
+        {"Nur \\$5 und \\$6\n", "Only $5 and $6", "Only \\$5 and \\$6\n"},
+        {"2 * 3 ist \\*so\\*\n", "2 * 3 is *so*", "2 \\* 3 is \\*so\\*\n"},
+        {"\\\\# Ein Hund\n", "\\# A dog", "\\\\# A dog\n"},
+        {"Da \\(`x`\\) war\n", "It was", "It \\(`x`\\) was\n"},
+        {"\\~\\~Hund\\~\\~ hier\n", "~~dog~~ here", "\\~\\~dog\\~\\~ here\n"},
+    };
+    for (size_t i = 0; i < sizeof(PAIRS) / sizeof(*PAIRS); i++) {
+        markup *m = read_text(PAIRS[i][0]);
+        assert_true(markup_put(m, 0, PAIRS[i][1], NULL));
+        char *got = markup_write(m);
+        assert_string_equal(got, PAIRS[i][2]);
+        free(got);
+        markup_free(m);
+    }
+}
+
 /* Calls `with` for the text of each page of this project. */
 static void each_page(void (*with)(const char *text)) {
     static const char *const PATTERNS[] = {"README.md", "apps/docs/*.md", "lib/docs/*.md", "tests/*.md",
@@ -198,13 +228,10 @@ static void test_damaged_text_is_read(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks_and_spans_are_runs),
-        cmocka_unit_test(test_code_addresses_and_labels_are_no_text),
-        cmocka_unit_test(test_marks_follow_their_words),
-        cmocka_unit_test(test_special_characters_are_escaped),
-        cmocka_unit_test(test_unchanged_text_keeps_every_byte),
-        cmocka_unit_test(test_written_text_is_read_again),
-        cmocka_unit_test(test_damaged_text_is_read),
+        cmocka_unit_test(test_blocks_and_spans_are_runs),  cmocka_unit_test(test_code_addresses_and_labels_are_no_text),
+        cmocka_unit_test(test_marks_follow_their_words),   cmocka_unit_test(test_special_characters_are_escaped),
+        cmocka_unit_test(test_escapes_of_the_source_stay), cmocka_unit_test(test_unchanged_text_keeps_every_byte),
+        cmocka_unit_test(test_written_text_is_read_again), cmocka_unit_test(test_damaged_text_is_read),
     };
     return cmocka_run_group_tests_name("markdown", tests, NULL, NULL);
 }
