@@ -1,6 +1,7 @@
 /* Markdown (CommonMark, with tables, task lists and strikethrough of GitHub) as runs of text: md4c finds blocks and
  * spans, and its texts point into the document; the marks around them, which it does not report, are found between the
  * texts. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cli/cli.h"
@@ -17,6 +18,7 @@ typedef struct reader {
     size_t done;     /* the end of the last text of earlier blocks */
     int raw;         /* blocks of code or HTML that are open */
     unsigned places; /* of the open blocks: MARKUP_IN_LINE, MARKUP_IN_CELL */
+    bool alert;      /* a quote begins here, which may be an alert of GitHub */
 } reader;
 
 /* ---- Runs ------------------------------------------------------------------------------------------------------ */
@@ -65,10 +67,24 @@ static bool stays(const reader *r, size_t open, size_t close) {
     return text[o->begin] == '<' || c->end - c->begin == 1 || (c->end - c->begin == 3 && text[c->begin + 1] == '[');
 }
 
+/* How many items at the start of a quote are "[!NOTE]" on its own line, which makes it an alert. */
+static size_t alert_items(const reader *r) {
+    const char *text = r->m->text + r->items[0].begin;
+    const size_t bytes = r->items[0].end - r->items[0].begin;
+    if (!r->alert || r->items[0].kind != ITEM_TEXT || bytes < 4 || memcmp(text, "[!", 2) != 0 || text[bytes - 1] != ']')
+        return 0;
+    for (size_t i = 2; i + 1 < bytes; i++)
+        if (!isalpha((unsigned char)text[i]))
+            return 0;
+    if (r->count == 1)
+        return 1;
+    return r->items[1].kind == ITEM_SOFT_BREAK || r->items[1].kind == ITEM_HARD_BREAK ? 2 : 0;
+}
+
 static void add_items(reader *r) {
     size_t opened[DEEPEST];
     int depth = 0;
-    for (size_t i = 0; i < r->count && !r->m->out_of_memory; i++) {
+    for (size_t i = alert_items(r); i < r->count && !r->m->out_of_memory; i++) {
         const item *now = &r->items[i];
         const size_t close = now->kind == ITEM_OPEN ? close_of(r, i) : r->count;
         if (close < r->count && (stays(r, i, close) || depth == DEEPEST)) {
@@ -131,6 +147,7 @@ static int add_item(reader *r, item_kind kind, MD_SPANTYPE span, size_t begin, s
 
 static int on_block(reader *r, MD_BLOCKTYPE type, bool enters) {
     finish(r);
+    r->alert = enters && (type == MD_BLOCK_QUOTE || (type == MD_BLOCK_P && r->alert));
     if (type == MD_BLOCK_CODE || type == MD_BLOCK_HTML)
         r->raw += enters ? 1 : -1;
     r->places = !enters                                      ? 0

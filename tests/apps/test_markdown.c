@@ -70,6 +70,16 @@ static void test_marks_follow_their_words(void **state) {
     free(got);
 }
 
+static void test_alerts_stay_and_are_no_part_of_a_sentence(void **state) {
+    (void)state;
+    char *got = replaced("> [!NOTE]\n> Guten *Morgen*.\n\n> [!tip]  \r\n> Danke.\n> > [!WARNING]\n>\n> Ja.\n",
+                         (const char *const[]){"Good morning.", "Thanks.", "Yes."}, 3);
+    assert_string_equal(got, "> [!NOTE]\n> Good *morning*.\n\n> [!tip]  \r\n> Thanks.\n> > [!WARNING]\n>\n> Yes.\n");
+    free(got);
+    expect_runs("> [!NOTE] Ein\n> Hund\n\n[!NOTE]\nhier\n\n> a\n> [!NOTE]\n\n> \\[!TIP]\n> b\n",
+                (const char *const[]){"[!NOTE] Ein Hund", "[!NOTE] hier", "a [!NOTE]", "[!TIP] b", NULL});
+}
+
 static void test_special_characters_are_escaped(void **state) {
     (void)state;
     static const char *const TEXTS[] = {"1. *a* _b_ [c](d) <e> `f` \\g",
@@ -228,10 +238,15 @@ static void test_damaged_text_is_read(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks_and_spans_are_runs),  cmocka_unit_test(test_code_addresses_and_labels_are_no_text),
-        cmocka_unit_test(test_marks_follow_their_words),   cmocka_unit_test(test_special_characters_are_escaped),
-        cmocka_unit_test(test_escapes_of_the_source_stay), cmocka_unit_test(test_unchanged_text_keeps_every_byte),
-        cmocka_unit_test(test_written_text_is_read_again), cmocka_unit_test(test_damaged_text_is_read),
+        cmocka_unit_test(test_blocks_and_spans_are_runs),
+        cmocka_unit_test(test_code_addresses_and_labels_are_no_text),
+        cmocka_unit_test(test_marks_follow_their_words),
+        cmocka_unit_test(test_alerts_stay_and_are_no_part_of_a_sentence),
+        cmocka_unit_test(test_special_characters_are_escaped),
+        cmocka_unit_test(test_escapes_of_the_source_stay),
+        cmocka_unit_test(test_unchanged_text_keeps_every_byte),
+        cmocka_unit_test(test_written_text_is_read_again),
+        cmocka_unit_test(test_damaged_text_is_read),
     };
     return cmocka_run_group_tests_name("markdown", tests, NULL, NULL);
 }
