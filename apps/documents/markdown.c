@@ -15,10 +15,11 @@ typedef struct reader {
     run_builder builder;
     item *items;
     size_t count, room;
-    size_t done;     /* the end of the last text of earlier blocks */
-    int raw;         /* blocks of code or HTML that are open */
-    unsigned places; /* of the open blocks: MARKUP_IN_LINE, MARKUP_IN_CELL */
-    bool alert;      /* a quote begins here, which may be an alert of GitHub */
+    size_t done;      /* the end of the last text of earlier blocks */
+    int raw;          /* blocks of code or HTML that are open */
+    unsigned places;  /* of the open blocks: MARKUP_IN_LINE, MARKUP_IN_CELL */
+    bool line_in_tag; /* the last text was a line end in a tag */
+    bool alert;       /* a quote begins here, which may be an alert of GitHub */
 } reader;
 
 /* ---- Runs ------------------------------------------------------------------------------------------------------ */
@@ -39,27 +40,18 @@ static void add_text(reader *r, size_t begin, size_t end) {
     }
 }
 
-static void add_atom(reader *r, size_t begin, size_t end) {
+static void add_atom(reader *r, size_t begin, size_t end, bool solid) {
     const size_t event = run_add(r->m, &r->builder, EVENT_ATOM, begin, end);
     if (event != NO_EVENT)
-        r->builder.events[event].solid = true;
+        r->builder.events[event].solid = solid;
 }
 
-/* The item that closes the span of item `open`. */
-static size_t close_of(const reader *r, size_t open) {
-    int depth = 0;
-    for (size_t i = open; i < r->count; i++) {
-        depth += (r->items[i].kind == ITEM_OPEN) - (r->items[i].kind == ITEM_CLOSE);
-        if (depth == 0)
-            return i;
-    }
-    return r->count;
-}
-
-/* Whether a span stays as it is: code, and links whose text is their address or their label. */
-static bool stays(const reader *r, size_t open, size_t close) {
-    const item *o = &r->items[open], *c = &r->items[close];
+/* Whether a span or element stays as it is: code, and links whose text is their address or their label. */
+static bool stays(const reader *r, const item *o) {
+    const item *c = &r->items[o->partner];
     const char *text = r->m->text;
+    if (o->kind == ITEM_HTML)
+        return o->kept;
     if (o->span == MD_SPAN_CODE)
         return true;
     if (o->span != MD_SPAN_A && o->span != MD_SPAN_IMG)
@@ -81,28 +73,34 @@ static size_t alert_items(const reader *r) {
     return r->items[1].kind == ITEM_SOFT_BREAK || r->items[1].kind == ITEM_HARD_BREAK ? 2 : 0;
 }
 
+static void add_single(reader *r, const item *now) {
+    if (now->kind == ITEM_TEXT) {
+        add_text(r, now->begin, now->end);
+    } else if (now->kind == ITEM_ENTITY) {
+        run_add_text(r->m, &r->builder, now->begin, now->end, true, false);
+    } else if (now->kind == ITEM_SOFT_BREAK) {
+        const size_t line = now->begin + strcspn(r->m->text + now->begin, "\r\n");
+        run_add_text(r->m, &r->builder, line, line + 1, false, false);
+    } else {
+        add_atom(r, now->begin, now->end, now->kind != ITEM_HTML || now->solid);
+    }
+}
+
 static void add_items(reader *r) {
     size_t opened[DEEPEST];
     int depth = 0;
+    markdown_pair(r->m, r->items, r->count);
     for (size_t i = alert_items(r); i < r->count && !r->m->out_of_memory; i++) {
         const item *now = &r->items[i];
-        const size_t close = now->kind == ITEM_OPEN ? close_of(r, i) : r->count;
-        if (close < r->count && (stays(r, i, close) || depth == DEEPEST)) {
-            add_atom(r, now->begin, r->items[close].end);
-            i = close;
-        } else if (now->kind == ITEM_TEXT) {
-            add_text(r, now->begin, now->end);
-        } else if (now->kind == ITEM_ENTITY) {
-            run_add_text(r->m, &r->builder, now->begin, now->end, true, false);
-        } else if (now->kind == ITEM_SOFT_BREAK) {
-            const size_t line = now->begin + strcspn(r->m->text + now->begin, "\r\n");
-            run_add_text(r->m, &r->builder, line, line + 1, false, false);
-        } else if (now->kind == ITEM_HARD_BREAK || now->kind == ITEM_HTML) {
-            add_atom(r, now->begin, now->end);
-        } else if (now->kind == ITEM_OPEN) {
+        if (now->partner == NO_ITEM) {
+            add_single(r, now);
+        } else if (now->partner > i && (stays(r, now) || depth == DEEPEST)) {
+            add_atom(r, now->begin, r->items[now->partner].end, now->kind != ITEM_HTML || now->solid);
+            i = now->partner;
+        } else if (now->partner > i) {
             opened[depth++] = run_add(r->m, &r->builder, EVENT_OPEN, now->begin, now->end);
-        } else if (depth > 0 && run_add(r->m, &r->builder, EVENT_CLOSE, now->begin, now->end) != NO_EVENT) {
-            run_pair(r->m, &r->builder, opened[--depth], false);
+        } else if (run_add(r->m, &r->builder, EVENT_CLOSE, now->begin, now->end) != NO_EVENT) {
+            run_pair(r->m, &r->builder, opened[--depth], now->note);
         }
     }
 }
@@ -141,7 +139,7 @@ static int add_item(reader *r, item_kind kind, MD_SPANTYPE span, size_t begin, s
         r->m->out_of_memory = true;
         return 1;
     }
-    r->items[r->count++] = (item){kind, span, begin, end};
+    r->items[r->count++] = (item){.kind = kind, .span = span, .begin = begin, .end = end};
     return 0;
 }
 
@@ -184,7 +182,13 @@ static int on_text(MD_TEXTTYPE type, const MD_CHAR *text, MD_SIZE bytes, void *u
         return 0;
     if (type == MD_TEXT_SOFTBR || type == MD_TEXT_BR)
         return add_item(r, type == MD_TEXT_BR ? ITEM_HARD_BREAK : ITEM_SOFT_BREAK, MD_SPAN_EM, 0, 0);
-    if (text < document || text > document + r->m->bytes) /* a line end in code, which stays */
+    item *last = r->count > 0 ? &r->items[r->count - 1] : NULL;
+    const bool inside = text >= document && text <= document + r->m->bytes;
+    const bool joins = last && last->kind == ITEM_HTML && type == MD_TEXT_HTML && (*text != '<' || r->line_in_tag);
+    r->line_in_tag = joins && !inside;
+    if (joins && inside) /* a tag on more than one line */
+        last->end = (size_t)(text - document) + bytes;
+    if (joins || !inside) /* a line end in code or a tag, which stays */
         return 0;
     const item_kind kind = type == MD_TEXT_ENTITY ? ITEM_ENTITY : type == MD_TEXT_HTML ? ITEM_HTML : ITEM_TEXT;
     const size_t begin = (size_t)(text - document);

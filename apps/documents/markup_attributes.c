@@ -25,6 +25,11 @@ int markup_says_translate(const markup *m, const html_token *t) {
                                                                                  : -1;
 }
 
+bool markup_keeps(const markup *m, const html_element *element, const html_token *t, bool outer) {
+    const int says = element->flags & HTML_RAW ? -1 : markup_says_translate(m, t); /* raw text cannot be escaped */
+    return says >= 0 ? says == 0 : outer || (element->flags & HTML_KEPT);
+}
+
 void markup_edit_encoding(markup *m, const html_token *t) {
     static const char key[] = "charset=";
     size_t value[2], kind[2];

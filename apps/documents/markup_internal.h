@@ -125,6 +125,8 @@ void run_free(markup_run *run);
 
 /* 1 and 0: a tag says that its text is to be translated, or not; -1: it says nothing. */
 int markup_says_translate(const markup *m, const html_token *tag);
+/* Whether the text of an element is not translated; `outer`: the text around it is not. */
+bool markup_keeps(const markup *m, const html_element *element, const html_token *tag, bool outer);
 /* What is written is UTF-8: where a <meta> says another encoding, it says that from now on. */
 void markup_edit_encoding(markup *m, const html_token *tag);
 

@@ -96,7 +96,7 @@ static void put_text(writer *w, size_t begin, size_t end) {
 static void put_open(writer *w, int element) {
     const run_element *e = &w->run->elements[element];
     size_t id[2] = {e->open_end, e->open_end};
-    if (w->opened[element] && !w->m->markdown) { /* a second copy has no id */
+    if (w->opened[element] && w->m->text[e->open] == '<') { /* a second copy has no id */
         html_lexer l = {.text = w->m->text, .bytes = e->open_end, .at = e->open};
         html_token t;
         html_next(&t, &l);

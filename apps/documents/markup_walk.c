@@ -175,14 +175,12 @@ static void end_what_is_implied(walker *w, const html_element *element, size_t a
 
 static open_element *push(walker *w, const html_element *element, const html_token *t, space in) {
     const open_element *parent = top(w);
-    const int says = element->flags & HTML_RAW ? -1 : markup_says_translate(w->m, t); /* raw text cannot be escaped */
-    const bool kept = says >= 0 ? says == 0 : parent->kept || (element->flags & HTML_KEPT);
     const open_element e = {.element = element,
                             .name = t->name,
                             .name_bytes = t->name_bytes,
                             .begin = t->begin,
                             .space = in,
-                            .kept = kept,
+                            .kept = markup_keeps(w->m, element, t, parent->kept),
                             .lines = parent->lines || (element->flags & HTML_PRE),
                             .event = NO_EVENT,
                             .parts = parts_of(w->m)};

@@ -4,6 +4,7 @@
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "base/file.h"
 #include "documents/markup.h"
 
@@ -78,6 +79,53 @@ static void test_alerts_stay_and_are_no_part_of_a_sentence(void **state) {
     free(got);
     expect_runs("> [!NOTE] Ein\n> Hund\n\n[!NOTE]\nhier\n\n> a\n> [!NOTE]\n\n> \\[!TIP]\n> b\n",
                 (const char *const[]){"[!NOTE] Ein Hund", "[!NOTE] hier", "a [!NOTE]", "[!TIP] b", NULL});
+}
+
+static void test_inline_elements_are_those_of_html(void **state) {
+    (void)state;
+    static const char *const TEXTS[][4] = {
+        {"Wo ist <kbd>Strg</kbd> Tom?\n", "Wo ist Tom?", "Where is Tom?", "Where is <kbd>Strg</kbd> Tom?\n"},
+        {"Das <VAR>n *m*</VAR> ist <samp>ja</samp>.\n", "Das ist.", "This is.",
+         "This <VAR>n *m*</VAR> is <samp>ja</samp>.\n"},
+        {"Mit <code>a</code>+<kbd>b</kbd> da\n", "Mit da", "With it", "With <code>a</code>+<kbd>b</kbd> it\n"},
+        {"Nur <span translate=\"no\">Guten <span>Tag</span> Tom</span> hier\n", "Nur hier", "Only here",
+         "Only <span translate=\"no\">Guten <span>Tag</span> Tom</span> here\n"},
+        {"- Nur <span\n   class='notranslate'>Tag\n  Tom</span> hier\n", "Nur hier", "Only here",
+         "- Only <span\n   class='notranslate'>Tag\n  Tom</span> here\n"},
+        {"Das <code translate=yes>Wort</code> hier\n", "Das Wort hier", "The word here",
+         "The <code translate=yes>word</code> here\n"},
+        {"Wo ist Tom<sup>1</sup>?\n", "Wo ist Tom?", "Where is Tom?", "Where is Tom<sup>1</sup>?\n"},
+        {"Ein Hund<sup>[1](#n)</sup>\n", "Ein Hund", "A dog", "A dog<sup>[1](#n)</sup>\n"},
+        {"Ein <a href='x'>guter *Hund*</a>!\n", "Ein guter Hund!", "A good dog!", "A <a href='x'>good *dog*</a>!\n"},
+        {"Ein Wort<wbr>laut <!-- a\n<b> --> hier\n", "Ein Wortlaut hier", "A wording here",
+         "A wording<wbr> <!-- a\n<b> --> here\n"},
+        {"*Ein <b>gut*er</b> </i> Hund\n", "Ein guter Hund", "A good dog", "*A* <b>good</b> </i> dog\n"},
+    };
+    for (size_t i = 0; i < sizeof(TEXTS) / sizeof(*TEXTS); i++) {
+        expect_runs(TEXTS[i][0], (const char *const[]){TEXTS[i][1], NULL});
+        char *got = replaced(TEXTS[i][0], &TEXTS[i][2], 1);
+        assert_string_equal(got, TEXTS[i][3]);
+        free(got);
+    }
+}
+
+static void test_many_tags_take_linear_time(void **state) {
+    (void)state;
+    enum { TAGS = 200000 };
+    const clock_t start = clock();
+    char *text = malloc(7 * TAGS + 2);
+    assert_non_null(text);
+    for (int kind = 0; kind < 2; kind++) {
+        size_t used = 0;
+        for (int i = 0; i < TAGS; i++)
+            used +=
+                (size_t)sprintf(text + used, "%s", kind ? (i % 2 ? "</i>" : "<b>a") : (i < TAGS / 2 ? "<b>a" : "</b>"));
+        markup *m = read_text(text);
+        assert_int_equal(markup_runs(m), 1);
+        markup_free(m);
+    }
+    assert_true(clock() - start < 5 * CLOCKS_PER_SEC); /* 0.2 s; 20 s in quadratic time */
+    free(text);
 }
 
 static void test_special_characters_are_escaped(void **state) {
@@ -242,6 +290,8 @@ int main(void) {
         cmocka_unit_test(test_code_addresses_and_labels_are_no_text),
         cmocka_unit_test(test_marks_follow_their_words),
         cmocka_unit_test(test_alerts_stay_and_are_no_part_of_a_sentence),
+        cmocka_unit_test(test_inline_elements_are_those_of_html),
+        cmocka_unit_test(test_many_tags_take_linear_time),
         cmocka_unit_test(test_special_characters_are_escaped),
         cmocka_unit_test(test_escapes_of_the_source_stay),
         cmocka_unit_test(test_unchanged_text_keeps_every_byte),
