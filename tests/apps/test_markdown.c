@@ -228,6 +228,11 @@ static char *without_blanks(const char *text) {
     return out;
 }
 
+static void swap_case(char *text) {
+    for (char *c = text; *c; c++)
+        *c = (char)(islower((unsigned char)*c) ? toupper((unsigned char)*c) : tolower((unsigned char)*c));
+}
+
 /* Letters in the other case stay in their runs, and the rest of the page stays what it is. */
 static void check_again(const char *text) {
     markup *m = read_text(text);
@@ -235,8 +240,7 @@ static void check_again(const char *text) {
     char **put = calloc(count + 1, sizeof(*put));
     for (size_t i = 0; i < count; i++) {
         put[i] = strdup(markup_text(m, i));
-        for (char *c = put[i]; *c; c++)
-            *c = (char)(islower((unsigned char)*c) ? toupper((unsigned char)*c) : tolower((unsigned char)*c));
+        swap_case(put[i]);
         assert_true(markup_put(m, i, put[i], NULL));
     }
     char *out = markup_write(m);
@@ -259,6 +263,67 @@ static void check_again(const char *text) {
 static void test_written_text_is_read_again(void **state) {
     (void)state;
     each_page(check_again);
+}
+
+/* The document with the letters of its runs in the other case, through all of writing. */
+static char *other_case(const char *text) {
+    markup *m = read_text(text);
+    for (size_t i = 0; i < markup_runs(m); i++) {
+        char *put = strdup(markup_text(m, i));
+        swap_case(put);
+        assert_true(markup_put(m, i, put, NULL));
+        free(put);
+    }
+    char *out = markup_write(m);
+    assert_non_null(out);
+    markup_free(m);
+    return out;
+}
+
+static void test_escapes_alerts_and_html_are_written_byte_for_byte(void **state) {
+    (void)state;
+    static const char *const SNIPPETS[] = {
+        "\\# Guten Morgen\n",
+        "\\* Guten Morgen\n",
+        "\\> Guten Morgen\n",
+        "\\- Guten Morgen\n",
+        "\\+ Guten Morgen\n",
+        "1\\. Guten Morgen\n",
+        "1\\) Guten Morgen\n",
+        "<b>\\# Guten Morgen</b>\n",
+        "- \\[ \\] Guten *Morgen*\n",
+        "# \\# Guten \\_Morgen\\_ #\n",
+        "| \\| Guten | \\* Morgen |\n|---|---|\n| a\\|b | \\`c\\` |\n",
+        "Nur \\$5, \\~6 und **\\*7\\* Euro**\n",
+        "Ein snake\\_case, C:\\\\Pfad und \\<b>\n",
+        "> [!NOTE]\n> Guten Morgen.\n",
+        "> [!TIP]  \n> Guten *Morgen*.\n",
+        "> [!warning]\n>\n> Guten Morgen.\n",
+        "> [!CAUTION]\n> - Guten Morgen\n",
+        "> > [!IMPORTANT]\n> > \\# Guten Morgen\n",
+        "> [!NOTE]\n",
+        "Wo ist <kbd>Strg</kbd>+<kbd>C</kbd>, Tom?\n",
+        "Wo ist <code>a \\* b</code> hier\n",
+        "Das <samp>ist</samp> ein <var>x</var>.\n",
+        "Ein <span translate=\"no\">Guten *Morgen*</span> hier\n",
+        "Ein <b class=\"notranslate\">Guten Tag</b> <i>hier</i>\n",
+        "Wo ist Tom<sup>1</sup>?\n",
+        "Ein Hund<sup>[2](#b)</sup> und<sup>[a]</sup> da\n",
+        "Das <u>Wasser</u> ist <mark>gut</mark>\n",
+        "Ein <a href=\"x\" id=\"y\">guter **Hund**</a>!\n",
+        "Zeile eins<br>Zeile <img src=a> <!-- nie --> drei\n",
+        "Ein </b> Hund <i> da\n",
+        "<span\n  title=\"a > b\">Guten</span> Morgen\n",
+        "[Guten Morgen][ref] und [ref] sind [auch][] da\n\n[ref]: x\n[auch]: y\n",
+        "![Ein Bild](b.png) und ![ref] da\n\n[ref]: x\n",
+    };
+    for (size_t i = 0; i < sizeof(SNIPPETS) / sizeof(*SNIPPETS); i++) {
+        check_unchanged(SNIPPETS[i]);
+        char *other = other_case(SNIPPETS[i]), *again = other_case(other);
+        assert_string_equal(again, SNIPPETS[i]);
+        free(other);
+        free(again);
+    }
 }
 
 static void test_damaged_text_is_read(void **state) {
@@ -296,6 +361,7 @@ int main(void) {
         cmocka_unit_test(test_escapes_of_the_source_stay),
         cmocka_unit_test(test_unchanged_text_keeps_every_byte),
         cmocka_unit_test(test_written_text_is_read_again),
+        cmocka_unit_test(test_escapes_alerts_and_html_are_written_byte_for_byte),
         cmocka_unit_test(test_damaged_text_is_read),
     };
     return cmocka_run_group_tests_name("markdown", tests, NULL, NULL);
