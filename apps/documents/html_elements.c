@@ -139,7 +139,7 @@ static const html_element ELEMENTS[] = {
     {"tt", FORMAT | BREAKOUT, HTML_OTHER},
     {"u", FORMAT | BREAKOUT, HTML_OTHER},
     {"ul", BLOCK | ENDS_P | SPECIAL | BREAKOUT, HTML_OTHER},
-    {"var", KEPT | ISLAND | BREAKOUT, HTML_OTHER},
+    {"var", BREAKOUT, HTML_OTHER},
     {"video", ISLAND, HTML_OTHER},
     {"wbr", VOID | SPECIAL | BLIND, HTML_OTHER},
     {"xmp", BLOCK | ENDS_P | SPECIAL | KEPT | RAW | PRE, HTML_OTHER},

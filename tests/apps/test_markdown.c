@@ -85,8 +85,8 @@ static void test_inline_elements_are_those_of_html(void **state) {
     (void)state;
     static const char *const TEXTS[][4] = {
         {"Wo ist <kbd>Strg</kbd> Tom?\n", "Wo ist Tom?", "Where is Tom?", "Where is <kbd>Strg</kbd> Tom?\n"},
-        {"Das <VAR>n *m*</VAR> ist <samp>ja</samp>.\n", "Das ist.", "This is.",
-         "This <VAR>n *m*</VAR> is <samp>ja</samp>.\n"},
+        {"Das <CODE>n *m*</CODE> ist <samp>ja</samp>.\n", "Das ist.", "This is.",
+         "This <CODE>n *m*</CODE> is <samp>ja</samp>.\n"},
         {"Mit <code>a</code>+<kbd>b</kbd> da\n", "Mit da", "With it", "With <code>a</code>+<kbd>b</kbd> it\n"},
         {"Nur <span translate=\"no\">Guten <span>Tag</span> Tom</span> hier\n", "Nur hier", "Only here",
          "Only <span translate=\"no\">Guten <span>Tag</span> Tom</span> here\n"},
@@ -304,7 +304,7 @@ static void test_escapes_alerts_and_html_are_written_byte_for_byte(void **state)
         "> [!NOTE]\n",
         "Wo ist <kbd>Strg</kbd>+<kbd>C</kbd>, Tom?\n",
         "Wo ist <code>a \\* b</code> hier\n",
-        "Das <samp>ist</samp> ein <var>x</var>.\n",
+        "Das <samp>ist</samp> ein <kbd>x</kbd>.\n",
         "Ein <span translate=\"no\">Guten *Morgen*</span> hier\n",
         "Ein <b class=\"notranslate\">Guten Tag</b> <i>hier</i>\n",
         "Wo ist Tom<sup>1</sup>?\n",
