@@ -119,6 +119,9 @@ void run_finish(markup *m, run_builder *b);
 bool run_make(markup_run *run, const markup *m, const run_builder *b);
 /* The innermost element of a run that two are in; -1: none. */
 int run_around(const markup_run *run, int a, int b);
+/* The bytes of a template's expression with signs, as {{ a && b }}, that `text` begins with and that stands in the
+ * source as it is: its author wrote no references in it. 0: none. */
+size_t run_expression(const markup_run *run, const markup *m, const char *text);
 void run_free(markup_run *run);
 
 /* ---- Attributes (markup_attributes.c) -------------------------------------------------------------------------- */
@@ -141,8 +144,21 @@ typedef struct run_path {
 run_path run_path_to(const markup_run *run, int element);
 /* How many elements two have in common, from the outermost on. */
 int run_path_common(const run_path *a, const run_path *b);
+bool run_path_has(const run_path *p, int element);
 /* Adds an element, unless there is one of its name already, since a link in a link is none; or there are too many. */
 void run_path_join(run_path *p, const markup *m, const markup_run *run, int element);
+
+/* The innermost element of a byte of the run's text, and of all bytes of a range; -1: none. */
+int run_element_at(const markup_run *run, size_t at);
+int run_element_of(const markup_run *run, size_t begin, size_t end);
+
+/* The words of a translation that are in an element: the last consecutive ones, and the most consecutive ones. */
+typedef struct run_words {
+    size_t begin, end, most, most_end;
+} run_words;
+
+/* Adds a word to an element and those around it, in the order of words. */
+void run_words_add(run_words *words, const markup_run *run, int element, size_t word);
 
 /* ---- Markdown (markdown_escape.c) ------------------------------------------------------------------------------ */
 

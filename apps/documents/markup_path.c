@@ -40,3 +40,42 @@ void run_path_join(run_path *p, const markup *m, const markup_run *run, int elem
     p->elements[at] = element;
     p->count++;
 }
+
+void run_words_add(run_words *words, const markup_run *run, int element, size_t word) {
+    for (; element >= 0 && words[element].end != word + 1; element = run->elements[element].parent) {
+        run_words *w = &words[element];
+        if (w->end != word)
+            w->begin = word;
+        w->end = word + 1;
+        if (w->end - w->begin > w->most_end - w->most) {
+            w->most = w->begin;
+            w->most_end = w->end;
+        }
+    }
+}
+
+bool run_path_has(const run_path *p, int element) {
+    for (int i = 0; i < p->count; i++)
+        if (p->elements[i] == element)
+            return true;
+    return false;
+}
+
+int run_element_at(const markup_run *run, size_t at) {
+    size_t low = 0, high = run->span_count;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        if (run->spans[middle].at <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high > 0 ? run->spans[low].element : -1;
+}
+
+int run_element_of(const markup_run *run, size_t begin, size_t end) {
+    int element = run_element_at(run, begin);
+    for (size_t at = begin + 1; at < end; at++)
+        element = run_around(run, element, run_element_at(run, at));
+    return element;
+}

@@ -21,7 +21,8 @@ typedef struct writer {
     size_t next_mark;
     lost *lost;
     size_t lost_count, lost_room, next_lost;
-    bool *opened; /* [run->element_count] */
+    run_words *used; /* [run->element_count] */
+    bool *opened;    /* [run->element_count] */
     run_path open;
     bool out_of_memory;
 } writer;
@@ -49,22 +50,12 @@ static void put_source(writer *w, size_t begin, size_t end, bool deep) {
         w->out_of_memory = true;
 }
 
-/* Whether a byte of the translation, requested in order, is of a template's expression, as {{ a && b }}, that stands in
- * the source as it is: its author wrote no references in it. */
+/* Whether a byte of the translation, requested in order, is of a template's expression of the source. */
 static bool in_expression(writer *w, size_t at) {
-    static const char *const PAIRS[][2] = {{"{{", "}}"}, {"{%", "%}"}, {"<%", "%>"}, {"<?", "?>"}, {"${", "}"}};
-    for (; w->looked <= at && w->target[w->looked]; w->looked++)
-        for (size_t i = 0; i < CLI_COUNT(PAIRS); i++) {
-            const char *open = w->target + w->looked;
-            const size_t left = strncmp(open, PAIRS[i][0], 2) == 0 ? strnlen(open, 4096) : 0;
-            const char *close = left > 0 ? memmem(open + 2, left - 2, PAIRS[i][1], strlen(PAIRS[i][1])) : NULL;
-            const size_t whole = close ? (size_t)(close - open) + strlen(PAIRS[i][1]) : 0;
-            const bool signs =
-                whole > 0 && (memchr(open, '&', whole) || memchr(open, '<', whole) || memchr(open, '>', whole));
-            if (signs && w->looked >= w->code_end &&
-                memmem(w->m->text + w->run->begin, w->run->end - w->run->begin, open, whole))
-                w->code_end = w->looked + whole;
-        }
+    for (; w->looked <= at && w->target[w->looked]; w->looked++) {
+        const size_t bytes = w->looked < w->code_end ? 0 : run_expression(w->run, w->m, w->target + w->looked);
+        w->code_end = bytes > 0 ? w->looked + bytes : w->code_end;
+    }
     return at < w->code_end;
 }
 
@@ -128,26 +119,6 @@ static void go_to(writer *w, const run_path *to) {
 
 /* ---- Which elements words are in ------------------------------------------------------------------------------- */
 
-/* The element of a byte of the run's text. */
-static int element_at(const markup_run *run, size_t at) {
-    size_t low = 0, high = run->span_count;
-    while (high - low > 1) {
-        const size_t middle = low + (high - low) / 2;
-        if (run->spans[middle].at <= at)
-            low = middle;
-        else
-            high = middle;
-    }
-    return high > 0 ? run->spans[low].element : -1;
-}
-
-static int element_of_range(const markup_run *run, size_t begin, size_t end) {
-    int element = element_at(run, begin);
-    for (size_t at = begin + 1; at < end; at++)
-        element = run_around(run, element, element_at(run, at));
-    return element;
-}
-
 /* The elements of a word of the translation: of what is before its body, of that, and of what is after it. */
 typedef struct places {
     int lead, body, trail;
@@ -162,10 +133,10 @@ static int element_of_stop(const writer *w, const marks_word *word) {
     while (last + 1 < end && last[1].sentence == word->sentence)
         last++;
     if (last->body_end < last->end)
-        return element_at(w->run, last->end - 1);
+        return run_element_at(w->run, last->end - 1);
     while (first > source->words && first[-1].sentence == word->sentence)
         first--;
-    return run_around(w->run, element_at(w->run, first->begin), element_at(w->run, last->end - 1));
+    return run_around(w->run, run_element_at(w->run, first->begin), run_element_at(w->run, last->end - 1));
 }
 
 static places places_of(const writer *w, size_t word) {
@@ -173,39 +144,34 @@ static places places_of(const writer *w, size_t word) {
     if (source->count == 0)
         return (places){-1, -1, -1, false, 0};
     const marks_word *t = &target->words[word], *s = &source->words[t->other];
-    places p = {.body = element_of_range(w->run, s->body < s->body_end ? s->body : s->begin,
-                                         s->body < s->body_end ? s->body_end : s->end)};
+    places p = {.body = run_element_of(w->run, s->body < s->body_end ? s->body : s->begin,
+                                       s->body < s->body_end ? s->body_end : s->end)};
     p.same = t->whole != SIZE_MAX;
     p.begin = p.same ? t->whole : t->begin;
-    p.lead = s->begin < s->body ? element_at(w->run, s->begin) : p.body;
-    p.trail = s->body_end < s->end ? element_at(w->run, s->end - 1) : p.body;
+    p.lead = s->begin < s->body ? run_element_at(w->run, s->begin) : p.body;
+    p.trail = s->body_end < s->end ? run_element_at(w->run, s->end - 1) : p.body;
     const bool last = word + 1 == target->count || t[1].sentence != t->sentence;
     if (s->body_end == s->end && t->body_end < t->end) /* a separate stop: outside of elements that end here */
         p.trail = run_around(w->run, p.body,
-                             last ? element_of_stop(w, s) : element_at(w->run, source->words[t[1].other].begin));
+                             last ? element_of_stop(w, s) : run_element_at(w->run, source->words[t[1].other].begin));
     return p;
 }
 
-static void use(bool *used, const markup_run *run, int element) {
-    for (; element >= 0 && !used[element]; element = run->elements[element].parent)
-        used[element] = true;
-}
-
 /* The elements that put_word writes. */
-static void use_word(bool *used, const writer *w, size_t word) {
+static void use_word(const writer *w, size_t word) {
     const markup_run *run = w->run;
     const marks_word *t = &w->words.target.words[word], *s = &w->words.source.words[t->other];
     const places p = places_of(w, word);
     for (size_t at = s->begin; p.same && at < s->end; at++)
-        use(used, run, element_at(run, at));
+        run_words_add(w->used, run, run_element_at(run, at), word);
     if (p.same)
         return;
     if (t->begin < t->body)
-        use(used, run, p.lead);
+        run_words_add(w->used, run, p.lead, word);
     if (t->body < t->body_end)
-        use(used, run, p.body);
+        run_words_add(w->used, run, p.body, word);
     if (t->body_end < t->end)
-        use(used, run, p.trail);
+        run_words_add(w->used, run, p.trail, word);
 }
 
 static int by_word(const void *a, const void *b) {
@@ -216,14 +182,12 @@ static int by_word(const void *a, const void *b) {
 /* Elements that no word came to go to the word that looked at their first one most, so that no link is lost. */
 static void find_lost(writer *w) {
     const markup_run *run = w->run;
-    bool *used = calloc(run->element_count + 1, sizeof(*used));
-    w->out_of_memory = w->out_of_memory || !used;
     for (size_t i = 0; i < w->words.target.count && !w->out_of_memory; i++)
-        use_word(used, w, i);
+        use_word(w, i);
     for (size_t e = run->element_count, word = 0; e-- > 0 && !w->out_of_memory;) {
-        if (used[e])
+        if (w->used[e].most_end > 0)
             continue;
-        use(used, run, (int)e);
+        run_words_add(w->used, run, (int)e, w->words.target.count);
         for (size_t low = 0, high = w->words.source.count; low < high;) { /* the word that it begins in */
             word = low + (high - low) / 2;
             if (w->words.source.words[word].end <= run->elements[e].first)
@@ -238,7 +202,17 @@ static void find_lost(writer *w) {
     }
     if (w->lost_count > 0)
         qsort(w->lost, w->lost_count, sizeof(*w->lost), by_word);
-    free(used);
+}
+
+/* Whether an element is a link or picture of Markdown with words, which is written once: only its most consecutive
+ * words are in it. */
+static bool is_single(const writer *w, int element) {
+    return w->m->markdown && strchr("![", w->m->text[w->run->elements[element].open]) &&
+           w->used[element].most_end <= w->words.target.count;
+}
+
+static bool is_elsewhere(const writer *w, int element, size_t word) {
+    return is_single(w, element) && (word < w->used[element].most || word >= w->used[element].most_end);
 }
 
 /* ---- The translation ------------------------------------------------------------------------------------------- */
@@ -246,7 +220,12 @@ static void find_lost(writer *w) {
 /* Goes to where an atom is to stand: into its own elements, but if it is not seen, or in none, no others are closed for
  * it that go on after it. */
 static void go_to_atom(writer *w, const run_atom *atom, const run_path *next) {
-    const run_path own = run_path_to(w->run, atom->element);
+    const run_path all = run_path_to(w->run, atom->element);
+    run_path own = {.count = 0};
+    for (int i = 0; i < all.count; i++)
+        if (!is_single(w, all.elements[i]) || run_path_has(&w->open, all.elements[i]) ||
+            run_path_has(next, all.elements[i]))
+            own.elements[own.count++] = all.elements[i];
     const int kept = run_path_common(&w->open, next);
     const bool inside = run_path_common(&own, &w->open) == own.count, before = run_path_common(&own, next) == own.count;
     if (own.count < kept && (inside || !atom->solid))
@@ -293,11 +272,16 @@ static void put_part(writer *w, size_t begin, size_t end, const run_path *p) {
 }
 
 static run_path path_of_word(writer *w, size_t word, int element) {
-    run_path p = run_path_to(w->run, element);
+    const run_path all = run_path_to(w->run, element);
+    run_path p = {.count = 0};
+    for (int k = 0; k < all.count; k++)
+        if (!is_elsewhere(w, all.elements[k], word))
+            p.elements[p.count++] = all.elements[k];
     for (size_t i = w->next_lost; i < w->lost_count && w->lost[i].word == word; i++) {
         const run_path own = run_path_to(w->run, w->lost[i].element);
         for (int k = 0; k < own.count; k++)
-            run_path_join(&p, w->m, w->run, own.elements[k]);
+            if (!is_elsewhere(w, own.elements[k], word))
+                run_path_join(&p, w->m, w->run, own.elements[k]);
     }
     return p;
 }
@@ -305,10 +289,7 @@ static run_path path_of_word(writer *w, size_t word, int element) {
 /* Elements of the next word that it cannot have as well: without text, before it. */
 static void put_empty(writer *w, size_t word, const run_path *p) {
     for (size_t i = w->next_lost; i < w->lost_count && w->lost[i].word == word; i++) {
-        bool there = false;
-        for (int k = 0; k < p->count && !there; k++)
-            there = p->elements[k] == w->lost[i].element;
-        if (!there) {
+        if (!run_path_has(p, w->lost[i].element)) {
             close_to(w, 0);
             put_open(w, w->lost[i].element);
             put_close(w, w->lost[i].element);
@@ -321,10 +302,10 @@ static void put_same(writer *w, size_t word, const places *p) {
     const size_t end = p->begin + (s->end - s->begin);
     for (size_t at = t->begin, stop; at < t->end; at = stop) {
         const size_t from = at > p->begin ? s->begin + at - p->begin : s->begin;
-        const int element = at < end ? element_at(w->run, from) : p->trail;
+        const int element = at < end ? run_element_at(w->run, from) : p->trail;
         for (stop = at + 1; stop < t->end; stop++)
             if (stop == end ||
-                (stop > p->begin && stop < end && element_at(w->run, s->begin + stop - p->begin) != element))
+                (stop > p->begin && stop < end && run_element_at(w->run, s->begin + stop - p->begin) != element))
                 break;
         const run_path now = path_of_word(w, word, element);
         put_part(w, at, stop, &now);
@@ -337,7 +318,7 @@ static void put_word(writer *w, size_t word) {
     const run_path lead = path_of_word(w, word, p.lead), body = path_of_word(w, word, p.body),
                    trail = path_of_word(w, word, p.trail);
     const run_path own =
-        path_of_word(w, word, p.same ? element_at(w->run, w->words.source.words[t->other].begin) : p.lead);
+        path_of_word(w, word, p.same ? run_element_at(w->run, w->words.source.words[t->other].begin) : p.lead);
     const run_path *first = p.same ? &own : t->body == t->body_end ? &trail : t->begin < t->body ? &lead : &body;
     put_empty(w, word, p.same ? &own : t->body == t->body_end ? &trail : &body);
     if (word > 0) {
@@ -388,9 +369,10 @@ bool markup_put(markup *m, size_t index, const char *translation, const json_t *
         put(&w, "", 0); /* there is something even of an empty one */
         return !w.out_of_memory;
     }
+    w.used = calloc(run->element_count + 1, sizeof(*w.used));
     w.opened = calloc(run->element_count + 1, sizeof(*w.opened));
     w.marks = calloc(run->atom_count + 1, sizeof(*w.marks));
-    w.out_of_memory = !w.opened || !w.marks || !marks_align(&w.words, run->text, translation, alignment);
+    w.out_of_memory = !w.used || !w.opened || !w.marks || !marks_align(&w.words, run->text, translation, alignment);
     for (size_t i = 0; i < run->atom_count && !w.out_of_memory; i++)
         w.marks[i] = run->atoms[i].mark;
     put(&w, "", 0);
@@ -400,6 +382,7 @@ bool markup_put(markup *m, size_t index, const char *translation, const json_t *
         put_all(&w);
     }
     marks_free(&w.words);
+    free(w.used);
     free(w.opened);
     free(w.marks);
     free(w.lost);

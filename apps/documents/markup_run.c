@@ -298,3 +298,16 @@ bool run_make(markup_run *run, const markup *m, const run_builder *b) {
     run->end = to->kind == EVENT_TEXT ? k.end : to->end;
     return !k.out_of_memory;
 }
+
+size_t run_expression(const markup_run *run, const markup *m, const char *text) {
+    static const char *const PAIRS[][2] = {{"{{", "}}"}, {"{%", "%}"}, {"<%", "%>"}, {"<?", "?>"}, {"${", "}"}};
+    for (size_t i = 0; i < CLI_COUNT(PAIRS); i++) {
+        const size_t left = strncmp(text, PAIRS[i][0], 2) == 0 ? strnlen(text, 4096) : 0;
+        const char *close = left > 0 ? memmem(text + 2, left - 2, PAIRS[i][1], strlen(PAIRS[i][1])) : NULL;
+        const size_t bytes = close ? (size_t)(close - text) + strlen(PAIRS[i][1]) : 0;
+        if (bytes > 0 && (memchr(text, '&', bytes) || memchr(text, '<', bytes) || memchr(text, '>', bytes)) &&
+            memmem(m->text + run->begin, run->end - run->begin, text, bytes))
+            return bytes;
+    }
+    return 0;
+}

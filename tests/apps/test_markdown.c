@@ -128,6 +128,61 @@ static void test_many_tags_take_linear_time(void **state) {
     free(text);
 }
 
+/* An alignment of each of 6 words with one of 5, where only the ends of words matter. */
+static json_t *alignment_of(const int *words) {
+    json_t *source = json_array(), *target = json_array(), *rows = json_array();
+    for (int i = 0; i < 6; i++)
+        json_array_append_new(source, json_string(i < 5 ? "\xE2\x96\x81w" : "</s>"));
+    for (int i = 0; i < 7; i++) {
+        json_t *row = json_array();
+        for (int k = 0; k < 6; k++)
+            json_array_append_new(row, json_integer(k == (i < 6 ? words[i] : 5)));
+        json_array_append_new(rows, row);
+        json_array_append_new(target, json_string(i < 6 ? "\xE2\x96\x81w" : "</s>"));
+    }
+    return json_pack("[{s:o, s:o, s:o}]", "source", source, "target", target, "weights", rows);
+}
+
+/* Words that are not next to others of their link are outside. */
+static void test_links_and_pictures_are_written_once(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *put, *want;
+        int words[6];
+    } CASES[] = {
+        {"[Guten *Morgen*][ref] und [ref] sind gut.\n\n[ref]: x\n",
+         "Good morning and good are fine.",
+         "[Good *morning*][ref] and [ref] good are fine.\n\n[ref]: x\n",
+         {0, 1, 2, 0, 3, 4}},
+        {"![Guten *Morgen*](b) und `x` sind gut.\n",
+         "good and good morning are fine.",
+         "good and `x` ![good *morning*](b) are fine.\n",
+         {0, 2, 0, 1, 3, 4}},
+        {"[Guten `x` Morgen](b) und sind **gut**.\n",
+         "good and morning good fine fine.",
+         "good and [morning good `x`](b) **fine fine**.\n",
+         {0, 2, 1, 0, 4, 4}},
+        {"[Guten `x` Morgen](b) und sind **gut**.\n",
+         "good and early morning fine fine.",
+         "good `x` and [early morning](b) **fine fine**.\n",
+         {0, 2, 1, 1, 4, 4}},
+        {"[Guten `x` Morgen](b) und sind **gut**.\n",
+         "good day and morning fine fine.",
+         "[good day `x`](b) and morning **fine fine**.\n",
+         {0, 0, 2, 1, 4, 4}},
+    };
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(*CASES); i++) {
+        json_t *alignment = alignment_of(CASES[i].words);
+        markup *m = read_text(CASES[i].text);
+        assert_true(markup_put(m, 0, CASES[i].put, alignment));
+        char *got = markup_write(m);
+        assert_string_equal(got, CASES[i].want);
+        free(got);
+        markup_free(m);
+        json_decref(alignment);
+    }
+}
+
 static void test_special_characters_are_escaped(void **state) {
     (void)state;
     static const char *const TEXTS[] = {"1. *a* _b_ [c](d) <e> `f` \\g",
@@ -357,6 +412,7 @@ int main(void) {
         cmocka_unit_test(test_alerts_stay_and_are_no_part_of_a_sentence),
         cmocka_unit_test(test_inline_elements_are_those_of_html),
         cmocka_unit_test(test_many_tags_take_linear_time),
+        cmocka_unit_test(test_links_and_pictures_are_written_once),
         cmocka_unit_test(test_special_characters_are_escaped),
         cmocka_unit_test(test_escapes_of_the_source_stay),
         cmocka_unit_test(test_unchanged_text_keeps_every_byte),
