@@ -56,7 +56,7 @@ static bool ends_with_last(const maker *k, int element) {
 static void settle(maker *k, const char *next, bool closing) {
     markup_run *r = k->run;
     const size_t at = r->bytes, count = r->atom_count - k->group;
-    run_atom *atoms = r->atoms + k->group;
+    run_atom *atoms = count > 0 ? r->atoms + k->group : NULL;
     size_t split = count; /* the atoms from here on are after the text's own blank, before the next word */
     bool blank = k->gap && at > 0 && !(count > 0 && k->opening), solid = false;
     for (size_t i = 0; i < count; i++) {
@@ -99,9 +99,9 @@ static void take_back(maker *k, size_t bytes, size_t group) {
 /* "(X)" is an atom with its brackets. */
 static bool absorb(maker *k, size_t begin, size_t end, bool closing) {
     markup_run *r = k->run;
-    run_atom *atom = &r->atoms[k->group];
-    if (r->atom_count != k->group + 1 || !k->opening || !closing || k->gap || atom->gap || !atom->solid ||
-        atom->begin != k->last_end || atom->end != begin)
+    run_atom *atom = r->atom_count == k->group + 1 ? &r->atoms[k->group] : NULL;
+    if (!atom || !k->opening || !closing || k->gap || atom->gap || !atom->solid || atom->begin != k->last_end ||
+        atom->end != begin)
         return false;
     size_t bytes = k->last;
     const bool gap = bytes > 0 && r->text[bytes - 1] == ' ';

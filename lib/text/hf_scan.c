@@ -232,6 +232,8 @@ static bool make_model(tfm__subword_model *out, scan *s, const json_t *value, co
 }
 
 static bool read_file(json_t **root, tfm__subword_model *model, scan *s, const tfm__file *file, const char *path) {
+    if (file->size == 0)
+        return false;
     s->at = s->copied = (const char *)file->data;
     s->end = s->at + file->size;
     if (tfm__token_map_new(&s->token_map) != TFM_OK || !object(s, member) || peek(s) || s->at != s->end ||

@@ -222,8 +222,9 @@ static void write_field(fields *f, tfm__jinja_writer *out, const char *at, const
         write_fields(f, &spec, at + 1, end);
         f->depth--;
     }
+    const char *format = spec.data ? spec.data : "";
     if (j->status == TFM_OK)
-        tfm__jinja_write_format(out, value, spec.data, spec.data + spec.bytes);
+        tfm__jinja_write_format(out, value, format, format + spec.bytes);
 }
 
 static void write_fields(fields *f, tfm__jinja_writer *out, const char *at, const char *end) {
