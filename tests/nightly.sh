@@ -45,6 +45,7 @@
 #              PyPI
 #   families   four new random models of every family each night, one with long texts and generation rules, compared
 #              with transformers; needs transformers (TFM_PYTHON: another Python than python3)
+#   adapters   LoRA adapters of peft, merged as peft does; needs transformers and peft
 #   curves     200 updates of models like T5, GPT-2 and Llama compared with PyTorch; needs transformers
 #   python     the Python tests on more lines, and the wheel in a clean virtual environment
 #              (apps/python/tests/wheel.sh); needs PyPI
@@ -225,6 +226,16 @@ curves() {
     one env TFM_DEVICE=pocl build/check/tests/test_loss_curves build/curves/t5 build/curves/gpt2 build/curves/llama
 }
 
+adapters() {
+    has_transformers adapters || return 0
+    "$python" -c 'import peft' 2>/dev/null || {
+        echo "adapters: skipped, $python has no peft"
+        echo "0 0 1" >>"$counts"
+        return 0
+    }
+    one env TFM_DEVICE=pocl "$python" tests/golden/compare_adapters.py build/check/apps/tfm
+}
+
 families() {
     has_transformers families || return 0
     seed=${NIGHTLY_SEED:-$(date +%Y%m%d)}
@@ -236,7 +247,7 @@ families() {
 }
 
 [ $# -gt 0 ] || set -- run host shapes rows fault faults ranks gradients cache emulator platforms gpu races threads \
-    coverage minilm students tokenizers templates grammar families curves python serve soak packages fuzzers
+    coverage minilm students tokenizers templates grammar families adapters curves python serve soak packages fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # filled by run
     case $name in
@@ -247,7 +258,7 @@ for name; do
         one env TFM_DEVICE=pocl TFM_FAULT_ALL=1 build/check/tests/test_fault
         one env TFM_FAULT_SAMPLE=300 build/check/tests/test_fleet_fault
         ;;
-    faults | ranks | gradients | cache | emulator | gpu | shapes | students | families | curves | python | soak) within "$name" ;;
+    faults | ranks | gradients | cache | emulator | gpu | shapes | students | families | adapters | curves | python | soak) within "$name" ;;
     serve) within server ;;
     races) within races ;;
     platforms) part sh tests/platforms.sh build/check ;;
