@@ -8,9 +8,10 @@
 #include "cli/adapters.h"
 #include "cli/cli.h"
 #include "commands/generate_grammar.h"
+#include "commands/prompt_ids.h"
 
-/* Bytes of a prompt file read ahead, to batch prompts of similar length. */
-/* Lines read at once, and prompts of one call, which are sorted by length: no text comes before the first of them. */
+/* Bytes of a prompt file read at once, and prompts of one call, which batches those of similar length: it writes few
+ * texts before its end. */
 enum { BYTES_AHEAD = 1 << 18, PROMPTS_AHEAD = 256 };
 
 typedef struct job {
@@ -34,8 +35,7 @@ typedef struct job {
     const char *source;   /* origin of the prompts, for messages */
     bool streams, begun;  /* the text of the only prompt is streamed; some is written */
     size_t bad, finished; /* prompts */
-    int32_t *token_ids;   /* all ids of the prompts, with --token-ids */
-    size_t token_id_count, token_id_room;
+    prompt_ids token_ids; /* of the prompts, with --token-ids */
     double load_seconds, load_build, build_seconds;
     tfm_generate_stats done;
 } job;
@@ -115,44 +115,12 @@ static bool on_reject(void *user, size_t prompt, const char *message) {
 
 /* ---- Prompts --------------------------------------------------------------------------------------------------- */
 
-/* Parses whole numbers separated by blanks. Leaves their count, or -1 for anything else. */
-static int read_ids(job *j, const char *text, size_t *count) {
-    const char *at = text + strspn(text, " \t\r\n");
-    for (*count = 0; *at; ++*count, at += strspn(at, " \t\r\n")) {
-        char *end;
-        const long id = strtol(at, &end, 10);
-        if (end == at || (*end && !strchr(" \t\r\n", *end)) || id < 0 || id > INT32_MAX)
-            return -1;
-        if (!cli_grow(&j->token_ids, &j->token_id_room, j->token_id_count + 1, sizeof(*j->token_ids)))
-            return cli_fail("out of memory for the ids of prompts");
-        j->token_ids[j->token_id_count++] = (int32_t)id;
-        at = end;
-    }
-    return CLI_OK;
-}
-
-/* Parses prompts of ids; `list` receives the ids of each prompt once all are read. */
-static int read_all_ids(job *j, tfm_prompt *list, const char *const *texts, size_t count) {
-    j->token_id_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        const int code = read_ids(j, texts[i], &list[i].count);
-        if (code == CLI_FAILED)
-            return code;
-        if (code != CLI_OK)
-            return cli_fail("%s %zu: with --token-ids a prompt is whole numbers from 0, separated by blanks", j->source,
-                            j->first + i + 1);
-    }
-    for (size_t i = 0, at = 0; i < count; at += list[i++].count)
-        list[i].ids = j->token_ids ? j->token_ids + at : NULL;
-    return CLI_OK;
-}
-
 /* Generates text from one batch of prompts. */
 static int generate_batch(job *j, const char *const *texts, const size_t *bytes, size_t count) {
     tfm_prompt *list = calloc(count, sizeof(*list));
     if (!list)
         return cli_fail("out of memory for %zu prompts", count);
-    int code = j->ids ? read_all_ids(j, list, texts, count) : CLI_OK;
+    int code = j->ids ? prompt_ids_read(&j->token_ids, list, texts, count, j->source, j->first) : CLI_OK;
     for (size_t i = 0; !j->ids && i < count; i++) {
         list[i].text = texts[i];
         list[i].bytes = bytes ? bytes[i] : strlen(texts[i]);
@@ -298,7 +266,7 @@ static int run(job *j, char **prompts, size_t count) {
         print_stats(j);
     if (j->input)
         cli_lines_close(&j->in);
-    free(j->token_ids);
+    free(j->token_ids.items);
     return code == CLI_OK && j->bad > 0 ? CLI_FAILED : code;
 }
 
