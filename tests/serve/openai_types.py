@@ -33,9 +33,9 @@ NEUTRAL = {"frequency_penalty": 0, "presence_penalty": 0, "logit_bias": {}, "n":
            "max_tokens": 2.0, "max_completion_tokens": 2, "safety_identifier": "s", "prompt_cache_key": "k",
            "prompt_cache_retention": "24h", "prompt_cache_options": {}, "reasoning_effort": "none", "verbosity": "medium",
            "web_search_options": None, "moderation": None, "encoding_format": "float", "dimensions": None}
-# Accepted values of another type without effect, sent by llama.cpp and older clients: [] as a logit_bias, and the
-# logprobs of the other path.
-LENIENT = [("logit_bias", []), ("logprobs", 0), ("logprobs", False)]
+# Accepted values of another type, sent by llama.cpp and older clients: [] as a logit_bias, and the logprobs of the other
+# path.
+LENIENT = [("logit_bias", []), ("logprobs", 0), ("logprobs", False), ("logprobs", True)]
 
 
 def check(name, good, why=""):
