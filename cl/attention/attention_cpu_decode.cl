@@ -66,17 +66,6 @@ static inline void fetch_few(const kv_view keys) {
     }
 }
 
-/* Vector `vector` of a row of DV floats. */
-static inline tfm_vec load_part(__global const float *p, const int vector) {
-    float part[W];
-    if (DV % W == 0 || (vector + 1) * W <= DV)
-        return tfm_load(p + vector * W);
-#pragma unroll
-    for (int i = 0; i < W; i++)
-        part[i] = i < DV % W ? p[vector * W + i] : 0.0f;
-    return tfm_load(part);
-}
-
 /* W keys from s on, of which `count` are there, and their values. */
 typedef struct tile {
     __global const kv_type *k[W], *v[W];
@@ -86,8 +75,7 @@ typedef struct tile {
 
 static inline void tile_find(tile *to, const kv_view keys, const int s, const int count) {
     to->hidden = count < W;
-    /* Compilers would make the loads of a loop vectors under a mask, which are slow where a masked address is invalid.
-     */
+    /* Unrolled: compilers would vectorize a loop with masked loads, slow where a masked address is invalid. */
 #pragma unroll
     for (int j = 0; j < W; j++) {
         const int row = j < count ? key_row(keys, s + j) : -1;
@@ -276,7 +264,7 @@ TFM_KERNEL void attention_cpu_combine(TFM_TENSOR(float, y), TFM_INPUT(float, par
         total = tfm_fma(top[2 * s * rows + 1], ((const float *)&share)[0], total);
         UNROLL_VECTORS
         for (int c = 0; c < VALUE_VECTORS; c++)
-            sum[c] = tfm_fma(share, load_part(from + s * rows * DV, c), sum[c]);
+            sum[c] = tfm_fma(share, load_floats(from + s * rows * DV, c, DV), sum[c]);
     }
     UNROLL_VECTORS
     for (int c = 0; c < VALUE_VECTORS; c++)

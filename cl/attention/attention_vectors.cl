@@ -101,21 +101,24 @@ typedef struct __attribute__((packed)) unaligned_floats {
     tfm_vec all;
 } unaligned_floats;
 
+/* Vector `vector` of a row of `columns` floats, then zeros. */
+static inline tfm_vec load_floats(__global const float *p, const int vector, const int columns) {
+    float part[W];
+    if (columns % W == 0 || (vector + 1) * W <= columns)
+        return tfm_load(p + vector * W);
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        part[i] = i < columns % W ? p[vector * W + i] : 0.0f;
+    return tfm_load(part);
+}
+
 /* Of a query. */
 #if Q_DTYPE == KV_DTYPE
 #define load_q(p) load(p)
 #define load_query(p, vector) load_key(p, vector)
 #else
 #define load_q(p) tfm_load(p)
-static inline tfm_vec load_query(__global const float *p, const int vector) {
-    float part[W];
-    if (DK % W == 0 || (vector + 1) * W <= DK)
-        return load_q(p + vector * W);
-#pragma unroll
-    for (int i = 0; i < W; i++)
-        part[i] = i < DK % W ? p[vector * W + i] : 0.0f;
-    return tfm_load(part);
-}
+#define load_query(p, vector) load_floats(p, vector, DK)
 #endif
 
 /* Vector `vector` of a row of DV, or of DK, floats. */

@@ -56,7 +56,7 @@ tfm_status tfm__attention_cpu(tfm_context *ctx, const tfm__attention *a) {
     /* Transposing keys does not pay for the queries of one token. Very wide keys or accumulators would overflow a
      * thread's stack as private copies. */
     if (a->targets == 1 && a->key_width + a->value_width <= MAX_PRIVATE)
-        return decode(ctx, a, group < MAX_TOGETHER ? (int)group : MAX_TOGETHER);
+        return decode(ctx, a, (int)tfm__ceil_div(group, tfm__ceil_div(group, MAX_TOGETHER)));
     if (group * a->targets == 1 || a->key_width > widest || a->value_width > widest)
         return decode(ctx, a, 1);
     const int block = block_of(ctx, a);
