@@ -416,7 +416,8 @@ static inline void tfm_dropout_factors(tfm_vec *factors, const tfm_dropout_rng d
 /* Iteration over tensors with separate strides (lib/ops/layout/strided.h), passed by value. Elements are numbered in
  * row-major order of `dims`; tensor w has TFM_STRIDES(iter, w), 0 where it broadcasts. Kernels loop over runs along the
  * last dimension:
- *     for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter)) {
+ *     tfm_run run;
+ *     for (tfm_run_first(&run, &iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter)) {
  *         __global const float *in = TFM_AT(x) + tfm_run_offset(&run, TFM_STRIDES(iter, 1));
  *         for (long k = 0; k < run.count; k++) ... in[k * TFM_STRIDES(iter, 1)[TFM_ITER_LAST]], element run.first + k
  *     } */
@@ -431,21 +432,26 @@ typedef struct tfm_run {
     long first, count, end; /* `end` of the work-item's elements */
     long index[5];          /* of element `first` */
 } tfm_run;
-static inline tfm_run tfm_run_first(const tfm_iter *iter, const long first, const long chunk) {
-    const long end = min(first + chunk, iter->n), last = iter->dims[4];
-    tfm_run run = {first, 0, end, {0, 0, 0, 0, first}};
-    if (first >= end)
-        return run;
+/* A pointer, not a result: inlined, a returned struct becomes LLVM's noalias scopes, which oclgrind does not know. */
+static inline void tfm_run_first(tfm_run *run, const tfm_iter *iter, const long first, const long chunk) {
+    const long last = iter->dims[4];
+    run->first = first;
+    run->count = 0;
+    run->end = min(first + chunk, iter->n);
+    for (int d = 0; d < TFM_ITER_LAST; d++)
+        run->index[d] = 0;
+    run->index[TFM_ITER_LAST] = first;
+    if (first >= run->end)
+        return;
     if (first >= last) { /* beyond the first run, often the only one: long divisions are slow */
         const long i3 = first / last, i2 = i3 / iter->dims[3], i1 = i2 / iter->dims[2];
-        run.index[4] = first - i3 * last;
-        run.index[3] = i3 % iter->dims[3];
-        run.index[2] = i2 % iter->dims[2];
-        run.index[1] = i1 % iter->dims[1];
-        run.index[0] = i1 / iter->dims[1];
+        run->index[4] = first - i3 * last;
+        run->index[3] = i3 % iter->dims[3];
+        run->index[2] = i2 % iter->dims[2];
+        run->index[1] = i1 % iter->dims[1];
+        run->index[0] = i1 / iter->dims[1];
     }
-    run.count = min(last - run.index[4], end - first);
-    return run;
+    run->count = min(last - run->index[4], run->end - first);
 }
 static inline void tfm_run_next(tfm_run *run, const tfm_iter *iter) {
     run->first += run->count;

@@ -30,7 +30,8 @@ static inline void add_run(__global float *out, __global const float *left, __gl
  *
  * Layout: a work-item takes TFM_CHUNK elements of y. y may be the input with its dims. */
 TFM_KERNEL void add_broadcast(TFM_TENSOR(float, y), TFM_INPUT(float, a), TFM_INPUT(float, b), const tfm_iter iter) {
-    for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter))
+    tfm_run run;
+    for (tfm_run_first(&run, &iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter))
         add_run(TFM_AT(y) + run.first, TFM_AT(a) + tfm_run_offset(&run, TFM_STRIDES(iter, 1)),
                 TFM_AT(b) + tfm_run_offset(&run, TFM_STRIDES(iter, 2)), run.count, TFM_STRIDES(iter, 1)[TFM_ITER_LAST],
                 TFM_STRIDES(iter, 2)[TFM_ITER_LAST]);

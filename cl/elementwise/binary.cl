@@ -73,7 +73,8 @@ static inline void binary_run(__global RESULT *out, __global const SCALAR *a, __
 
 TFM_KERNEL void binary(TFM_TENSOR(RESULT, y), TFM_INPUT(SCALAR, a), TFM_INPUT(SCALAR, b), const long function,
                        const tfm_iter iter) {
-    for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter))
+    tfm_run run;
+    for (tfm_run_first(&run, &iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter))
         binary_run(TFM_AT(y) + run.first, TFM_AT(a) + tfm_run_offset(&run, TFM_STRIDES(iter, 1)),
                    TFM_AT(b) + tfm_run_offset(&run, TFM_STRIDES(iter, 2)), (int)function, run.count,
                    TFM_STRIDES(iter, 1)[TFM_ITER_LAST], TFM_STRIDES(iter, 2)[TFM_ITER_LAST]);
@@ -136,7 +137,8 @@ static inline void binary_backward_run(__global float *out, __global const float
  * b. Accumulated if `add` is not 0. */
 TFM_KERNEL void binary_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(float, a), TFM_INPUT(float, b),
                                 const long function, const long second, const long add, const tfm_iter iter) {
-    for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter))
+    tfm_run run;
+    for (tfm_run_first(&run, &iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter))
         binary_backward_run(
             TFM_AT(dx) + run.first, TFM_AT(dy) + run.first, TFM_AT(a) + tfm_run_offset(&run, TFM_STRIDES(iter, 1)),
             TFM_AT(b) + tfm_run_offset(&run, TFM_STRIDES(iter, 2)), (int)function, (int)second, (int)add, run.count,

@@ -7,7 +7,8 @@ TFM_KERNEL void where(TFM_TENSOR(ELEMENT, y), TFM_INPUT(uchar, c), TFM_INPUT(ELE
                       const tfm_iter iter) {
     const long a_step = TFM_STRIDES(iter, 1)[TFM_ITER_LAST], b_step = TFM_STRIDES(iter, 2)[TFM_ITER_LAST];
     const long c_step = TFM_STRIDES(iter, 3)[TFM_ITER_LAST];
-    for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter)) {
+    tfm_run run;
+    for (tfm_run_first(&run, &iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter)) {
         __global const uchar *choice = TFM_AT(c) + tfm_run_offset(&run, TFM_STRIDES(iter, 3));
         __global const ELEMENT *left = TFM_AT(a) + tfm_run_offset(&run, TFM_STRIDES(iter, 1));
         __global const ELEMENT *right = TFM_AT(b) + tfm_run_offset(&run, TFM_STRIDES(iter, 2));

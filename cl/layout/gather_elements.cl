@@ -13,7 +13,8 @@ static inline int normalize_index(const int index, const int count) {
 TFM_KERNEL void gather_elements(TFM_TENSOR(int, y), TFM_INPUT(int, x), TFM_INPUT(int, indices), const long count,
                                 const long step, const tfm_iter iter) {
     const long x_step = TFM_STRIDES(iter, 1)[TFM_ITER_LAST];
-    for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter)) {
+    tfm_run run;
+    for (tfm_run_first(&run, &iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter)) {
         __global const int *in = TFM_AT(x) + tfm_run_offset(&run, TFM_STRIDES(iter, 1));
         for (long k = 0; k < run.count; k++) {
             const int place = normalize_index(TFM_AT(indices)[run.first + k], (int)count);
@@ -32,7 +33,8 @@ TFM_KERNEL void gather_elements_backward(TFM_TENSOR(float, dx), TFM_INPUT(float,
                                          const long lines, const tfm_iter iter) {
     const long dy_step = TFM_STRIDES(iter, 0)[TFM_ITER_LAST], dx_step = TFM_STRIDES(iter, 1)[TFM_ITER_LAST];
     const long first = TFM_ELEMENT() / TFM_CHUNK * lines;
-    for (tfm_run run = tfm_run_first(&iter, first, lines); run.count > 0; tfm_run_next(&run, &iter)) {
+    tfm_run run;
+    for (tfm_run_first(&run, &iter, first, lines); run.count > 0; tfm_run_next(&run, &iter)) {
         const long from = tfm_run_offset(&run, TFM_STRIDES(iter, 0)), to = tfm_run_offset(&run, TFM_STRIDES(iter, 1));
         for (long r = 0; r < taken; r++)
             for (long k = 0; k < run.count; k++) {

@@ -13,7 +13,8 @@
  * Layout: a work-item takes TFM_CHUNK elements; runs that are contiguous in both are copied as vectors. */
 TFM_KERNEL void strided(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const tfm_iter iter) {
     const long y_step = TFM_STRIDES(iter, 0)[TFM_ITER_LAST], x_step = TFM_STRIDES(iter, 1)[TFM_ITER_LAST];
-    for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter)) {
+    tfm_run run;
+    for (tfm_run_first(&run, &iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter)) {
         __global ELEMENT *out = TFM_AT(y) + tfm_run_offset(&run, TFM_STRIDES(iter, 0));
         __global const ELEMENT *in = TFM_AT(x) + tfm_run_offset(&run, TFM_STRIDES(iter, 1));
         long c = 0;
