@@ -293,15 +293,17 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
     const float before = exclusive_sum(own, &total SCRATCH_ARG);
     const uint word = philox((ulong)seed, (ulong)counter, stream);
     const float place = (float)(word >> 8) * 0x1p-24f * total;
-    if (place < before || !(place < before + own))
-        return;
-    /* Clamped at 0 for the case that place is `before` and the compiler fuses the multiplication with the subtraction.
-     */
-    scan_share(r, begin, end, t, quota, fmax(place - before, 0.0f), &sampled);
-    TFM_AT(ids)[row] = (int)sampled;
+    /* One condition and no return: unoptimized, PoCL 3.1 ends its loop over the work-items at a && or || here. */
+    const int chosen = (place >= before) & (place < before + own);
+    if (chosen) {
+        /* Clamped at 0 for the case that place is `before` and the compiler fuses the multiplication with the
+         * subtraction. */
+        scan_share(r, begin, end, t, quota, fmax(place - before, 0.0f), &sampled);
+        TFM_AT(ids)[row] = (int)sampled;
 #ifdef WITH_SCORES
-    TFM_AT(values)[row] = full.x[sampled];
+        TFM_AT(values)[row] = full.x[sampled];
 #endif
-    if (probabilities != 0)
-        TFM_AT(probabilities)[row] = WEIGHT(float, full.x[sampled]) / total;
+        if (probabilities != 0)
+            TFM_AT(probabilities)[row] = WEIGHT(float, full.x[sampled]) / total;
+    }
 }
