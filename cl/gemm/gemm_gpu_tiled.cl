@@ -15,24 +15,16 @@
  * tile_swizzle.cl; gemm_splitk_reduce adds the splits' sums. The host has the tile sizes
  * (lib/ops/gemm/gemm_gpu_tiled.c). b may be fp16 or bf16 (half_load.cl). */
 #include "half_load.cl"
-#ifndef TILE_M
-#define TILE_M 64
-#define TILE_N 64
-#define TILE_K 16
-#define ITEM_M 8
-#define ITEM_N 4
-#define LOAD_WIDTH 1
-#define STORE_VEC4 0
-#define INDEX long
-#define TRANSPOSE_A 0
-#define TRANSPOSE_B 0
-#endif
 #include "tile_swizzle.cl"
 #define LX (TILE_N / ITEM_N)
 #define LY (TILE_M / ITEM_M)
 #define ITEMS (LX * LY)
 /* Steps between branches: with more, compilers hold more of local memory in registers than there are. */
+#ifdef cl_intel_required_subgroup_size /* 128 registers for 8 x 4 sums */
+#define UNROLL 2
+#else
 #define UNROLL (ITEM_M * ITEM_N > 32 ? 2 : 4)
+#endif
 /* Row stride in local memory: padded by four floats against bank conflicts. */
 #define A_LINE (TILE_M + 4)
 #define B_LINE (TILE_N + 4)
@@ -109,7 +101,7 @@ INLINED void fetch_a(unit *next, __global const float *from, const INDEX at, con
 #pragma unroll
     for (int u = 0; u < UNITS_A; u++)
         next[u] = step + u * STEPS(LINES_A, TILE_M) < left && along + u * OVER(LINES_A) < rows
-                      ? *(__global const unit *)(from + u * stride + at)
+                      ? *(__global const unit *)(from + (u * stride + at))
                       : (unit)(0.0f);
 }
 
@@ -118,7 +110,7 @@ INLINED void fetch_b(unit *next, __global const load_t *from, const INDEX at, co
 #pragma unroll
     for (int u = 0; u < UNITS_B; u++)
         next[u] = step + u * STEPS(LINES_B, TILE_N) < left && along + u * OVER(LINES_B) < columns
-                      ? stored_unit(from + u * stride + at)
+                      ? stored_unit(from + (u * stride + at))
                       : (unit)(0.0f);
 }
 
@@ -255,24 +247,5 @@ gemm_gpu_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, b), 
 #pragma unroll
         for (int e = 0; e < (ROLLED ? (ITEM_M - 1) * ITEM_N : 0); e++)
             sum[e / ITEM_N][e % ITEM_N] = sum[e / ITEM_N + 1][e % ITEM_N];
-    }
-}
-
-/* c (R, N) = activation(alpha sums[0] + alpha sums[1] + ... + addend), of `split_k` sums (R, N), always in this order.
- * Grid: tfm__vec4_grid of `count` = R N; with vectors of four, N is a multiple of four too. */
-TFM_KERNEL void gemm_splitk_reduce(TFM_TENSOR(float, c), TFM_INPUT(float, sums), TFM_INPUT(float, addend),
-                                   const long count, const long rows, const long n, const long split_k,
-                                   const long addend_batch, const long addend_row, const long has_addend,
-                                   const float alpha) {
-    const long first = TFM_ELEMENT(), end = min(first + TFM_CHUNK, count);
-    for (long i = first; i < end; i += TFM_WIDTH) {
-        tfm_vec sum = tfm_load(TFM_AT(sums) + i), add = (tfm_vec)(0.0f);
-        for (long part = 1; part < split_k; part++)
-            sum += tfm_load(TFM_AT(sums) + part * count + i);
-        if (has_addend) { /* 64-bit divisions are slow */
-            const long row = i / n;
-            add = tfm_load(TFM_AT(addend) + row / rows * addend_batch + row % rows * addend_row + (i - row * n));
-        }
-        tfm_store(tfm_activate_vec(tfm_fma((tfm_vec)(alpha), sum, add)), TFM_AT(c) + i);
     }
 }

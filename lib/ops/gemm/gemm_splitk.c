@@ -165,7 +165,7 @@ static tfm_status reduce_splits(tfm_context *ctx, int64_t split_k, const tfm__ge
     const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
     const int64_t count = task->batch * task->m * task->n;
     const bool vec4 = task->n % 4 == 0 && TFM__CAN_VEC4(ctx, task->c, sums, addend.tensor);
-    tfm__kernel *kernel = tfm__kernel_get(ctx, "gemm_gpu_tiled", "gemm_splitk_reduce", "-DTFM_ACTIVATION=%d%s",
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "gemm_splitk_reduce", "gemm_splitk_reduce", "-DTFM_ACTIVATION=%d%s",
                                           task->activation, tfm__vec4_define(vec4));
     return tfm__launch(ctx, kernel, tfm__vec4_grid(ctx, count, vec4),
                        TFM__ARGS(TFM__T_AS("c", task->c), TFM__T(sums), TFM__T_AS("addend", addend.tensor),
