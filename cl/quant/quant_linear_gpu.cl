@@ -10,7 +10,8 @@
 #ifndef LANES
 #define LANES TILE_ROWS
 #endif
-__kernel void quant_linear_few(OUTPUT(0), OUTPUT(1), OUTPUT(2), TFM_INPUT(float, x), const long k, const long first) {
+__kernel __attribute__((reqd_work_group_size(SLICES * LANES, 1, 1))) void
+quant_linear_few(OUTPUT(0), OUTPUT(1), OUTPUT(2), TFM_INPUT(float, x), const long k, const long first) {
     __local float parts[SLICES * ROWS * LANES];
     FIND_TARGET((long)get_group_id(0));
     const int id = (int)get_local_id(0), slice = id / LANES, chunks = (int)k / 32;
@@ -68,8 +69,11 @@ __kernel void quant_linear_few(OUTPUT(0), OUTPUT(1), OUTPUT(2), TFM_INPUT(float,
 #define SIDE 16
 #endif
 #define TILE (4 * SIDE)
-#define EACH (TILE * 32 / (SIDE * SIDE)) /* numbers that an item loads of each input */
-__kernel void quant_linear_many(OUTPUT(0), OUTPUT(1), OUTPUT(2), TFM_INPUT(float, x), const long k, const long m) {
+/* Numbers that an item loads of each input, 8 with groups of 256. In smaller groups their loops stay loops: unrolled,
+ * they need more registers than a gfx1100 has. */
+#define EACH (TILE * 32 / (SIDE * SIDE))
+__kernel __attribute__((reqd_work_group_size(SIDE * SIDE, 1, 1))) void
+quant_linear_many(OUTPUT(0), OUTPUT(1), OUTPUT(2), TFM_INPUT(float, x), const long k, const long m) {
     __local float ws[32 * TILE], xs[32 * (TILE + 1)];
     FIND_TARGET((long)get_group_id(0));
     const int id = (int)get_local_id(0), left = id % SIDE, top = id / SIDE;
@@ -87,7 +91,7 @@ __kernel void quant_linear_many(OUTPUT(0), OUTPUT(1), OUTPUT(2), TFM_INPUT(float
         const int chunk = c % (BLOCK / 32);
         __global const uint *tile = w + (long)(c / (BLOCK / 32)) * TILE_WORDS;
         barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
+#pragma unroll 4
         for (int j = 0; j < EACH / 2; j++) {
             /* Pairs of one parity belong to one group of 16. */
             const int p = part * (EACH / 2) + j, group = chunk * (32 / GROUP) + (GROUP == 16 ? p % 2 : 0);
@@ -102,7 +106,7 @@ __kernel void quant_linear_many(OUTPUT(0), OUTPUT(1), OUTPUT(2), TFM_INPUT(float
             ws[FIRST(p) * TILE + own] = weight_of(codes & 0xffff, step, less);
             ws[(FIRST(p) + 2) * TILE + own] = weight_of(codes >> 16, step, less);
         }
-#pragma unroll
+#pragma unroll 8
         for (int j = 0; j < EACH; j++) {
             const int e = j * SIDE * SIDE + id;
             const long at_row = row + e / 32 < m ? row + e / 32 : m - 1;
