@@ -106,7 +106,8 @@ optimized_rows() {
 host() {
     export TFM_DEVICE=pocl TFM_CACHE_DIR="$root/build/cache/tfm"
     suite plain-host build/check --suite host --suite long --no-suite scripts
-    one sh tests/numbers.sh build/check/apps/tfm build/numbers build/numbers-run
+    one sh -c "build/check/apps/example_number_words build/numbers &&
+               sh tests/numbers.sh build/check/apps/tfm build/numbers build/numbers-run"
     sanitized || return
     suite sanitized-scripts build/sanitized --suite scripts --timeout-multiplier 4 --wrapper "$wrapper"
     TFM_CACHE_DIR=off suite sanitized-rest build/sanitized --suite device --suite measuring --timeout-multiplier 4 \

@@ -227,9 +227,12 @@ static void run(results *r, tfm_model *model, const char *const *lines, size_t c
 
 static bool next_line(void *user, const char **line, size_t *bytes) {
     const char *const **at = user;
-    *line = *(*at)++;
-    *bytes = *line ? strlen(*line) : 0;
-    return *line != NULL;
+    *line = **at;
+    if (!*line)
+        return false; /* also if asked again */
+    *bytes = strlen(*line);
+    (*at)++;
+    return true;
 }
 
 static void test_translations_have_the_placeholders(void **state) {
