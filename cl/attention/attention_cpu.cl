@@ -7,6 +7,8 @@
  * over the keys s visible to query i, by online softmax ("Online normalizer calculation for softmax", Milakov and
  * Gimelshein 2018): keys come in tiles, and sums under an older maximum are rescaled to the new one. */
 #include "attention_common.cl"
+#define LOAD_DTYPE KV_DTYPE
+#include "half_load.cl"
 #include "attention_vectors.cl"
 
 /* Register block: queries by vectors of keys or of value columns, 8 x 2 accumulators of 32 registers, or 4 x 3 of 16.

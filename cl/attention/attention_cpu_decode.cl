@@ -1,6 +1,8 @@
 /* Attention of the queries of one token on CPU-style devices: for decode, and for heads too wide for attention_cpu.cl,
  * with the same formulas. attention_common.cl defines letters, parameters, visibility and dropout. */
 #include "attention_common.cl"
+#define LOAD_DTYPE KV_DTYPE
+#include "half_load.cl"
 #include "attention_vectors.cl"
 
 #ifndef QUERIES

@@ -36,6 +36,8 @@ static inline tfm_vec load(__global const kv_type *p) {
     const unaligned_numbers from = *(__global const unaligned_numbers *)p;
 #if KV_DTYPE == 0
     return from.all;
+#elif KV_DTYPE == 1 && defined(LOAD_BY_INSTRUCTION)
+    return load_as_float_vec((__global const ushort *)p);
 #elif KV_DTYPE == 1
     /* Exponent and fraction shifted to their place in a float give the number times 2^-112, denormals too; infinity and
      * NaN get a float's exponent back. vload_half converts lane by lane. */

@@ -27,10 +27,12 @@ typedef ushort load_t;
 #elif defined(TFM_VEC4)
 #define load_as_float_vec(p) vloada_half4(0, LOAD_HALF_PTR(p))
 #elif TFM_WIDTH == 8 && defined(__F16C__)
+#define LOAD_BY_INSTRUCTION
 typedef short load_half_bits __attribute__((vector_size(16)));
 #define load_as_float_vec(p)                                                                                           \
     __builtin_astype(__builtin_ia32_vcvtph2ps256(__builtin_astype(tfm_load(p), load_half_bits)), float8)
 #elif TFM_WIDTH == 16 && defined(__AVX512F__)
+#define LOAD_BY_INSTRUCTION
 typedef short load_half_bits __attribute__((vector_size(32)));
 typedef float load_float_bits __attribute__((vector_size(64)));
 #define load_as_float_vec(p)                                                                                           \
