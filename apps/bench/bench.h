@@ -18,7 +18,7 @@ typedef struct bench_options {
     bool accumulate;                                  /* gemm */
     bool causal, backward;                            /* attention */
     tfm_dtype stored;                                 /* gemm: dtype of weights in addition to fp32 */
-    int precision;                                    /* choice of --precision */
+    int precision, kv_precision;                      /* choices of the options */
     const char *model, *input;                        /* translate, generate */
     int prompt_tokens, new_tokens, batch_size, depth; /* generate */
 } bench_options;

@@ -96,7 +96,7 @@ static int run(const cli_syntax *syntax, const bench_options *o, const bench_onl
 
 int cmd_bench(int argc, char **argv) {
     bench_options o = {.rounds = 15, .prompt_tokens = 512, .new_tokens = 128, .batch_size = 1};
-    bool precision = false, prompt_tokens = false, new_tokens = false, batch_size = false;
+    bool precision = false, kv_precision = false, prompt_tokens = false, new_tokens = false, batch_size = false;
     const cli_option options[] = {
         CLI_DEVICE(&o.device),
         {0, "json", CLI_FLAG, &o.json, NULL, "write a JSON object for each measurement instead of tables", NULL},
@@ -114,6 +114,8 @@ int cmd_bench(int argc, char **argv) {
          "gemm: also time layers with weights of this precision (default auto: fp32 only); generate: the dtype of "
          "weights, as in tfm generate",
          &precision},
+        {0, "kv-precision", CLI_CHOICE, &o.kv_precision, "auto|fp32|fp16|bf16|int8",
+         "generate: the dtype of the KV cache, as in tfm generate", &kv_precision},
         {0, "accumulate", CLI_FLAG, &o.accumulate, NULL, "gemm: add to the result instead of writing it", NULL},
         {0, "causal", CLI_FLAG, &o.causal, NULL, "attention: apply a causal mask to the given shapes", NULL},
         {0, "backward", CLI_FLAG, &o.backward, NULL, "attention: time forward and backward together", NULL},
@@ -164,6 +166,7 @@ int cmd_bench(int argc, char **argv) {
     const bench_only_option own[] = {
         {"provider", "gemm", o.providers},
         {"precision", "gemm and generate", precision},
+        {"kv-precision", "generate", kv_precision},
         {"accumulate", "gemm", o.accumulate},
         {"causal", "attention", o.causal},
         {"backward", "attention", o.backward},

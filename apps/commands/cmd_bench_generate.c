@@ -119,7 +119,8 @@ int bench_generate(const cli_syntax *syntax, const bench_options *given, int cou
     bench_options o = *given;
     bench_devices devices;
     tfm_model *models[BENCH_VARIANTS] = {NULL};
-    const tfm_model_options options = {.no_tokenizer = true, .precision = cli_precision(o.precision)};
+    const tfm_model_options options = {
+        .no_tokenizer = true, .precision = cli_precision(o.precision), .kv_precision = cli_precision(o.kv_precision)};
     if (count > 0)
         return cli_usage_error(syntax, "'%s' is too much: generate takes no shapes", operands[0]);
     if (!o.model)
