@@ -30,11 +30,18 @@ static bool precision_known(const char *what, const tfm_model_options *options) 
     return false;
 }
 
-/* The dtype of a KV cache; `own`: that of TFM_PRECISION_AUTO. */
-static tfm_dtype kv_dtype_of(tfm_precision precision, tfm_dtype own) {
-    switch (precision) {
-    case TFM_PRECISION_FP32:
-        return TFM_F32;
+/* The dtype of a KV cache, for weights of `parameters` numbers in `bytes`. `half`: 16-bit weights have a cache of their
+ * dtype on this device. */
+static tfm_dtype kv_dtype_of(const tfm_model_options *options, const tfm__arch *arch, uint64_t parameters,
+                             uint64_t bytes, bool half) {
+    const bool rounds = options->activation_precision != TFM_PRECISION_FP32;
+    const bool weights16 = options->precision == TFM_PRECISION_FP16 || options->precision == TFM_PRECISION_BF16;
+    /* At most 8 bits and a scale for each group of them: quantized decoder-only models. */
+    const bool quantized = arch->encoder.layers == 0 && !arch->decoder.recurrent && 2 * bytes < 3 * parameters;
+    const tfm_precision own = rounds && half && weights16 ? options->precision
+                              : rounds && quantized       ? TFM_PRECISION_FP16
+                                                          : TFM_PRECISION_FP32;
+    switch (options->kv_precision == TFM_PRECISION_AUTO ? own : options->kv_precision) {
     case TFM_PRECISION_FP16:
         return TFM_F16;
     case TFM_PRECISION_BF16:
@@ -42,7 +49,7 @@ static tfm_dtype kv_dtype_of(tfm_precision precision, tfm_dtype own) {
     case TFM_PRECISION_INT8:
         return TFM_I8;
     default:
-        return own;
+        return TFM_F32;
     }
 }
 
@@ -60,7 +67,7 @@ static tfm_status read_dir_info(tfm_model_info *out, const char *dir, const tfm_
     if (!precision_known("model_read_info", options))
         return TFM_ERROR_ARGUMENT;
     tfm__generation_rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
-    const tfm_dtype kv_dtype = kv_dtype_of(options ? options->kv_precision : TFM_PRECISION_AUTO, TFM_F32);
+    const tfm_model_options defaults = {0};
     tfm_status status = rules ? tfm__family_open(&family, &arch, rules, &files, dir) : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
         status = tfm__model_check_options(dir, family, &arch, options);
@@ -76,7 +83,8 @@ static tfm_status read_dir_info(tfm_model_info *out, const char *dir, const tfm_
     if (status == TFM_OK)
         status = open_shortlist(&list, &files, &arch);
     if (status == TFM_OK) {
-        tfm__model_describe_arch(out, family, &arch, rules, parameters, bytes, kv_dtype);
+        tfm__model_describe_arch(out, family, &arch, rules, parameters, bytes,
+                                 kv_dtype_of(options ? options : &defaults, &arch, parameters, bytes, false));
         tfm__model_describe_file(out, files.weights);
         out->max_positions = options && options->ctx_size ? options->ctx_size : out->max_positions;
         out->has_shortlist = list != NULL;
@@ -178,12 +186,8 @@ static uint64_t identity_of(const tfm__weights *file, bool adapted) {
 
 static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const char *dir,
                                const tfm_model_options *options) {
-    uint64_t parameters, bytes;
+    uint64_t parameters = 0, bytes = 0;
     tfm_status status = tfm__family_open_weights(files, dir);
-    const tfm_precision precision = options->precision;
-    const bool half = tfm__context_tuning(model->ctx)->kv_half && options->activation_precision != TFM_PRECISION_FP32 &&
-                      (precision == TFM_PRECISION_FP16 || precision == TFM_PRECISION_BF16);
-    model->kv_dtype = kv_dtype_of(options->kv_precision, half ? kv_dtype_of(precision, TFM_F32) : TFM_F32);
     if (status == TFM_OK)
         status =
             tfm__adapters_apply(files, model->family, &model->arch, options->adapters, options->adapter_count, false);
@@ -192,6 +196,7 @@ static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const
                                  files->weights, model, options);
     if (status == TFM_OK)
         model->identity = identity_of(files->weights, options->adapter_count > 0);
+    model->kv_dtype = kv_dtype_of(options, &model->arch, parameters, bytes, tfm__context_tuning(model->ctx)->kv_half);
     if (status == TFM_OK)
         status = open_shortlist(&model->shortlist, files, &model->arch);
     if (status == TFM_OK) {

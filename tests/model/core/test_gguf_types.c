@@ -206,8 +206,11 @@ static void test_gguf_info_counts_types(void **state) {
     assert_int_equal(info.weight_types[0].bytes, (7 * WIDTH + VOCABULARY) * 144);
     assert_string_equal(info.weight_types[1].name, "F32");
     assert_int_equal(info.weight_types[1].bytes, 3 * WIDTH * 4);
-    assert_int_equal(info.kv_token_bytes, 2 * WIDTH * 4);
+    assert_int_equal(info.kv_token_bytes, 2 * WIDTH * 2); /* quantized: fp16 */
     assert_int_equal(info.parameters, 7 * WIDTH * WIDTH + VOCABULARY * WIDTH + 3 * WIDTH);
+    const tfm_model_options exact = {.no_tokenizer = true, .activation_precision = TFM_PRECISION_FP32};
+    harness_ok(tfm_model_read_info(&info, scratch_path("a.gguf"), &exact));
+    assert_int_equal(info.kv_token_bytes, 2 * WIDTH * 4);
 }
 
 /* ---- Refused files ---- */
