@@ -7,7 +7,7 @@
  *
  * The result of a row does not depend on the number of rows. The host validates the kernel against fp32 activations. */
 #define MAX_NUMBERS 32768 /* of x, in quant_linear_int16_few */
-#define AHEAD 512         /* words of w that it requests before their use */
+#define AHEAD 1024        /* words of w that it requests before their use */
 
 #if defined(__AVX512VL__) && (defined(__AVX512VNNI__) || defined(TFM_HAS_AVX512VNNI)) && TFM_WIDTH >= 8
 #define VPDPWSSD "vpdpwssd %2, %1, %0"
