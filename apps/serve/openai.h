@@ -11,7 +11,9 @@ enum {
     SERVE_EMBED_FIELDS = 4,
     SERVE_RERANK_FIELDS = 8,
     SERVE_SCORE_FIELDS = 16,
-    SERVE_SPARSE_FIELDS = 32
+    SERVE_SPARSE_FIELDS = 32,
+    SERVE_TOKENIZE_FIELDS = 64,
+    SERVE_DETOKENIZE_FIELDS = 128
 };
 /* Refuses fields of the wrong type, and unsupported fields unless their value has no effect; logs each unknown field
  * once (openai_fields.c). True, or false with the error reply. */

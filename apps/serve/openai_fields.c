@@ -21,16 +21,18 @@ enum {
     R = SERVE_RERANK_FIELDS,
     S = SERVE_SCORE_FIELDS,
     V = SERVE_SPARSE_FIELDS,
+    I = SERVE_TOKENIZE_FIELDS,
+    D = SERVE_DETOKENIZE_FIELDS,
     G = C | T,
     P = R | S,
-    A = G | E | P | V
+    A = G | E | P | V | I | D
 };
 
 static const field FIELDS[] = {
     /* supported */
     {"model", A, "s", NULL},
     {"api_key", A, "s", NULL},
-    {"messages", C, "a", NULL},
+    {"messages", C | I, "a", NULL},
     {"parallel_tool_calls", C, "b", NULL},
     {"reasoning_format", C, "s", NULL}, /* llama.cpp's */
     {"tools", C, "l", NULL},            /* these five are for the chat template */
@@ -39,6 +41,13 @@ static const field FIELDS[] = {
     {"add_generation_prompt", C, "b", NULL},
     {"continue_final_message", C, "b", NULL},
     {"prompt", T, "*", NULL},
+    {"prompt", I, "s", NULL},
+    {"content", I, "s", NULL},
+    {"add_special_tokens", I, "b", NULL},
+    {"add_special", I, "b", NULL},
+    {"with_pieces", I, "b", NULL},
+    {"return_token_strs", I, "b", NULL},
+    {"tokens", D, "a", NULL},
     {"input", E, "*", NULL},
     {"encoding_format", E, "s", NULL},
     {"dimensions", E, "i", NULL},

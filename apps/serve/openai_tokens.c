@@ -12,10 +12,18 @@ static serve_model *model_of(serve_request *r, serve_reply *reply) {
     return serve_openai_model(r, SERVE_GENERATE, "generate text", reply);
 }
 
+/* A field that is not null, or NULL. */
+static json_t *given(const serve_request *r, const char *name) {
+    json_t *value = json_object_get(r->fields, name);
+    return json_is_null(value) ? NULL : value;
+}
+
 /* The text: the prompt, or the messages of a chat rendered as a prompt. NULL with the error reply. */
 static json_t *text_of(serve_request *r, const serve_model *model, serve_reply *reply) {
-    json_t *text = json_object_get(r->fields, json_object_get(r->fields, "content") ? "content" : "prompt");
-    if (json_object_get(r->fields, "messages")) {
+    json_t *text = given(r, "content") ? given(r, "content") : given(r, "prompt");
+    if (!serve_fields_check(r, SERVE_TOKENIZE_FIELDS, reply))
+        return NULL;
+    if (given(r, "messages")) {
         json_t *list = serve_chat_prompt(r, model, reply);
         text = json_incref(json_array_get(list, 0));
         json_decref(list);
@@ -33,8 +41,8 @@ static json_t *text_of(serve_request *r, const serve_model *model, serve_reply *
 
 /* A boolean of vLLM or llama.cpp. */
 static bool is_set(const serve_request *r, const char *one, const char *other, bool fallback) {
-    const json_t *value = json_object_get(r->fields, json_object_get(r->fields, one) ? one : other);
-    return json_is_boolean(value) ? json_is_true(value) : fallback;
+    const json_t *value = given(r, one) ? given(r, one) : given(r, other);
+    return value ? json_is_true(value) : fallback;
 }
 
 /* The text of a token; bytes that are no UTF-8 as numbers, as llama.cpp does. */
@@ -63,7 +71,7 @@ static json_t *ids_json(const serve_model *model, const int32_t *ids, size_t cou
 bool serve_tokenize(serve_request *r, serve_reply *reply) {
     const serve_model *model = model_of(r, reply);
     json_t *text = model ? text_of(r, model, reply) : NULL;
-    const bool chat = json_object_get(r->fields, "messages") != NULL;
+    const bool chat = given(r, "messages") != NULL;
     int32_t *ids = NULL;
     size_t count = 0;
     if (!text)
@@ -90,6 +98,8 @@ bool serve_tokenize(serve_request *r, serve_reply *reply) {
 }
 
 bool serve_detokenize(serve_request *r, serve_reply *reply) {
+    if (!serve_fields_check(r, SERVE_DETOKENIZE_FIELDS, reply))
+        return false;
     const serve_model *model = model_of(r, reply);
     const json_t *list = json_object_get(r->fields, "tokens");
     const size_t count = json_array_size(list);

@@ -73,7 +73,8 @@ def known(description):
             for name, values in (("model", [embedder if "embed" in path else decoder]), ("source", ["de", "auto"]),
                                  ("target", ["en"])):
                 if name in fields:
-                    fields[name] = {"type": "string", "enum": values}
+                    null = [None] if "null" in fields[name].get("type", "") else []
+                    fields[name] = {"enum": values + null}
             if "max_tokens" in fields:
                 fields["max_tokens"]["maximum"] = 64  # --max-new-tokens
     return description

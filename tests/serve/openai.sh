@@ -295,9 +295,18 @@ json /tokenize '{"model":"agent","messages":[{"role":"user","content":"w7"}],"re
 check "POST /tokenize renders a chat" says out '"tokens":\[7,0\],"token_strs":\["w7","<unk>"\]'
 json /detokenize '{"model":"chatty","tokens":[20,21.0]}'
 check "POST /detokenize answers the text" says out '{"prompt":"w20 w21","content":"w20 w21"}'
-for wrong in 'tokenize {}' 'tokenize {"prompt":5}' 'detokenize {}' 'detokenize {"tokens":[50]}' 'detokenize {"tokens":["w"]}'; do
-    json "/${wrong%% *}" "${wrong#* }"
-    check "POST /$wrong answers 400" [ "$code" = 400 ]
+for wrong in '{}' '{"prompt":5}' '{"prompt":5,"content":"w20"}' '{"prompt":"w20","with_pieces":1}' '{"prompt":"w20","add_special":"no"}'; do
+    json /tokenize "$wrong"
+    check "POST /tokenize $wrong answers 400" [ "$code" = 400 ]
+done
+json /tokenize '{"model":null,"prompt":"w20","content":null,"messages":null,"with_pieces":null,"add_special":null}'
+check "POST /tokenize takes null for the default of a field" says out '"tokens":\[20\]'
+json /detokenize '{"model":null,"tokens":[]}'
+check "POST /detokenize answers no text for no tokens" says out '{"prompt":"","content":""}'
+for wrong in '{}' '{"tokens":null}' '{"tokens":7}' '{"tokens":[50]}' '{"tokens":[-1]}' '{"tokens":[1.5]}' '{"tokens":[1e19]}' '{"tokens":[true]}' \
+    '{"tokens":["w"]}'; do
+    json /detokenize "$wrong"
+    check "POST /detokenize $wrong answers 400" [ "$code" = 400 ]
 done
 ask "$at/v1/models/chatty"
 check "GET /v1/models/NAME answers one model" [ "$code" = 200 -a -n "$(grep '"id":"chatty","object":"model"' out)" ]
