@@ -196,6 +196,8 @@ static int check(serve_options *o, const cli_syntax *syntax) {
         return cli_usage_error(syntax, "--tls-cert and --tls-key go together: give both, or neither");
     if (o->certificate && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
         return cli_usage_error(syntax, "this libmicrohttpd has no TLS: leave --tls-cert out, or use a proxy");
+    if (o->drafts > SERVE_DRAFTS)
+        return cli_usage_error(syntax, "--prompt-lookup-num-tokens is %d: give 1 to %d", o->drafts, SERVE_DRAFTS);
     if (o->workers > SERVE_WORKERS)
         return cli_usage_error(syntax, "--workers is %d: give 1 to %d", o->workers, SERVE_WORKERS);
     if (o->workers > 1 && l->memory)
@@ -280,6 +282,10 @@ int cmd_serve(int argc, char **argv) {
         CLI_SEARCH(o.search, o.text, o.penalty, o.precision),
         CLI_KV_PRECISION(o.precision.kv),
         CLI_CTX_SIZE(o.ctx_size),
+        {0, "prompt-lookup-num-tokens", CLI_POSITIVE, &o.drafts, "N",
+         "verify up to N tokens (at most 15) in a step where a text repeats itself or its prompt, unless the request "
+         "gives its number; on CPUs 3 is the fastest (default: none)",
+         NULL},
         CLI_DEVICES(&o.device),
     };
     const cli_syntax syntax = {

@@ -30,7 +30,7 @@ typedef struct serve_instance {
 
 /* Metrics of a model. Steps and their texts, latencies and cached tokens are of decoder-only models. */
 typedef struct serve_model_counters {
-    atomic_ullong source_tokens, target_tokens, cached_tokens, steps, step_texts;
+    atomic_ullong source_tokens, target_tokens, cached_tokens, steps, step_texts, drafted_tokens, accepted_tokens;
     serve_histogram first_token, inter_token;
 } serve_model_counters;
 

@@ -75,6 +75,7 @@ static const field FIELDS[] = {
     {"stop", G, "sa", NULL},
     {"stop_token_ids", G, "a", NULL},
     {"ignore_eos", G, "b", NULL},
+    {"prompt_lookup_num_tokens", G, "i", NULL}, /* transformers' */
     {"frequency_penalty", G, "n", NULL},
     {"presence_penalty", G, "n", NULL},
     {"logit_bias", G, "oa", NULL},

@@ -210,7 +210,10 @@ bool serve_openai_options(serve_request *r, serve_job *job, serve_reply *reply) 
         !read_lengths(r, g, reply) || !serve_request_integer(r, "n", 1, SERVE_TEXTS, 1, &n, reply) ||
         (!job->chat && !serve_request_integer(r, "best_of", n, SERVE_TEXTS, n, &best_of, reply)) ||
         !read_sampling(r, g, reply) || !read_penalties(r, job, reply) || !read_stops(r, job, reply) ||
-        !read_stop_ids(r, job, reply) || !read_stream_options(r, job, reply) || !serve_openai_grammar(r, job, reply))
+        !read_stop_ids(r, job, reply) ||
+        !serve_request_integer(r, "prompt_lookup_num_tokens", 0, SERVE_DRAFTS, r->server->options->drafts,
+                               &g->prompt_lookup_num_tokens, reply) ||
+        !read_stream_options(r, job, reply) || !serve_openai_grammar(r, job, reply))
         return false;
     const bool ignores = json_is_true(json_object_get(r->fields, "ignore_eos"));
     const char *minimum = ignores ? "ignore_eos" : "min_tokens";

@@ -13,6 +13,9 @@
 
 /* ---- Options (cmd_serve.c) --------------------------------------------------------------------------------------- */
 
+/* Maximum prompt_lookup_num_tokens. */
+enum { SERVE_DRAFTS = 15 };
+
 typedef struct serve_limits {
     int chars, lines;                 /* of one request */
     int queue, client;                /* maximum waiting lines, of all and of one client */
@@ -27,6 +30,7 @@ typedef struct serve_limits {
 typedef struct serve_options {
     const char *host, *device, *keys_file, *origin, *certificate, *certificate_key;
     int port, penalty, ctx_size, workers;
+    int drafts; /* prompt_lookup_num_tokens of requests that do not give it */
     cli_precisions precision;
     bool quiet, pull, preload; /* pull: download missing models; preload: open them at start */
     cli_strings models;

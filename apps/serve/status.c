@@ -70,6 +70,14 @@ static unsigned long long step_texts_of(serve_model *m) {
     return atomic_load(&m->counters.step_texts);
 }
 
+static unsigned long long drafted_tokens_of(serve_model *m) {
+    return atomic_load(&m->counters.drafted_tokens);
+}
+
+static unsigned long long accepted_tokens_of(serve_model *m) {
+    return atomic_load(&m->counters.accepted_tokens);
+}
+
 /* One value for each model. */
 static void per_model(FILE *out, const server *s, const char *name, const char *type, const char *help,
                       unsigned long long (*value)(serve_model *)) {
@@ -122,6 +130,9 @@ static void write_all(FILE *out, server *s) {
     per_model(out, s, "decode_steps_total", "counter", "Decoding steps of language models.", steps_of);
     per_model(out, s, "decode_step_texts_total", "counter", "Texts in these steps: batch occupancy is texts by steps.",
               step_texts_of);
+    per_model(out, s, "spec_decode_num_draft_tokens_total", "counter", "Draft tokens of prompt lookup.",
+              drafted_tokens_of);
+    per_model(out, s, "spec_decode_num_accepted_tokens_total", "counter", "Accepted draft tokens.", accepted_tokens_of);
     counter(out, "batches_total", "Batches started; lines may be admitted later.", &c->batches);
     counter(out, "dropped_total", "Requests dropped because the client disconnected while waiting.", &c->dropped);
     counter(out, "refused_total", "Requests refused by a limit of the queue.", &c->refused);

@@ -127,8 +127,12 @@ static void drop_stopped(batch *b) {
 static void count_step(batch *b) {
     const tfm_engine_stats before = b->stats;
     b->stats = tfm_engine_get_stats(b->engine);
-    atomic_fetch_add(&b->model->counters.steps, b->stats.steps - before.steps);
-    atomic_fetch_add(&b->model->counters.step_texts, b->stats.new_tokens - before.new_tokens);
+    serve_model_counters *c = &b->model->counters;
+    const uint64_t accepted = b->stats.accepted_tokens - before.accepted_tokens;
+    atomic_fetch_add(&c->steps, b->stats.steps - before.steps);
+    atomic_fetch_add(&c->step_texts, b->stats.new_tokens - before.new_tokens - accepted);
+    atomic_fetch_add(&c->drafted_tokens, b->stats.drafted_tokens - before.drafted_tokens);
+    atomic_fetch_add(&c->accepted_tokens, accepted);
 }
 
 tfm_status serve_work_engine(serve_worker *w, serve_model *model) {

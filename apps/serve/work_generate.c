@@ -107,6 +107,7 @@ tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_
     options.on_log_probs = items[0].job->logprobs ? on_log_probs : NULL;
     options.on_log_probs_user = &b;
     options.first_prompt = items[0].segment;
+    options.prompt_lookup_num_tokens = 0;  /* only an engine has drafts */
     bool streams = w->server->devices < 2; /* several devices share a batch only without a callback per token */
     for (size_t i = 0; i < count; i++)
         streams |= items[i].job->stream != NULL || items[i].job->stop_id_count > 0;

@@ -65,6 +65,22 @@ metric "inter-token latency has an observation for each further token" 'assert c
 metric "prompt and completion tokens of a language model are counted" 'assert value("source_tokens_total", "chatty") == 2 * 16 and value("target_tokens_total", "chatty") == 4 * 8'
 metric "prompt tokens in the KV cache are counted" 'assert 0 < value("cached_tokens_total", "chatty") < 16'
 metric "two texts of a request share decoding steps" 'assert 4 * 7 <= value("decode_step_texts_total", "chatty") <= 4 * 8 and 14 <= value("decode_steps_total", "chatty") <= 18'
+repeats='"model":"chatty","prompt":"w10 w11","max_tokens":30,"temperature":0,"logit_bias":{"17":100}'
+json /v1/completions "{$repeats}"
+ask "$at/metrics"
+metric "a request without prompt_lookup_num_tokens has no drafts" 'assert value("spec_decode_num_draft_tokens_total", "chatty") == 0'
+cp out before
+json /v1/completions "{$repeats}"
+sed 's/.*"choices"/"choices"/; s/"prompt_tokens_details.*//' out >plain
+json /v1/completions "{$repeats,\"prompt_lookup_num_tokens\":3}"
+check "a completion with prompt_lookup_num_tokens has the same text" [ "$(sed 's/.*"choices"/"choices"/; s/"prompt_tokens_details.*//' out)" = "$(cat plain)" ]
+json /v1/completions "{$repeats,\"prompt_lookup_num_tokens\":16}"
+check "prompt_lookup_num_tokens above 15 is 400 and named" [ "$code" = 400 -a -n "$(grep '"param":"prompt_lookup_num_tokens"' out)" ]
+ask "$at/metrics"
+metric "draft tokens, and accepted ones, are counted" 'drafts, accepted = (value("spec_decode_num_%s_tokens_total" % of, "chatty") for of in ("draft", "accepted"))
+assert 12 <= accepted <= drafts <= 30, (accepted, drafts)'
+metric "drafts do not count as texts of a decoding step" 'before = [float(line.rpartition(" ")[2]) for line in open("before") if "decode_step_texts_total{model=\"chatty" in line]
+assert 29 + 9 <= value("decode_step_texts_total", "chatty") - before[0] <= 30 + 18'
 metric "translations have no latency of tokens" 'assert not any("first_token" in k and "de-en" in k for k in values)'
 
 # ---- Waiting lines
