@@ -69,6 +69,7 @@ struct serve_job {
     tfm_logit_bias *biases;
     serve_grammar *grammar; /* or NULL */
     bool logprobs;
+    bool echo;     /* texts begin with their prompts, which are the segments' */
     int choices;   /* texts of each prompt that are returned: the best of key.n_best */
     int32_t **ids; /* [count]: token ids of prompts or inputs, [id_counts[i]] each; NULL: the worker encodes segments */
     size_t *id_counts;

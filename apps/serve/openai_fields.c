@@ -82,6 +82,7 @@ static const field FIELDS[] = {
     {"logprobs", G, "bi", NULL},
     {"top_logprobs", C, "i", NULL},
     {"best_of", T, "i", NULL},
+    {"echo", T, "b", NULL},
     {"response_format", G, "o", NULL},
     {"tool_choice", C, "so", NULL},
     {"tool_choice", T, "so", "[\"none\", \"auto\"]"},
@@ -124,7 +125,7 @@ static const field FIELDS[] = {
     {"n_discard", G, "i", NULL},
     {"penalize_nl", G, "b", NULL},
     /* OpenAI's, unsupported */
-    {"echo", G, "b", "[false]"},
+    {"echo", C, "b", "[false]"},
     {"suffix", T, "s", "[\"\"]"},
     {"functions", C, "a", "[[]]"},
     {"function_call", C, "so", "[\"none\", \"auto\"]"},

@@ -62,6 +62,36 @@ static serve_reply answer_texts(serve_request *r) {
                                                    "usage", serve_openai_usage(job)));
 }
 
+/* Gives prompts of token ids their texts, which the answer repeats. */
+static bool decode_prompts(const serve_request *r, serve_job *job, serve_reply *reply) {
+    for (size_t i = 0; i < job->count; i++) {
+        char *text = NULL;
+        const tfm_status status =
+            tfm_tokenizer_decode(job->key.model->tokenizer, &text, job->ids[i], job->id_counts[i]);
+        if (status != TFM_OK || json_array_set_new(job->source, i, json_string(text)) != 0) {
+            *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "%s", tfm_error_message());
+            tfm_text_free(&text);
+            return false;
+        }
+        tfm_text_free(&text);
+        job->segments[i].text = json_string_value(json_array_get(job->source, i));
+    }
+    return true;
+}
+
+/* Answers a job without new tokens: prompts alone. */
+static serve_reply answer_prompts(serve_request *r, serve_job *job) {
+    for (size_t i = 0; i < job->count; i++) {
+        job->results[i].source_tokens = job->id_counts[i];
+        for (int k = 0; k < job->key.n_best; k++)
+            job->results[i].finish[k] = "length";
+    }
+    r->job = job;
+    const serve_reply reply = answer_texts(r);
+    r->job = NULL;
+    return reply;
+}
+
 /* The job takes ownership of `prompts`; `ids`: prompts of token ids. */
 static bool begin_texts(serve_request *r, serve_model *model, json_t *prompts, const json_t *ids, bool chat,
                         serve_reply *reply) {
@@ -74,6 +104,12 @@ static bool begin_texts(serve_request *r, serve_model *model, json_t *prompts, c
     const bool streams = json_is_true(json_object_get(r->fields, "stream"));
     bool good = serve_openai_options(r, job, reply) &&
                 (ids ? serve_openai_read_ids(r, job, ids, "prompt", reply) : encode_all(r, job, reply));
+    if (good && ids && job->echo)
+        good = decode_prompts(r, job, reply);
+    if (good && job->generate.max_new_tokens == 0) {
+        *reply = answer_prompts(r, job);
+        good = false;
+    }
     if (good && streams && !serve_stream_open(r->server, job)) {
         *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the stream");
         good = false;

@@ -62,8 +62,8 @@ json_t *serve_openai_choice(const serve_job *job, size_t segment, int best, int 
     if (message)
         return json_pack("{s:i, s:o, s:o, s:s}", "index", index, "message", message, "logprobs", logprobs,
                          "finish_reason", finish);
-    return json_pack("{s:i, s:s, s:o, s:s}", "index", index, "text", text, "logprobs", logprobs, "finish_reason",
-                     finish);
+    return json_pack("{s:i, s:s+, s:o, s:s}", "index", index, "text", job->echo ? job->segments[segment].text : "",
+                     text, "logprobs", logprobs, "finish_reason", finish);
 }
 
 /* Base64 of little-endian floats, the default of OpenAI's client. */

@@ -106,7 +106,7 @@ static bool read_sampling(serve_request *r, tfm_generate_options *g, serve_reply
 }
 
 /* Maximum and minimum tokens. -1 is no limit, as in llama.cpp. */
-static bool read_lengths(serve_request *r, tfm_generate_options *g, serve_reply *reply) {
+static bool read_lengths(serve_request *r, const serve_job *job, tfm_generate_options *g, serve_reply *reply) {
     const int most = r->server->options->limits.max_new_tokens, usual = most < 256 ? most : 256;
     static const char *const NAMES[] = {"max_tokens", "max_completion_tokens"};
     for (size_t i = 0; i < CLI_COUNT(NAMES); i++) {
@@ -114,8 +114,9 @@ static bool read_lengths(serve_request *r, tfm_generate_options *g, serve_reply 
         if (json_is_number(asked) && json_number_value(asked) == -1)
             json_object_del(r->fields, NAMES[i]);
     }
+    const int least = job->echo && !json_is_true(json_object_get(r->fields, "stream")) ? 0 : 1;
     int max_new_tokens = usual;
-    if (!serve_request_integer(r, "max_tokens", 1, most, max_new_tokens, &max_new_tokens, reply) ||
+    if (!serve_request_integer(r, "max_tokens", least, most, max_new_tokens, &max_new_tokens, reply) ||
         !serve_request_integer(r, "max_completion_tokens", 1, most, max_new_tokens, &max_new_tokens, reply) ||
         !serve_request_integer(r, "min_tokens", 0, max_new_tokens, 0, &g->min_new_tokens, reply))
         return false;
@@ -202,12 +203,23 @@ static bool read_stream_options(serve_request *r, serve_job *job, serve_reply *r
     return false;
 }
 
+/* Whether texts begin with their prompts. log p of prompt tokens is not computed. */
+static bool read_echo(serve_request *r, serve_job *job, serve_reply *reply) {
+    const json_t *logprobs = json_object_get(r->fields, "logprobs");
+    job->echo = !job->chat && json_is_true(json_object_get(r->fields, "echo"));
+    if (!job->echo || !(json_is_number(logprobs) || json_is_true(logprobs)))
+        return true;
+    *reply = serve_reply_field(r, "echo", "unsupported_parameter",
+                               "Invalid request: echo is not supported with logprobs: leave one out");
+    return false;
+}
+
 /* Options of generation. Requests with sampling or stop strings are separate batches, for their own random numbers. */
 bool serve_openai_options(serve_request *r, serve_job *job, serve_reply *reply) {
     tfm_generate_options *g = &job->generate;
     int n = 1, best_of = 1;
-    if (!serve_fields_check(r, job->chat ? SERVE_CHAT_FIELDS : SERVE_TEXT_FIELDS, reply) ||
-        !read_lengths(r, g, reply) || !serve_request_integer(r, "n", 1, SERVE_TEXTS, 1, &n, reply) ||
+    if (!serve_fields_check(r, job->chat ? SERVE_CHAT_FIELDS : SERVE_TEXT_FIELDS, reply) || !read_echo(r, job, reply) ||
+        !read_lengths(r, job, g, reply) || !serve_request_integer(r, "n", 1, SERVE_TEXTS, 1, &n, reply) ||
         (!job->chat && !serve_request_integer(r, "best_of", n, SERVE_TEXTS, n, &best_of, reply)) ||
         !read_sampling(r, g, reply) || !read_penalties(r, job, reply) || !read_stops(r, job, reply) ||
         !read_stop_ids(r, job, reply) ||
@@ -230,12 +242,16 @@ bool serve_openai_options(serve_request *r, serve_job *job, serve_reply *reply) 
     g->n_best = job->key.n_best = job->chat ? n : best_of;
     job->choices = n;
     const bool streams = json_is_true(json_object_get(r->fields, "stream"));
-    if ((!g->sample && g->n_best > 1) || (g->n_best > n && streams)) {
-        const char *name = n > 1 && !g->sample ? "n" : "best_of";
-        *reply = serve_reply_field(r, name, NULL, "Invalid request: %s is %d, %s", name, g->n_best,
-                                   g->sample ? "and a stream cannot wait for the best text: leave it out"
-                                             : "but with temperature 0 all texts are the same");
+    if (g->n_best > n && streams) {
+        *reply = serve_reply_field(
+            r, "best_of", NULL,
+            "Invalid request: best_of is %d, and a stream cannot wait for the best text: leave it out", g->n_best);
         return false;
+    }
+    if (!g->sample && g->n_best > 1) { /* equal texts: samples of the most probable token */
+        g->sample = true;
+        g->temperature = g->top_p = 1;
+        g->top_k = 1;
     }
     static uint64_t numbers; /* of this thread only */
     const bool alone = g->sample || g->stop_string_count > 0 || g->min_new_tokens > 0 || g->repetition_penalty > 0 ||

@@ -86,10 +86,10 @@ bool serve_stream_begun(const serve_job *job) {
 /* The first events, one for each text, under the lock. */
 static void begin(serve_job *job) {
     serve_stream *stream = job->stream;
-    for (int i = 0; !stream->begun && job->chat && i < (int)job->count * job->key.n_best; i++)
-        append_json(
-            stream,
-            chunk_of(job, i, json_pack("{s:s, s:s, s:n}", "role", "assistant", "content", "", "refusal"), NULL, NULL));
+    for (int i = 0; !stream->begun && (job->chat || job->echo) && i < (int)job->count * job->key.n_best; i++) {
+        json_t *delta = job->chat ? json_pack("{s:s, s:s, s:n}", "role", "assistant", "content", "", "refusal") : NULL;
+        append_json(stream, chunk_of(job, i, delta, job->segments[i / job->key.n_best].text, NULL));
+    }
     stream->begun = true;
 }
 

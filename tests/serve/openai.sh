@@ -69,17 +69,18 @@ json /v1/chat/completions '{"model":"other","messages":[{"role":"user","content"
 check "POST /v1/chat/completions rejects a model without a chat template" [ "$code" = 400 -a -n "$(grep "The model 'other' has no chat template" out)" ]
 json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":39}'
 check "POST /v1/completions rejects max_tokens above --max-new-tokens" [ "$code" = 400 ]
-json /v1/completions '{"model":"chatty","prompt":"w10","echo":true}'
-check "POST /v1/completions names an unsupported field" [ "$code" = 400 -a -n "$(grep '"message":"Invalid request: echo is not supported.*"param":"echo"' out)" ]
+json /v1/completions '{"model":"chatty","prompt":"w10","suffix":"w11"}'
+check "POST /v1/completions names an unsupported field" [ "$code" = 400 -a -n "$(grep '"message":"Invalid request: suffix is not supported.*"param":"suffix"' out)" ]
 # supported fields and values without effect, unsupported values, and unknown fields
 for field in '"logit_bias":{}' '"best_of":1' '"response_format":{"type":"text"}' '"tool_choice":"none"' '"max_tokens":4.0' \
     '"seed":4294967295' '"seed":18446744073709551615' '"seed":-7' '"seed":-1' '"stop":null' '"stream":null' '"logprobs":0' \
     '"user":"u"' '"top_k":-1,"temperature":1' '"min_p":0,"temperature":0.5' '"repetition_penalty":1.1' '"min_tokens":2' \
-    '"max_tokens":-1' '"n":1.0' '"add_special_tokens":true' '"n_keep":-1' '"logit_bias":{"5":0,"7":0.0}' '"image_data":[]' '"frequency_penalty":0.0' '"metadata":{"a":"b"}' '"repeat_last_n":64' '"mirostat":0'; do
+    '"max_tokens":-1' '"n":1.0' '"n":3' '"best_of":2' '"echo":true' '"echo":true,"max_tokens":0' '"suffix":""' '"add_special_tokens":true' '"n_keep":-1' '"logit_bias":{"5":0,"7":0.0}' '"image_data":[]' '"frequency_penalty":0.0' '"metadata":{"a":"b"}' '"repeat_last_n":64' '"mirostat":0'; do
     json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10\",\"temperature\":0,\"max_tokens\":3,$field}"
     check "POST /v1/completions accepts $field" [ "$code" = 200 ]
 done
-for field in '"logit_bias":{"50":1}' '"logit_bias":{"5":101}' '"logit_bias":[[5]]' '"best_of":2' '"n":2' \
+for field in '"logit_bias":{"50":1}' '"logit_bias":{"5":101}' '"logit_bias":[[5]]' '"max_tokens":0' \
+    '"max_tokens":0,"echo":true,"stream":true' '"echo":true,"logprobs":1' '"best_of":2,"stream":true' '"best_of":2,"n":3' \
     '"response_format":{"type":"yaml"}' '"frequency_penalty":2.1' '"presence_penalty":-3' '"logprobs":21' '"suffix":"a"' '"mirostat":2' '"repeat_penalty":1.1' '"grammar":"a"' '"n_predict":5' \
     '"add_special_tokens":false' '"image_data":[{"data":"a","id":1}]' '"min_tokens":2,"stop":"a"' \
     '"min_tokens":2,"stop_token_ids":[5]' '"max_tokens":4.5' '"seed":"a"' '"top_k":-2' '"min_p":2' '"stop_token_ids":[50]' '"user":7' '"stream":"yes"' '"n":17'; do
@@ -101,7 +102,7 @@ import urllib.request
 
 def ask(path, **fields):
     body = {"model": "chatty", "temperature": 0, "max_tokens": 12, **fields}
-    body.update({"prompt": "w10 w11 w12"} if path == "completions" else {"messages": [{"role": "user", "content": "w20"}]})
+    body = {"prompt": "w10 w11 w12", **body} if path == "completions" else {"messages": [{"role": "user", "content": "w20"}], **body}
     request = urllib.request.Request(sys.argv[1] + "/v1/" + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
     text = urllib.request.urlopen(request).read().decode()
     return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")] if text[0] == "d" else json.loads(text)
@@ -133,6 +134,19 @@ best = ask("completions", best_of=5, n=2, temperature=1.5, seed=3, logprobs=0)["
 every = ask("completions", n=5, temperature=1.5, seed=3, logprobs=0)["choices"]
 mean = [sum(one["logprobs"]["token_logprobs"]) / len(one["logprobs"]["tokens"]) for one in every]
 wanted = sorted(range(5), key=lambda i: -mean[i])[:2]
+equal = ask("completions", n=3)["choices"]
+assert [one["text"] for one in equal] == 3 * [plain["text"]] and [one["index"] for one in equal] == [0, 1, 2]
+third = ask("completions", n=3, logprobs=3)["choices"][2]["logprobs"]
+assert third["tokens"] == scores["tokens"]
+assert all(abs(a - b) < 1e-4 for a, b in zip(third["token_logprobs"], scores["token_logprobs"], strict=True))
+for prompt in {"prompt": "w10 w11 w12"}, {"prompt": [10, 11, 12]}:
+    assert ask("completions", echo=True, **prompt)["choices"][0]["text"] == "w10 w11 w12" + plain["text"]
+    nothing = ask("completions", echo=True, n=2, **prompt | {"max_tokens": 0})
+    assert [one["text"] for one in nothing["choices"]] == ["w10 w11 w12"] * 2 and nothing["choices"][0]["finish_reason"] == "length"
+    assert nothing["usage"]["prompt_tokens"] == 3 and nothing["usage"]["completion_tokens"] == 0
+parts = [event["choices"][0] for event in ask("completions", echo=True, n=2, stream=True)]
+for index in 0, 1:
+    assert "".join(one["text"] for one in parts if one["index"] == index) == "w10 w11 w12" + plain["text"]
 assert [one["text"] for one in best] == [every[i]["text"] for i in wanted] and [one["index"] for one in best] == [0, 1]
 END
 check "log probabilities, logit_bias, penalties and best_of agree with greedy completions" python3 generated.py "$at"
