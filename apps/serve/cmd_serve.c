@@ -294,11 +294,12 @@ int cmd_serve(int argc, char **argv) {
         .about = "Serves models over HTTP until SIGTERM or SIGINT, then answers pending requests\n"
                  "and ends. A web page is at /, the description of the API at /openapi.json:\n"
                  "LibreTranslate's /translate, /translate_file, /languages and /detect,\n"
-                 "OpenAI's /v1/embeddings, /v1/completions and /v1/chat/completions,\n"
-                 "/v1/rerank and /v1/score, and /metrics for Prometheus. Models are loaded at\n"
-                 "their first request. Lines are split into sentences. Waiting requests are\n"
-                 "batched, fairly between clients; on a CPU with continuous batching. The log on\n"
-                 "standard error has a line of JSON for each request, without its text.\n",
+                 "OpenAI's /v1/embeddings, /v1/completions, /v1/chat/completions and\n"
+                 "/v1/responses, /v1/rerank and /v1/score, and /metrics for Prometheus.\n"
+                 "Models are loaded at their first request. Lines are split into sentences.\n"
+                 "Waiting requests are batched, fairly between clients; on a CPU with\n"
+                 "continuous batching. The log on standard error has a line of JSON for each\n"
+                 "request, without its text.\n",
         .examples = "  tfm serve -m opus-mt-de-en\n"
                     "  curl -d q=\"Guten Morgen.\" -d source=de -d target=en localhost:5000/translate\n"
                     "  tfm serve -m de-en=opus-mt-de-en -m en-de=opus-mt-en-de -m minilm=MiniLM\n"

@@ -32,6 +32,7 @@ static const serve_route ROUTES[] = {
     {"POST", "/v1/score", true, serve_v1_score},
     {"POST", "/v1/completions", true, serve_v1_completions},
     {"POST", "/v1/chat/completions", true, serve_v1_chat},
+    {"POST", "/v1/responses", true, serve_v1_responses},
     {"POST", "/tokenize", true, serve_tokenize},
     {"POST", "/detokenize", true, serve_detokenize},
 };
@@ -186,6 +187,7 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **s
         serve_queue_detach(s, r->job);
     json_decref(r->fields);
     json_decref(r->guess);
+    json_decref(r->response);
     json_decref(r->warnings);
     free(r->body);
     free(r);

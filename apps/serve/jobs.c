@@ -50,6 +50,8 @@ void serve_job_free(serve_job *job) {
     free(job->failure);
     json_decref(job->source);
     json_decref(job->format.tools);
+    json_decref(job->response.head);
+    free(job->response.text);
     if (job->on_free)
         job->on_free(job);
     if (job->document)

@@ -50,6 +50,17 @@ typedef enum serve_state { SERVE_WAITING, SERVE_DONE } serve_state;
 /* Why a job was stopped: the client left, timeout, or shutdown. */
 typedef enum serve_stop { SERVE_RUNNING, SERVE_CLIENT_CLOSED, SERVE_TIMED_OUT, SERVE_SHUTTING_DOWN } serve_stop;
 
+/* An answer of /v1/responses, and its stream (responses_events.c). */
+typedef struct serve_response {
+    json_t *head;     /* the fields that repeat the request; NULL: a job of another path */
+    const char *open; /* the part of a chat's message whose item is being streamed; NULL: none */
+    char *text;       /* of that item so far */
+    size_t bytes, room;
+    int items, events; /* numbers of items begun, and of events */
+    /* Adds an event; takes ownership of it. Under the server's lock. */
+    void (*emit)(serve_job *job, const char *name, json_t *event);
+} serve_response;
+
 struct serve_job {
     serve_batch_key key;
     cli_segment *segments; /* [count] */
@@ -79,6 +90,7 @@ struct serve_job {
     char id[40];      /* of a generation, for its reply */
     bool chat;
     answer_format format; /* of a chat; owns the tools */
+    serve_response response;
     int64_t created;
     int answer_code; /* the status of a failure; 0: none */
     char *failure;   /* its message */

@@ -13,7 +13,8 @@ enum {
     SERVE_SCORE_FIELDS = 16,
     SERVE_SPARSE_FIELDS = 32,
     SERVE_TOKENIZE_FIELDS = 64,
-    SERVE_DETOKENIZE_FIELDS = 128
+    SERVE_DETOKENIZE_FIELDS = 128,
+    SERVE_RESPONSES_FIELDS = 256
 };
 /* Refuses fields of the wrong type, and unsupported fields unless their value has no effect; logs each unknown field
  * once (openai_fields.c). True, or false with the error reply. */
@@ -66,6 +67,17 @@ json_t *serve_logprobs_json(const serve_job *job, size_t segment, int rank, size
 json_t *serve_chat_prompt(serve_request *r, const serve_model *model, serve_reply *reply);
 /* Sets the format of the answers to that prompt, which are the job's texts. */
 void serve_chat_format(const serve_request *r, serve_job *job);
+
+/* ---- /v1/responses (responses.c, responses_events.c) ------------------------------------------------------------ */
+
+/* The response of a job that is done. */
+json_t *serve_response_json(const serve_job *job);
+/* Add the events of a stream, under the server's lock: the first ones, a part of the text ("content") or of the
+ * reasoning ("reasoning_content"), the last ones, and a failure. False without memory. */
+void serve_response_begin(serve_job *job);
+bool serve_response_delta(serve_job *job, const char *name, const char *text, size_t bytes);
+void serve_response_finish(serve_job *job);
+void serve_response_fail(serve_job *job);
 
 /* ---- Events (sse.c) ---------------------------------------------------------------------------------------------- */
 

@@ -23,9 +23,10 @@ enum {
     V = SERVE_SPARSE_FIELDS,
     I = SERVE_TOKENIZE_FIELDS,
     D = SERVE_DETOKENIZE_FIELDS,
+    O = SERVE_RESPONSES_FIELDS,
     G = C | T,
     P = R | S,
-    A = G | E | P | V | I | D
+    A = G | E | P | V | I | D | O
 };
 
 static const field FIELDS[] = {
@@ -33,9 +34,9 @@ static const field FIELDS[] = {
     {"model", A, "s", NULL},
     {"api_key", A, "s", NULL},
     {"messages", C | I, "a", NULL},
-    {"parallel_tool_calls", C, "b", NULL},
+    {"parallel_tool_calls", C | O, "b", NULL},
     {"reasoning_format", C, "s", NULL}, /* llama.cpp's */
-    {"tools", C, "l", NULL},            /* these five are for the chat template */
+    {"tools", C | O, "l", NULL},        /* these five are for the chat template */
     {"documents", C, "l", NULL},
     {"chat_template_kwargs", C, "o", NULL},
     {"add_generation_prompt", C, "b", NULL},
@@ -49,6 +50,10 @@ static const field FIELDS[] = {
     {"return_token_strs", I, "b", NULL},
     {"tokens", D, "a", NULL},
     {"input", E, "*", NULL},
+    {"input", O, "sa", NULL},
+    {"instructions", O, "s", NULL},
+    {"max_output_tokens", O, "i", NULL},
+    {"text", O, "o", NULL},
     {"encoding_format", E, "s", NULL},
     {"dimensions", E, "i", NULL},
     {"prompt_name", E, "s", NULL}, /* sentence-transformers' */
@@ -66,16 +71,16 @@ static const field FIELDS[] = {
     {"max_completion_tokens", C, "i", NULL},
     {"min_tokens", G, "i", NULL},
     {"n", G, "i", NULL},
-    {"seed", G, "i", NULL},
-    {"temperature", G, "n", NULL},
-    {"top_p", G, "n", NULL},
-    {"top_k", G, "i", NULL},
-    {"min_p", G, "n", NULL},
-    {"repetition_penalty", G, "n", NULL},
+    {"seed", G | O, "i", NULL},
+    {"temperature", G | O, "n", NULL},
+    {"top_p", G | O, "n", NULL},
+    {"top_k", G | O, "i", NULL},
+    {"min_p", G | O, "n", NULL},
+    {"repetition_penalty", G | O, "n", NULL},
     {"stop", G, "sa", NULL},
     {"stop_token_ids", G, "a", NULL},
     {"ignore_eos", G, "b", NULL},
-    {"prompt_lookup_num_tokens", G, "i", NULL}, /* transformers' */
+    {"prompt_lookup_num_tokens", G | O, "i", NULL}, /* transformers' */
     {"frequency_penalty", G, "n", NULL},
     {"presence_penalty", G, "n", NULL},
     {"logit_bias", G, "oa", NULL},
@@ -84,7 +89,7 @@ static const field FIELDS[] = {
     {"best_of", T, "i", NULL},
     {"echo", T, "b", NULL},
     {"response_format", G, "o", NULL},
-    {"tool_choice", C, "so", NULL},
+    {"tool_choice", C | O, "so", NULL},
     {"tool_choice", T, "so", "[\"none\", \"auto\"]"},
     {"guided_json", G, "*", NULL}, /* these four are vLLM's */
     {"guided_choice", G, "a", NULL},
@@ -92,17 +97,17 @@ static const field FIELDS[] = {
     {"structured_outputs", G, "o", NULL},
     {"grammar", G, "s", NULL}, /* these two are llama.cpp's */
     {"json_schema", G, "o", NULL},
-    {"stream", G, "b", NULL},
+    {"stream", G | O, "b", NULL},
     {"stream_options", G, "o", NULL},
     /* without effect */
     {"user", A, "s", NULL},
-    {"metadata", G, "o", NULL},
-    {"store", C, "b", NULL},
-    {"service_tier", G, "s", NULL},
-    {"safety_identifier", G, "s", NULL},
-    {"prompt_cache_key", G, "s", NULL},
-    {"prompt_cache_retention", G, "s", NULL},
-    {"prompt_cache_options", G, "o", NULL},
+    {"metadata", G | O, "o", NULL},
+    {"store", C | O, "b", NULL},
+    {"service_tier", G | O, "s", NULL},
+    {"safety_identifier", G | O, "s", NULL},
+    {"prompt_cache_key", G | O, "s", NULL},
+    {"prompt_cache_retention", G | O, "s", NULL},
+    {"prompt_cache_options", G | O, "o", NULL},
     {"prediction", C, "o", NULL},
     {"priority", A, "i", NULL},
     {"request_id", A, "s", NULL},
@@ -134,7 +139,18 @@ static const field FIELDS[] = {
     {"reasoning_effort", C, "s", "[\"none\"]"},
     {"verbosity", C, "s", "[\"medium\"]"},
     {"web_search_options", C, "o", "[]"},
-    {"moderation", G, "o", "[]"},
+    {"moderation", G | O, "o", "[]"},
+    {"previous_response_id", O, "s", "[]"},
+    {"conversation", O, "so", "[]"},
+    {"prompt", O, "o", "[]"},
+    {"background", O, "b", "[false]"},
+    {"include", O, "a", "[[]]"},
+    {"max_tool_calls", O, "i", "[]"},
+    {"reasoning", O, "o", "[{}, {\"effort\": \"none\"}]"},
+    {"stream_options", O, "o", "[{}, {\"include_obfuscation\": false}]"},
+    {"top_logprobs", O, "i", "[0]"},
+    {"truncation", O, "s", "[\"disabled\"]"},
+    {"context_management", O, "a", "[[]]"},
     /* vLLM's */
     {"use_beam_search", G, "b", "[false]"},
     {"length_penalty", G, "n", "[1]"},

@@ -48,6 +48,8 @@ static int next_choice(const serve_job *job, const serve_result *result, int cho
 
 static serve_reply answer_texts(serve_request *r) {
     const serve_job *job = r->job;
+    if (job->response.head)
+        return serve_reply_json(MHD_HTTP_OK, serve_response_json(job));
     json_t *choices = json_array();
     for (size_t i = 0; i < job->count; i++) {
         bool taken[SERVE_TEXTS] = {false};
@@ -110,6 +112,7 @@ static bool begin_texts(serve_request *r, serve_model *model, json_t *prompts, c
         *reply = answer_prompts(r, job);
         good = false;
     }
+    job->response.head = json_incref(r->response);
     if (good && streams && !serve_stream_open(r->server, job)) {
         *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the stream");
         good = false;

@@ -226,18 +226,18 @@ static bool read_tool_choice(serve_request *r, serve_job *job, serve_reply *repl
 /* response_format: of type text, json_object or json_schema. */
 static bool read_response_format(serve_request *r, serve_job *job, serve_reply *reply) {
     const json_t *format = json_object_get(r->fields, "response_format"), *of = json_object_get(format, "json_schema");
+    const char *field = r->response ? "text.format" : "response_format";
     const char *type = json_string_value(json_object_get(format, "type"));
     const json_t *schema = json_object_get(of && !json_is_null(of) ? of : format, "schema");
     schema = json_is_null(schema) ? NULL : schema;
     if (!format || json_is_null(format) || (type && strcmp(type, "text") == 0))
         return true;
     if (type && strcmp(type, "json_object") == 0)
-        return compile(r, job, "response_format", schema ? schema_text(schema) : strdup("schema "), reply);
+        return compile(r, job, field, schema ? schema_text(schema) : strdup("schema "), reply);
     if (type && strcmp(type, "json_schema") == 0 && json_is_object(schema))
-        return compile(r, job, "response_format", schema_text(schema), reply);
-    *reply = serve_reply_field(r, "response_format", NULL,
-                               "Invalid request: response_format is not of type text, json_object, or json_schema with "
-                               "json_schema.schema");
+        return compile(r, job, field, schema_text(schema), reply);
+    *reply = serve_reply_field(
+        r, field, NULL, "Invalid request: %s is not of type text, json_object, or json_schema with a schema", field);
     return false;
 }
 

@@ -47,6 +47,7 @@ struct serve_request {
     json_t *fields;   /* of the body, JSON or a form */
     char file[256];   /* the name of the file of a form's field `file`, only for its end */
     json_t *guess;    /* detected language, or a list; NULL: it was given */
+    json_t *response; /* of /v1/responses: the fields that repeat the request */
     json_t *warnings; /* messages for the reply; NULL: none */
     bool form;
     serve_job *job;
@@ -114,6 +115,7 @@ bool serve_v1_rerank(serve_request *r, serve_reply *reply);
 bool serve_v1_score(serve_request *r, serve_reply *reply);
 bool serve_v1_completions(serve_request *r, serve_reply *reply);
 bool serve_v1_chat(serve_request *r, serve_reply *reply);
+bool serve_v1_responses(serve_request *r, serve_reply *reply);
 bool serve_tokenize(serve_request *r, serve_reply *reply);
 bool serve_detokenize(serve_request *r, serve_reply *reply);
 

@@ -48,6 +48,14 @@ static void append_json(serve_stream *stream, json_t *event) {
     free(text);
 }
 
+/* Appends an event with a name. */
+static void append_event(serve_job *job, const char *name, json_t *event) {
+    append(job->stream, "event: ");
+    append(job->stream, name);
+    append(job->stream, "\n");
+    append_json(job->stream, event);
+}
+
 /* An event of OpenAI's API. Takes ownership of `choices`. */
 static json_t *event_of(const serve_job *job, json_t *choices, json_t *usage) {
     json_t *event =
@@ -86,7 +94,11 @@ bool serve_stream_begun(const serve_job *job) {
 /* The first events, one for each text, under the lock. */
 static void begin(serve_job *job) {
     serve_stream *stream = job->stream;
-    for (int i = 0; !stream->begun && (job->chat || job->echo) && i < (int)job->count * job->key.n_best; i++) {
+    if (!stream->begun && job->response.head)
+        serve_response_begin(job);
+    for (int i = 0;
+         !stream->begun && !job->response.head && (job->chat || job->echo) && i < (int)job->count * job->key.n_best;
+         i++) {
         json_t *delta = job->chat ? json_pack("{s:s, s:s, s:n}", "role", "assistant", "content", "", "refusal") : NULL;
         append_json(stream, chunk_of(job, i, delta, job->segments[i / job->key.n_best].text, NULL));
     }
@@ -98,9 +110,13 @@ static void append_part(serve_job *job, int index, const char *name, const char 
                         size_t *sent) {
     if (end <= begin + *sent)
         return;
-    json_t *more = json_stringn(text + begin + *sent, end - begin - *sent);
-    append_json(job->stream, chunk_of(job, index, json_pack("{s:o}", name, more), NULL, NULL));
+    const char *at = text + begin + *sent;
+    const size_t bytes = end - begin - *sent;
     *sent = end - begin;
+    if (!job->response.head)
+        append_json(job->stream, chunk_of(job, index, json_pack("{s:s%}", name, at, bytes), NULL, NULL));
+    else if (!serve_response_delta(job, name, at, bytes))
+        job->stream->out_of_memory = true;
 }
 
 /* Appends the new parts of a chat's text, under the lock. With `more` it goes on. Returns the calls of tools. */
@@ -137,6 +153,11 @@ static void on_text(serve_job *job, int index, const char *text) {
 static void finish(serve_job *job, int index, const char *reason) {
     json_t *calls = job->chat ? append_parts(job, index, false) : NULL, *call;
     size_t i;
+    if (job->response.head) {
+        json_decref(calls);
+        serve_response_finish(job);
+        return;
+    }
     serve_openai_name_calls(job, index, calls);
     json_array_foreach(calls, i, call) json_object_set_new(call, "index", json_integer((json_int_t)i));
     if (calls) {
@@ -155,14 +176,17 @@ static void on_done(serve_job *job) {
         for (int best = 0; best < job->key.n_best; best++)
             finish(job, (int)i * job->key.n_best + best,
                    job->results[i].finish[best] ? job->results[i].finish[best] : "stop");
-    if (job->answer_code)
+    if (job->answer_code && job->response.head)
+        serve_response_fail(job);
+    else if (job->answer_code)
         append_json(stream,
                     json_pack("{s:{s:s, s:s, s:n, s:n}}", "error", "message",
                               job->failure ? job->failure : "out of memory", "type",
                               job->answer_code >= 500 ? "server_error" : "invalid_request_error", "param", "code"));
     if (job->tells_usage && !job->answer_code)
         append_json(stream, event_of(job, json_array(), serve_openai_usage(job)));
-    append(stream, "data: [DONE]\n\n");
+    if (!job->response.head)
+        append(stream, "data: [DONE]\n\n");
     stream->ended = true;
     serve_connection_busy(stream->server, serve_connection_of(job->connection), false);
 }
@@ -186,6 +210,7 @@ bool serve_stream_open(server *s, serve_job *job) {
         job->stream = NULL;
         return false;
     }
+    job->response.emit = append_event;
     job->on_text = on_text;
     job->on_done = on_done;
     job->on_free = on_free;

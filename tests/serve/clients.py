@@ -52,6 +52,20 @@ def openai():
     said = client.chat.completions.create(**chat).choices[0].message.content
     pieces = [event.choices[0].delta.content or "" for event in client.chat.completions.create(stream=True, **chat)]
     check("openai: a chat, and a stream of it", bool(said) and "".join(pieces) == said)
+    chat = {"model": decoder, "input": "w20", "max_output_tokens": 6, "temperature": 0}
+    answer = client.responses.create(**chat)
+    check("openai: a response has the text of the chat", answer.output_text == said and answer.status == "incomplete"
+          and answer.incomplete_details.reason == "max_output_tokens" and answer.usage.output_tokens == 6)
+    with client.responses.stream(**chat) as stream:
+        events = list(stream)
+        pieces = [event.delta for event in events if event.type == "response.output_text.delta"]
+        check("openai: a stream of a response", len(pieces) > 2 and "".join(pieces) == said
+              and events[-1].type == "response.incomplete" and events[-1].response.output_text == said)
+    try:
+        client.responses.create(previous_response_id="resp_1", **chat)
+        check("openai: a response after another is refused by name", False)
+    except openai.BadRequestError as error:
+        check("openai: a response after another is refused by name", error.param == "previous_response_id")
     try:
         client.completions.create(model="nobody", prompt="a")
         check("openai: an error", False)

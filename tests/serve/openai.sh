@@ -192,6 +192,122 @@ for stream in (False, True):
         assert "tool_calls" not in message and message["content"].strip().startswith("<tool_call>"), message
 END
 check "answers have reasoning_content and tool_calls, also streamed" python3 answers.py "$at"
+cat >responses.py <<'END'
+# /v1/responses: the answers are those of chats, whole and streamed.
+import json
+import sys
+import urllib.error
+import urllib.request
+
+
+def ask(path="responses", **fields):
+    body = {"model": "agent", "temperature": 0, **fields}
+    request = urllib.request.Request(sys.argv[1] + "/v1/" + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    try:
+        text = urllib.request.urlopen(request).read().decode()
+    except urllib.error.HTTPError as error:
+        assert error.code == 400, error.code
+        return json.loads(error.read())["error"]["param"]
+    if not fields.get("stream"):
+        return json.loads(text)
+    events = []
+    for number, block in enumerate(text.strip().split("\n\n")):
+        name, data = block.split("\n")
+        events.append(json.loads(data[len("data: "):]))
+        assert name == "event: " + events[-1]["type"] and events[-1]["sequence_number"] == number, block
+    return events
+
+
+def replay(events):
+    """The last response, which equals the items and parts that the events built up."""
+    assert [one["type"] for one in events[:2]] == ["response.created", "response.in_progress"]
+    items, texts = [], {}
+    for event in events[2:-1]:
+        kind = event["type"].removeprefix("response.")
+        assert kind == "output_item.added" or event["output_index"] == len(items) - 1, event
+        if kind == "output_item.added":
+            assert event["output_index"] == len(items) and event["item"]["status"] == "in_progress"
+            items.append(event["item"])
+        elif kind.endswith(".delta"):
+            assert event["item_id"] == items[-1]["id"]
+            texts[len(items) - 1] = texts.get(len(items) - 1, "") + event["delta"]
+        elif kind == "output_item.done":
+            items[-1] = event["item"]
+            text = event["item"].get("arguments") or event["item"]["content"][0]["text"]
+            assert text == texts.get(len(items) - 1, ""), (text, texts)
+    last = events[-1]["response"]
+    assert last["output"] == items and events[-1]["type"] == "response." + last["status"]
+    return last
+
+
+def same(one, other):
+    """Whether two answers are equal except for their ids and times."""
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one
+                                                  if name not in ("id", "call_id", "created_at", "usage"))
+    return one == other
+
+
+def chat(messages, **fields):
+    return ask("chat/completions", messages=messages, **fields)["choices"][0]["message"]
+
+
+def check(messages, limit=6, more={}, **fields):
+    message = chat(messages, max_tokens=limit, **more)
+    whole = ask(max_output_tokens=limit, **fields)
+    streamed = replay(ask(max_output_tokens=limit, stream=True, **fields))
+    assert same(whole, streamed), (whole, streamed)
+    parts = {"message": "", "reasoning": ""}
+    for item in whole["output"]:
+        if item["type"] != "function_call":
+            parts[item["type"]] += item["content"][0]["text"]
+    assert parts == {"message": message["content"] or "", "reasoning": message.get("reasoning_content", "")}, (whole, message)
+    calls = [(item["name"], item["arguments"]) for item in whole["output"] if item["type"] == "function_call"]
+    assert calls == [(call["function"]["name"], call["function"]["arguments"]) for call in message.get("tool_calls", [])]
+    return whole
+
+
+user = {"role": "user", "content": "w20"}
+whole = check([user], input="w20")
+assert whole["status"] == "incomplete" and whole["incomplete_details"] == {"reason": "max_output_tokens"}
+assert [item["type"] for item in whole["output"]] == ["reasoning", "message"] and whole["store"] is False
+assert whole["usage"]["output_tokens"] == 6 and whole["usage"]["total_tokens"] == 6 + whole["usage"]["input_tokens"]
+parts = [{"type": "input_text", "text": "w20"}]
+check([user], input=[{"role": "user", "content": parts}])
+check([{"role": "system", "content": "w30"}, user], instructions="w30", input=[{"type": "message", **user}])
+check([user], model="letters", more={"model": "letters"}, input="w20")
+history = [{"type": "reasoning", "summary": []}, {"type": "function_call", "call_id": "c1", "name": "add", "arguments": "{}"},
+           {"type": "function_call_output", "call_id": "c1", "output": "w7"}]
+check([user, {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}]},
+       {"role": "tool", "tool_call_id": "c1", "content": "w7"}], input=[user, *history])
+point = {"type": "object", "properties": {"x": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["x"], "additionalProperties": False}
+letters = {"model": "letters", "input": "a", "temperature": 1.2, "seed": 2, "max_output_tokens": 38}
+for stream in False, True:
+    answer = ask(**letters, text={"format": {"type": "json_schema", "name": "point", "schema": point}}, stream=stream)
+    answer = replay(answer) if stream else answer
+    assert json.loads(answer["output"][0]["content"][0]["text"]).keys() == {"x"} and answer["status"] == "completed", answer
+    for choice in "required", {"type": "function", "name": "f"}:
+        fields = {"tools": [{"type": "function", "name": "f", "parameters": point}], "tool_choice": choice, "stream": stream}
+        answers = [ask(**letters | fields | {"seed": seed}) for seed in range(8)]
+        answers = [replay(answer) if stream else answer for answer in answers]
+        calls = sum((answer["output"] for answer in answers if answer["status"] == "completed"), [])
+        assert calls and all(call["type"] == "function_call" and call["name"] == "f" for call in calls), calls
+        assert all(0 <= json.loads(call["arguments"])["x"] <= 9 and call["id"].startswith("fc_") and call["call_id"] for call in calls)
+for field, value in (("previous_response_id", "resp_1"), ("conversation", "c"), ("background", True), ("input", []), ("input", 7),
+                     ("max_output_tokens", 0), ("include", ["reasoning.encrypted_content"]), ("truncation", "auto"), ("instructions", 7),
+                     ("tools", [{"type": "web_search"}]), ("tools", [{"type": "function", "name": "f", "parameters": 7}]), ("tool_choice", {"type": "web_search"}), ("text.verbosity", "low"),
+                     ("text.format", {"type": "yaml"}), ("text.format", {"type": "json_schema", "name": "a"}), ("temperature", 3),
+                     ("input[0]", [{"type": "item_reference", "id": "a"}]), ("input[0]", [{"content": "a"}]),
+                     ("input[1]", [user, {"role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]}]),
+                     ("input[0]", [{"type": "function_call", "name": "f"}])):
+    name = field.partition("[")[0].partition(".")[0]
+    value = {field.partition(".")[2]: value} if "." in field else value
+    for stream in False, True:
+        assert ask(**{"input": "w20", "stream": stream, name: value}) == field, (field, value)
+END
+check "/v1/responses answers as chats do, with items, events and errors by name" python3 responses.py "$at"
 cat >structured.py <<'END'
 # Structured output of a random model that writes single characters.
 import json
