@@ -44,6 +44,9 @@ bool serve_openai_read_ids(const serve_request *r, serve_job *job, const json_t 
 /* Whether the model takes as many ids as segment `i` has; if not, sets the error reply. */
 bool serve_openai_check_length(const serve_request *r, const serve_job *job, size_t i, const char *name,
                                serve_reply *reply);
+/* Makes prompts of the prompts with the `suffix` that follows the text, if there is one. Its characters count. True, or
+ * false with the error reply. */
+bool serve_openai_fill_in(const serve_request *r, serve_job *job, bool ids, serve_reply *reply);
 /* Whether a value is an id of the vocabulary. */
 bool serve_is_token_id(const json_t *value, const serve_model *model);
 

@@ -88,6 +88,7 @@ static const field FIELDS[] = {
     {"top_logprobs", C, "i", NULL},
     {"best_of", T, "i", NULL},
     {"echo", T, "b", NULL},
+    {"suffix", T, "s", NULL},
     {"response_format", G, "o", NULL},
     {"tool_choice", C | O, "so", NULL},
     {"tool_choice", T, "so", "[\"none\", \"auto\"]"},
@@ -131,7 +132,6 @@ static const field FIELDS[] = {
     {"penalize_nl", G, "b", NULL},
     /* OpenAI's, unsupported */
     {"echo", C, "b", "[false]"},
-    {"suffix", T, "s", "[\"\"]"},
     {"functions", C, "a", "[[]]"},
     {"function_call", C, "so", "[\"none\", \"auto\"]"},
     {"modalities", C, "a", "[[], [\"text\"]]"},

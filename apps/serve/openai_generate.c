@@ -100,7 +100,7 @@ static bool begin_texts(serve_request *r, serve_model *model, json_t *prompts, c
     if (chat)
         serve_chat_format(r, job);
     const bool streams = json_is_true(json_object_get(r->fields, "stream"));
-    bool good = serve_openai_options(r, job, reply) &&
+    bool good = serve_openai_options(r, job, reply) && serve_openai_fill_in(r, job, ids != NULL, reply) &&
                 (ids ? serve_openai_read_ids(r, job, ids, "prompt", reply) : encode_all(r, job, reply));
     if (good && ids && job->echo)
         good = decode_prompts(r, job, reply);

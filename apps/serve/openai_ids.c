@@ -1,5 +1,6 @@
 /* Inputs of OpenAI's API that are texts or token ids. */
 #include <stdlib.h>
+#include <string.h>
 #include "serve/openai.h"
 #include "serve/server.h"
 
@@ -78,4 +79,55 @@ bool serve_openai_read_ids(const serve_request *r, serve_job *job, const json_t 
     if (!good)
         *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the request");
     return good;
+}
+
+/* ---- Fill in the middle ---------------------------------------------------------------------------------------- */
+
+/* Characters of DeepSeek's tokens: U+FF5C and U+2581. */
+#define BAR "\xEF\xBD\x9C"
+#define BLANK "\xE2\x96\x81"
+
+/* Special tokens before the prompt, before the suffix, and before the text between them: of Qwen and CodeGemma, of
+ * StarCoder and Granite, and of DeepSeek. */
+static const char *const FILL_IN[][3] = {
+    {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"},
+    {"<fim_prefix>", "<fim_suffix>", "<fim_middle>"},
+    {"<" BAR "fim" BLANK "begin" BAR ">", "<" BAR "fim" BLANK "hole" BAR ">", "<" BAR "fim" BLANK "end" BAR ">"}};
+
+/* The tokens of the model; NULL if it has none. */
+static const char *const *fill_in_tokens(const serve_model *model) {
+    for (size_t i = 0; i < CLI_COUNT(FILL_IN); i++) {
+        bool has = true;
+        for (size_t k = 0; k < CLI_COUNT(FILL_IN[i]); k++)
+            has = has && tfm_tokenizer_piece_id(model->tokenizer, TFM_TARGET, FILL_IN[i][k]) >= 0;
+        if (has)
+            return FILL_IN[i];
+    }
+    return NULL;
+}
+
+bool serve_openai_fill_in(const serve_request *r, serve_job *job, bool ids, serve_reply *reply) {
+    const char *suffix = json_string_value(json_object_get(r->fields, "suffix"));
+    if (!suffix || !*suffix)
+        return true;
+    const char *const *tokens = ids || job->echo ? NULL : fill_in_tokens(job->key.model);
+    if (!tokens) {
+        *reply = serve_reply_field(r, "suffix", "unsupported_parameter",
+                                   "Invalid request: suffix is not supported %s: leave it out",
+                                   ids         ? "with token ids"
+                                   : job->echo ? "with echo"
+                                               : "by the model, which has no tokens to fill in the middle");
+        return false;
+    }
+    for (size_t i = 0; i < job->count; i++) {
+        cli_segment *segment = &job->segments[i];
+        json_t *text = json_sprintf("%s%s%s%s%s", tokens[0], segment->text, tokens[1], suffix, tokens[2]);
+        if (json_array_set_new(job->source, i, text) != 0) {
+            *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the request");
+            return false;
+        }
+        segment->text = json_string_value(text);
+        segment->bytes = json_string_length(text);
+    }
+    return true;
 }

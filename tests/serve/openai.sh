@@ -41,7 +41,19 @@ model["added_tokens"] = [{"id": 2, "content": "</s>", "special": True, "single_w
 json.dump(model, open("letters/tokenizer.json", "w"))
 END
 printf '%s' '{% for m in messages %}{{ m["content"] }}{% endfor %}' >letters/chat_template.jinja
-start -m chatty -m other -m sentences -m agent -m letters --max-new-tokens 38
+# A model that fills in the middle, with tokens 30 to 32.
+cp -r chatty filler
+python3 - <<'END'
+import json
+model = json.load(open("filler/tokenizer.json"))
+words = model["model"]["vocab"]
+for i, token in enumerate(("<fim_prefix>", "<fim_suffix>", "<fim_middle>")):
+    words[token] = words.pop("w%d" % (30 + i))
+    model["added_tokens"].append({"id": 30 + i, "content": token, "special": True, "single_word": False, "lstrip": False,
+                                  "rstrip": False, "normalized": False})
+json.dump(model, open("filler/tokenizer.json", "w"))
+END
+start -m chatty -m other -m sentences -m agent -m letters -m filler --max-new-tokens 38
 "$tfm" generate -m chatty --max-new-tokens 12 "w10 w11 w12" >want
 json /v1/completions '{"model":"chatty","prompt":"w10 w11 w12","max_tokens":12,"temperature":0}'
 answer='s/.*"choices"/"choices"/; s/,"prompt_tokens_details".*//' # without the tokens found in the cache
@@ -69,6 +81,14 @@ json /v1/chat/completions '{"model":"other","messages":[{"role":"user","content"
 check "POST /v1/chat/completions rejects a model without a chat template" [ "$code" = 400 -a -n "$(grep "The model 'other' has no chat template" out)" ]
 json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":39}'
 check "POST /v1/completions rejects max_tokens above --max-new-tokens" [ "$code" = 400 ]
+json /v1/completions '{"model":"filler","prompt":[[30,20,31,21,22,32],[30,23,31,21,22,32]],"max_tokens":8,"temperature":0}'
+sed "$answer" out >filled
+json /v1/completions '{"model":"filler","prompt":["w20","w23"],"suffix":"w21 w22","max_tokens":8,"temperature":0}'
+check "POST /v1/completions with a suffix puts the model's tokens around the prompt and it" [ "$code" = 200 -a "$(sed "$answer" out)" = "$(cat filled)" ]
+for more in '"prompt":[20]' '"prompt":"w20","echo":true'; do
+    json /v1/completions "{\"model\":\"filler\",\"suffix\":\"w21\",$more}"
+    check "POST /v1/completions refuses a suffix with $more" [ "$code" = 400 -a -n "$(grep '"param":"suffix"' out)" ]
+done
 json /v1/completions '{"model":"chatty","prompt":"w10","suffix":"w11"}'
 check "POST /v1/completions names an unsupported field" [ "$code" = 400 -a -n "$(grep '"message":"Invalid request: suffix is not supported.*"param":"suffix"' out)" ]
 # supported fields and values without effect, unsupported values, and unknown fields
