@@ -296,8 +296,7 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
     /* One condition and no return: unoptimized, PoCL 3.1 ends its loop over the work-items at a && or || here. */
     const int chosen = (place >= before) & (place < before + own);
     if (chosen) {
-        /* Clamped at 0 for the case that place is `before` and the compiler fuses the multiplication with the
-         * subtraction. */
+        /* Clamped at 0: place may be `before`, and the compiler fuse the multiplication with the subtraction. */
         scan_share(r, begin, end, t, quota, fmax(place - before, 0.0f), &sampled);
         TFM_AT(ids)[row] = (int)sampled;
 #ifdef WITH_SCORES
