@@ -33,6 +33,7 @@ typedef struct serve_model_choice {
     const char *const *texts;
     size_t count;
     const char *source, *target;
+    bool same;                /* with source auto, texts in the target language are fine: the caller keeps them */
     serve_model **models;     /* [count] */
     serve_detection *guesses; /* [count] if source is auto, else NULL */
     json_t *warnings;         /* messages about texts that seem to be in another language than source */

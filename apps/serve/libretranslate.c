@@ -142,14 +142,24 @@ void serve_answer_languages(const serve_request *r, json_t *object) {
         json_object_set(object, "warnings", r->warnings);
 }
 
+/* Whether the i-th text was detected to be in the target language: like LibreTranslate, it stays as it is. */
+static bool stays(serve_request *r, size_t i) {
+    const json_t *guess = json_is_array(r->guess) ? json_array_get(r->guess, i) : r->guess;
+    const char *code = json_string_value(json_object_get(guess, "language"));
+    return code && serve_language_same(code, serve_request_text(r, "target"));
+}
+
 static serve_reply answer(serve_request *r) {
     const serve_job *job = r->job;
-    const bool list = json_is_array(json_object_get(r->fields, "q")), several = job->key.n_best > 1;
+    json_t *q = json_object_get(r->fields, "q");
+    const bool list = json_is_array(q), several = job->key.n_best > 1;
     json_t *object = json_object(), *texts = json_array(), *others = json_array();
     for (size_t i = 0; i < job->texts && !job->document; i++) {
-        json_array_append_new(texts, text_json(serve_segments_join(job, i, 0)));
+        const bool kept = stays(r, i);
+        json_array_append_new(texts, kept ? json_incref(list ? json_array_get(q, i) : q)
+                                          : text_json(serve_segments_join(job, i, 0)));
         if (several)
-            json_array_append_new(others, alternatives_of(job, i));
+            json_array_append_new(others, kept ? json_array() : alternatives_of(job, i));
     }
     json_t *first = job->document ? text_json(serve_job_document(job)) : json_incref(json_array_get(texts, 0));
     const bool good = json_array_size(texts) == job->texts || job->document;
@@ -193,6 +203,7 @@ static bool choose(serve_request *r, serve_ask *a, serve_reply *reply) {
     a->languages = (serve_model_choice){.request = r, .source = a->source, .target = a->target};
     a->languages.texts = a->document ? one : a->texts;
     a->languages.count = a->document ? 1 : a->count;
+    a->languages.same = !a->document;
     const bool good = (whole || !a->document) && serve_choose_models(&a->languages, reply);
     if (!whole && a->document)
         *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the request");

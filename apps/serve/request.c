@@ -216,7 +216,7 @@ bool serve_request_parse(serve_request *r, serve_reply *refusal) {
 }
 
 void serve_request_release(serve_request *r) {
-    static const char *const KEPT[] = {"q", "alignments", "encoding_format"};
+    static const char *const KEPT[] = {"q", "target", "alignments", "encoding_format"};
     json_t *kept = json_object();
     for (size_t i = 0; kept && i < CLI_COUNT(KEPT); i++) {
         json_t *value = json_object_get(r->fields, KEPT[i]);

@@ -52,8 +52,14 @@ static bool detect(serve_model_choice *a, size_t text, serve_reply *reply) {
             a->guesses[text] = found[i];
             return true;
         }
-    for (size_t i = 0; i < models->count && found[0].confidence < SURE; i++) {
+    const bool same = a->same && found[0].confidence >= SURE && serve_language_same(found[0].code, a->target);
+    for (size_t i = 0; i < models->count && (found[0].confidence < SURE || same); i++) {
         serve_model *m = translator(models, i, a->target);
+        if (same && m) {
+            a->models[text] = m;
+            a->guesses[text] = found[0];
+            return true;
+        }
         if (!m || !serve_detect_writes(m->source, what, bytes))
             continue;
         a->models[text] = m;

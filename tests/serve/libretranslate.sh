@@ -67,6 +67,11 @@ check "POST /translate with source auto answers the translation and the detected
 ask "$at/translate" --data-urlencode 'q=La tua password non è corretta' -d source=auto -d target=en
 check "POST /translate with source auto names a detected language that is not served" [ "$code" = 400 -a \
     "$(grep -c 'it is in Italian (it), and en is translated to from de, fr only' out)" = 1 ]
+json /translate '{"q":["Wo ist der Bahnhof?","Where is the station that you have seen?"],"source":"auto","target":"en"}'
+check "POST /translate with source auto keeps a text in the target language" [ "$code" = 200 -a \
+    "$(grep -c '","Where is the station that you have seen?"\],.*"language":"de"},{.*"language":"en"}' out)" = 1 ]
+ask "$at/translate" --data-urlencode 'q=Where is the station that you have seen?' -d source=auto -d target=en
+check "and a single one of a form" says out '^{"translatedText":"Where is the station that you have seen?","detectedLanguage"'
 form --data-urlencode 'q=Tout le monde sait comment se suicider.'
 check "a text in another language than source is translated with a warning" [ "$code" = 200 -a \
     "$(grep -c '"warnings":\["the text is in French (fr)' out)" = 1 ]
