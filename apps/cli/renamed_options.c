@@ -280,7 +280,8 @@ int cli_check_renamed(const cli_syntax *syntax, const char *given) {
 }
 
 int cli_unknown_letter(const cli_syntax *syntax, int letter) {
-    const char *argument = argument_for(syntax, (const char[]){(char)letter, 0});
+    const char name[16] = {(char)letter}; /* with less room, GCC warns that it cannot equal longer names */
+    const char *argument = argument_for(syntax, name);
     return argument ? cli_usage_error(syntax, "unknown option -%c: give %s", letter, argument)
                     : cli_usage_error(syntax, "there is no option -%c", letter);
 }
