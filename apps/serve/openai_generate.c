@@ -81,13 +81,17 @@ static bool decode_prompts(const serve_request *r, serve_job *job, serve_reply *
     return true;
 }
 
-/* The results of a job without new tokens: prompts alone. */
-static void set_prompts(serve_job *job) {
+/* Answers a job without new tokens: prompts alone. */
+static serve_reply answer_prompts(serve_request *r, serve_job *job) {
     for (size_t i = 0; i < job->count; i++) {
         job->results[i].source_tokens = job->id_counts[i];
         for (int k = 0; k < job->key.n_best; k++)
             job->results[i].finish[k] = "length";
     }
+    r->job = job;
+    const serve_reply reply = answer_texts(r);
+    r->job = NULL;
+    return reply;
 }
 
 /* The job takes ownership of `prompts`; `ids`: prompts of token ids. */
@@ -105,12 +109,8 @@ static bool begin_texts(serve_request *r, serve_model *model, json_t *prompts, c
     if (good && ids && job->echo)
         good = decode_prompts(r, job, reply);
     if (good && job->generate.max_new_tokens == 0) {
-        set_prompts(job);
-        r->job = job;
-        if (!job->logprobs) /* nothing to compute */
-            *reply = answer_texts(r);
-        r->job = NULL;
-        good = job->logprobs;
+        *reply = answer_prompts(r, job);
+        good = false;
     }
     job->response.head = json_incref(r->response);
     if (good && streams && !serve_stream_open(r->server, job)) {

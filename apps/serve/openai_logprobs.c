@@ -5,9 +5,9 @@
 #include "serve/openai.h"
 #include "serve/server.h"
 
-/* log p for JSON, which has no infinity; null of a prompt's first token. */
+/* log p for JSON, which has no infinity. */
 static json_t *number(float log_prob) {
-    return isnan(log_prob) ? json_null() : json_real(isfinite(log_prob) ? (double)log_prob : -9999);
+    return json_real(isfinite(log_prob) ? (double)log_prob : -9999);
 }
 
 /* A token with its text, bytes and log p. Text that is not UTF-8 has U+FFFD. NULL without memory. */
@@ -49,19 +49,8 @@ static size_t begun_characters(const json_t *bytes) {
     return count;
 }
 
-/* Characters of a prompt's tokens that its text does not have: of a BOS, or a blank that the tokenizer adds. */
-static size_t extra_characters(const serve_job *job, size_t segment, const json_t *list) {
-    const cli_segment *prompt = &job->segments[segment];
-    const size_t characters = job->echo ? serve_characters(prompt->text, strlen(prompt->text)) : 0;
-    size_t count = 0;
-    for (size_t i = 0; job->echo && i < job->id_counts[segment]; i++)
-        count += begun_characters(json_object_get(json_array_get(list, i), "bytes"));
-    return count > characters ? count - characters : 0;
-}
-
-/* Entries from `first` on in the form of /v1/completions. The offset of a token counts characters of the text, which
- * are `extra` less than those of the tokens. */
-static json_t *by_column(const json_t *list, size_t first, size_t extra) {
+/* Entries from `first` on in the form of /v1/completions. The offset of a token counts characters of the text. */
+static json_t *by_column(const json_t *list, size_t first) {
     json_t *tokens = json_array(), *log_probs = json_array(), *tops = json_array(), *offsets = json_array();
     size_t offset = 0;
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -75,16 +64,12 @@ static json_t *by_column(const json_t *list, size_t first, size_t extra) {
         json_array_foreach(json_object_get(entry, "top_logprobs"), k,
                            other) if (!json_object_get(top, text_of(other))) /* the best of equal texts */
             json_object_set(top, text_of(other), json_object_get(other, "logprob"));
-        const bool first_of_prompt = json_is_null(json_object_get(entry, "logprob"));
-        if (!first_of_prompt &&
-            !json_object_get(top, text_of(entry))) /* the token itself, in addition to the best ones */
+        if (!json_object_get(top, text_of(entry))) /* the token itself, in addition to the best ones */
             json_object_set(top, text_of(entry), json_object_get(entry, "logprob"));
         json_array_append(tokens, json_object_get(entry, "token"));
         json_array_append(log_probs, json_object_get(entry, "logprob"));
-        json_array_append_new(tops, first_of_prompt ? json_null() : top);
-        if (first_of_prompt)
-            json_decref(top);
-        json_array_append_new(offsets, json_integer((json_int_t)(at > extra ? at - extra : 0)));
+        json_array_append_new(tops, top);
+        json_array_append_new(offsets, json_integer((json_int_t)at));
     }
     return json_pack("{s:o, s:o, s:o, s:o}", "tokens", tokens, "token_logprobs", log_probs, "top_logprobs", tops,
                      "text_offset", offsets);
@@ -95,7 +80,7 @@ json_t *serve_logprobs_json(const serve_job *job, size_t segment, int rank, size
     if (!job->logprobs)
         return json_null();
     if (!job->chat)
-        return by_column(list, first, extra_characters(job, segment, list));
+        return by_column(list, first);
     json_t *content = json_array();
     for (size_t i = first; i < json_array_size(list); i++)
         json_array_append(content, json_array_get(list, i));

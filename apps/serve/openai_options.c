@@ -203,15 +203,14 @@ static bool read_stream_options(serve_request *r, serve_job *job, serve_reply *r
     return false;
 }
 
-/* Whether texts begin with their prompts. */
+/* Whether texts begin with their prompts. log p of prompt tokens is not computed. */
 static bool read_echo(serve_request *r, serve_job *job, serve_reply *reply) {
     const json_t *logprobs = json_object_get(r->fields, "logprobs");
     job->echo = !job->chat && json_is_true(json_object_get(r->fields, "echo"));
-    if (!job->echo || !(json_is_number(logprobs) || json_is_true(logprobs)) ||
-        !json_is_true(json_object_get(r->fields, "stream")))
+    if (!job->echo || !(json_is_number(logprobs) || json_is_true(logprobs)))
         return true;
     *reply = serve_reply_field(r, "echo", "unsupported_parameter",
-                               "Invalid request: echo with logprobs is not streamed: leave one out");
+                               "Invalid request: echo is not supported with logprobs: leave one out");
     return false;
 }
 

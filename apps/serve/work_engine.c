@@ -67,22 +67,6 @@ static bool on_end(void *user, const tfm_generation *g) {
     return true;
 }
 
-static void on_prompt_token(void *user, size_t number, int rank, int32_t id, const tfm_token_log_probs *log_probs) {
-    const serve_batch_item *item = user;
-    (void)number, (void)rank;
-    for (int k = 0; k < item->job->key.n_best; k++)
-        serve_logprobs_add(item, k, id, log_probs);
-}
-
-/* Computes log p of the prompt's tokens, in one pass. */
-static tfm_status score_prompt(const batch *b, const serve_batch_item *item) {
-    const serve_job *job = item->job;
-    if (!job->echo || !job->logprobs)
-        return TFM_OK;
-    return tfm_score_ids(b->model->instances[b->worker->number].model, job->ids[item->segment],
-                         job->id_counts[item->segment], job->generate.top_log_probs, on_prompt_token, (void *)item);
-}
-
 /* Submits the next item. If the engine does not support the model's generation rules, the items of this batch run one
  * by one. */
 static tfm_status submit(batch *b) {
@@ -107,13 +91,7 @@ static tfm_status submit(batch *b) {
     options.on_token_user = t;
     options.on_text = job->on_text ? on_text : NULL;
     options.on_text_user = t;
-    tfm_status status = score_prompt(b, item);
-    if (status == TFM_OK && job->generate.max_new_tokens == 0) { /* the prompt alone */
-        finish(t);
-        return TFM_OK;
-    }
-    if (status == TFM_OK)
-        status = tfm_engine_submit(b->engine, &t->request, &prompt, &options, on_end, t);
+    tfm_status status = tfm_engine_submit(b->engine, &t->request, &prompt, &options, on_end, t);
     if (status == TFM_OK)
         return TFM_OK;
     if (status == TFM_ERROR_UNSUPPORTED && !job->grammar) {

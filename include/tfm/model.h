@@ -789,14 +789,6 @@ typedef bool (*tfm_generation_fn)(void *user, const tfm_generation *generation);
 TFM_API tfm_status tfm_generate(tfm_model *model, const tfm_prompt *prompts, size_t count,
                                 const tfm_generate_options *options, tfm_generation_fn emit, void *user);
 
-/* Computes log p of ids [count], the tokens of a prompt or a text, each given those before it, and of the `top` most
- * probable tokens in its place, 0 to 64. Calls on_log_probs for each token in order, with its number as `prompt`; log p
- * of the first one, which nothing is before, is NaN, without others. TFM_ERROR_ARGUMENT for an id outside the
- * vocabulary, and for a model with an encoder or without an output projection; TFM_ERROR_INPUT for no ids or more than
- * the model's positions. The call works on the model's context, so one thread at a time may use both. */
-TFM_API tfm_status tfm_score_ids(tfm_model *model, const int32_t *ids, size_t count, int top,
-                                 tfm_log_probs_fn on_log_probs, void *user);
-
 #ifdef __cplusplus
 }
 #endif

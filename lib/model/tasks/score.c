@@ -36,25 +36,7 @@ static int64_t widest(tfm__line *const *batch, const tfm__line *lines, size_t n)
     return (int64_t)most;
 }
 
-/* Reads the most probable tokens of rows [first, first + rows). */
-static void read_top(tfm_context *ctx, const tfm__top_tokens *top, int64_t first, int64_t rows, tfm_tensor logits,
-                     tfm_tensor ids, tfm_tensor lse) {
-    const int64_t at = first * top->count;
-    float *sums = tfm__alloc((size_t)rows, sizeof(*sums));
-    if (!sums) {
-        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "score: out of host memory");
-        return;
-    }
-    tfm_tensor_read(ctx, top->ids + at, ids);
-    tfm_tensor_read(ctx, top->log_probs + at, logits);
-    tfm_tensor_read(ctx, sums, lse);
-    for (int64_t i = 0; i < rows * top->count; i++)
-        top->log_probs[at + i] -= sums[i / top->count];
-    free(sums);
-}
-
-tfm_status tfm__token_log_probs(tfm_model *model, float *out, const tfm__top_tokens *top, tfm_tensor hidden,
-                                tfm_tensor targets) {
+tfm_status tfm__token_log_probs(tfm_model *model, float *out, tfm_tensor hidden, tfm_tensor targets) {
     tfm_context *ctx = model->ctx;
     const int64_t rows = (int64_t)tfm_tensor_count(targets), vocabulary = model->arch.decoder.vocabulary;
     const size_t allowed = tfm__batch_limits(model, 0, 1).lines;
@@ -69,7 +51,7 @@ tfm_status tfm__token_log_probs(tfm_model *model, float *out, const tfm__top_tok
         tfm_tensor_rows(ctx, &x, flat, first, count);
         tfm_tensor_rows(ctx, &y, flat_targets, first, count);
         tfm__model_logits(model, &logits, x, model->score_bias);
-        tfm_topk(ctx, &best, &index, &lse, logits, top ? top->count : 1);
+        tfm_topk(ctx, &best, &index, &lse, logits, 1);
         tfm_tensor_new(ctx, &picked, TFM_F32, 1, &count);
         const size_t group = (size_t)tfm__context_tuning(ctx)->group;
         tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "token_log_prob", ""),
@@ -77,8 +59,6 @@ tfm_status tfm__token_log_probs(tfm_model *model, float *out, const tfm__top_tok
                     TFM__ARGS(TFM__T_AS("out", picked), TFM__T(logits), TFM__T(lse), TFM__T_AS("targets", y),
                               TFM__I_AS("rows", count), TFM__I(vocabulary)));
         tfm_tensor_read(ctx, out + first, picked);
-        if (top)
-            read_top(ctx, top, first, count, best, index, lse);
         tfm_scope_close(ctx, 0, NULL);
     }
     return tfm_context_status(ctx);
@@ -130,7 +110,7 @@ static tfm_status score_batch(void *user, tfm_model *model, tfm__line *const *ba
     tfm_tensor_write(ctx, lengths, host_lengths);
     tfm_model_encode(model, &encoded, source_ids, lengths);
     tfm__model_decode_hidden(model, &hidden, input, encoded, lengths, NULL);
-    tfm_status status = tfm__token_log_probs(model, picked, NULL, hidden, target);
+    tfm_status status = tfm__token_log_probs(model, picked, hidden, target);
     tfm_scope_close(ctx, 0, NULL);
     for (size_t i = 0; i < n && status == TFM_OK; i++)
         status = keep_score(j, batch[i]->index, picked + i * (size_t)width);

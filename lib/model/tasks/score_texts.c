@@ -137,7 +137,7 @@ static tfm_status score_batch(void *user, tfm_model *on, tfm__line *const *batch
     send(ctx, &input, batch, n, (int64_t)width, 0);
     send(ctx, &target, batch, n, (int64_t)width, 1);
     tfm__model_decode_hidden(on, &hidden, input, (tfm_tensor){0}, (tfm_tensor){0}, NULL);
-    tfm_status status = tfm__token_log_probs(on, picked, NULL, hidden, target);
+    tfm_status status = tfm__token_log_probs(on, picked, hidden, target);
     tfm_scope_close(ctx, 0, NULL);
     for (size_t i = 0; i < n && status == TFM_OK; i++)
         status = keep_scores(j, batch[i], picked + i * width);

@@ -151,57 +151,6 @@ static void test_bos_is_added_only_when_requested(void **state) {
     tfm_model_free(&model);
 }
 
-enum { TOP = 3 };
-
-typedef struct id_scores {
-    size_t count;
-    double log_prob[POSITIONS], top[POSITIONS][TOP];
-    int32_t ids[POSITIONS], top_ids[POSITIONS][TOP];
-} id_scores;
-
-static void on_id(void *user, size_t number, int rank, int32_t id, const tfm_token_log_probs *of) {
-    id_scores *s = user;
-    assert_true(number == s->count && rank == 0 && of->count == (number > 0 ? TOP : 0));
-    s->ids[s->count] = id;
-    s->log_prob[s->count] = (double)of->log_prob;
-    for (size_t k = 0; k < of->count; k++) {
-        s->top_ids[number][k] = of->ids[k];
-        s->top[number][k] = (double)of->log_probs[k];
-    }
-    s->count++;
-}
-
-static void test_each_token_has_its_log_probability_and_the_most_probable_ones(void **state) {
-    (void)state;
-    tfm_model *model = make_model("llama", 1);
-    static const int32_t IDS[POSITIONS] = {1, 7, 20, 7, 39, 3, 3, 8, 30, 31, 12, 5};
-    id_scores s = {0};
-    double want[POSITIONS], best[POSITIONS];
-    harness_ok(tfm_score_ids(model, IDS, POSITIONS, TOP, on_id, &s));
-    assert_true(s.count == POSITIONS && memcmp(s.ids, IDS, sizeof(IDS)) == 0 && isnan(s.log_prob[0]));
-    definition(model, want, IDS, POSITIONS);
-    for (int t = 1; t < POSITIONS; t++) {
-        assert_true(fabs(s.log_prob[t] - want[t - 1]) < 1e-4);
-        for (int k = 0; k < TOP; k++) { /* a text that ends in that token has its log p */
-            int32_t other[POSITIONS];
-            memcpy(other, IDS, sizeof(IDS));
-            other[t] = s.top_ids[t][k];
-            definition(model, best, other, t + 1);
-            assert_true(fabs(s.top[t][k] - best[t - 1]) < 1e-4 && s.top[t][k] >= s.log_prob[t] - (k > 0 ? 1e3 : 1e-6));
-            assert_true(k == 0 || s.top[t][k] <= s.top[t][k - 1]);
-        }
-    }
-    s.count = 0;
-    harness_ok(tfm_score_ids(model, IDS, 1, 0, on_id, &s));
-    assert_true(s.count == 1 && isnan(s.log_prob[0]));
-    harness_refused(tfm_score_ids(model, IDS, 0, 0, on_id, &s), TFM_ERROR_INPUT, "has 0 tokens");
-    harness_refused(tfm_score_ids(model, IDS, POSITIONS + 1, 0, on_id, &s), TFM_ERROR_INPUT, "has 13 tokens");
-    harness_refused(tfm_score_ids(model, IDS, 2, 65, on_id, &s), TFM_ERROR_ARGUMENT, "top is 65");
-    harness_refused(tfm_score_ids(model, (int32_t[]){1, 40}, 2, 0, on_id, &s), TFM_ERROR_ARGUMENT, "id 1 is 40");
-    assert_int_equal(s.count, 1);
-    tfm_model_free(&model);
-}
-
 static bool stop(void *user, size_t line, double log_prob, size_t tokens) {
     (void)user, (void)line, (void)log_prob, (void)tokens;
     return false;
@@ -233,8 +182,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_text_scores_equal_sum_of_log_probabilities, scratch_setup,
                                         scratch_teardown),
         cmocka_unit_test_setup_teardown(test_bos_is_added_only_when_requested, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_each_token_has_its_log_probability_and_the_most_probable_ones,
-                                        scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_score_texts_rejects_bad_arguments, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
