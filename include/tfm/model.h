@@ -91,10 +91,10 @@ typedef struct tfm_model_options {
     tfm_precision activation_precision; /* TFM_PRECISION_FP32: layers do not round activations, which is slower; int8
                                            weights are blocks in every model, and the KV cache is F32.
                                            TFM_PRECISION_AUTO: as `precision` says. */
-    /* The dtype of the decoder's KV cache. AUTO: F16 for decoder-only models with quantized weights, on GPU-style
-     * devices that of FP16 or BF16 weights, else F32. INT8 takes about a quarter of F32: keys and values of self-
-     * attention are quantized as they are written, each 32 columns of a head with a scale; those of cross-attention are
-     * F32. TFM_ERROR_ARGUMENT if not AUTO for a model without a decoder, or INT8 for SSRU cells. */
+    /* The dtype of the decoder's KV cache. AUTO: F16 for decoder-only models with quantized weights and RoPE, on
+     * GPU-style devices that of FP16 or BF16 weights, else F32. INT8 takes about a quarter of F32: keys and values of
+     * self- attention are quantized as they are written, each 32 columns of a head with a scale; those of
+     * cross-attention are F32. TFM_ERROR_ARGUMENT if not AUTO for a model without a decoder, or INT8 for SSRU cells. */
     tfm_precision kv_precision;
     int ctx_size; /* Decoder-only models: the context, the maximum tokens of a sequence with its generated ones, and so
                      an upper bound of the KV cache of a sequence. 0: the model's positions, which it must not exceed.

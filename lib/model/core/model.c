@@ -36,8 +36,9 @@ static tfm_dtype kv_dtype_of(const tfm_model_options *options, const tfm__arch *
                              uint64_t bytes, bool half) {
     const bool rounds = options->activation_precision != TFM_PRECISION_FP32;
     const bool weights16 = options->precision == TFM_PRECISION_FP16 || options->precision == TFM_PRECISION_BF16;
-    /* At most 8 bits and a scale for each group of them: quantized decoder-only models. */
-    const bool quantized = arch->encoder.layers == 0 && !arch->decoder.recurrent && 2 * bytes < 3 * parameters;
+    /* Quantized: at most 8 bits, and a scale for each group of them. Without RoPE, sequences are admitted to running
+     * batches (may_join in search.c), which a 16-bit cache prevents. */
+    const bool quantized = arch->encoder.layers == 0 && arch->decoder.rotary.width && 2 * bytes < 3 * parameters;
     const tfm_precision own = rounds && half && weights16 ? options->precision
                               : rounds && quantized       ? TFM_PRECISION_FP16
                                                           : TFM_PRECISION_FP32;
