@@ -19,11 +19,14 @@
 #define LX (TILE_N / ITEM_N)
 #define LY (TILE_M / ITEM_M)
 #define ITEMS (LX * LY)
-/* Steps between branches: with more, compilers hold more of local memory in registers than there are. */
+/* Steps between branches: with more, compilers hold more of local memory in registers than there are. And the address
+ * of unit u: offsets in the index type take fewer registers on Intel, and more on AMD. */
 #ifdef cl_intel_required_subgroup_size /* 128 registers for 8 x 4 sums */
 #define UNROLL 2
+#define UNIT_AT(from, u) ((from) + ((u)*stride + at))
 #else
 #define UNROLL (ITEM_M * ITEM_N > 32 ? 2 : 4)
+#define UNIT_AT(from, u) ((from) + (u)*stride + at)
 #endif
 /* Row stride in local memory: padded by four floats against bank conflicts. */
 #define A_LINE (TILE_M + 4)
@@ -101,7 +104,7 @@ INLINED void fetch_a(unit *next, __global const float *from, const INDEX at, con
 #pragma unroll
     for (int u = 0; u < UNITS_A; u++)
         next[u] = step + u * STEPS(LINES_A, TILE_M) < left && along + u * OVER(LINES_A) < rows
-                      ? *(__global const unit *)(from + (u * stride + at))
+                      ? *(__global const unit *)UNIT_AT(from, u)
                       : (unit)(0.0f);
 }
 
@@ -110,7 +113,7 @@ INLINED void fetch_b(unit *next, __global const load_t *from, const INDEX at, co
 #pragma unroll
     for (int u = 0; u < UNITS_B; u++)
         next[u] = step + u * STEPS(LINES_B, TILE_N) < left && along + u * OVER(LINES_B) < columns
-                      ? stored_unit(from + (u * stride + at))
+                      ? stored_unit(UNIT_AT(from, u))
                       : (unit)(0.0f);
 }
 
