@@ -146,8 +146,7 @@ static bool set_format(const serve_request *r, json_t *chat, serve_reply *reply)
         return true;
     if (!type || (json_object_get(format, "name") && !json_is_string(json_object_get(format, "name"))) ||
         (json_object_get(format, "schema") && !json_is_object(json_object_get(format, "schema"))))
-        return refuse(r, "text.format", "is not of type text, json_object, or json_schema with a schema",
-                      reply);
+        return refuse(r, "text.format", "is not of type text, json_object, or json_schema with a schema", reply);
     json_t *other = json_pack("{s:s}", "type", type);
     if (strcmp(type, "json_schema") == 0)
         json_object_set(other, "json_schema", (json_t *)format);
