@@ -42,7 +42,6 @@ static int open_all(train_run *r) {
                                     .subword_alpha = (float)o->subword_alpha,
                                     .strict = o->strict,
                                     .process_group = r->ranks};
-    const tfm_trainer_options options = trainer_options(r);
     tfm_data_options texts = order;
     if (train_ranks_device(r) != CLI_OK)
         return CLI_FAILED;
@@ -58,13 +57,20 @@ static int open_all(train_run *r) {
     texts.documents = train_document_options(o);
     texts.has_eos_id = tfm_model_get_info(r->model)->eos_id >= 0;
     texts.eos_id = tfm_model_get_info(r->model)->eos_id;
-    if (tfm_trainer_new(&r->trainer, r->model, &options) != TFM_OK)
+    if (train_is_chat(o) && tfm_chat_open(&r->chat, r->dir) != TFM_OK)
         return cli_fail_library();
+    texts.chat = r->valid.chat = r->chat;
     const char *const *targets;
-    const cli_strings *sources = train_pair_files(o, &targets);
-    const tfm_status status =
-        train_is_lm(o) ? tfm_data_open_texts(&r->data, r->tokenizer, o->texts.items, o->texts.count, &texts)
+    const cli_strings *sources = train_pair_files(o, &targets), *files = train_text_files(o);
+    tfm_status status =
+        train_is_lm(o) ? tfm_data_open_texts(&r->data, r->tokenizer, files->items, files->count, &texts)
                        : tfm_data_open_pairs(&r->data, r->tokenizer, sources->items, targets, sources->count, &order);
+    r->changed |= r->recipe.steps_of_epochs;
+    if (status == TFM_OK)
+        status = train_steps_of_epochs(&r->recipe, r->data);
+    const tfm_trainer_options options = trainer_options(r);
+    if (status == TFM_OK)
+        status = tfm_trainer_new(&r->trainer, r->model, &options);
     return status == TFM_OK ? CLI_OK : cli_fail_library();
 }
 
@@ -72,7 +78,7 @@ static int open_all(train_run *r) {
 static int count_held_out(train_run *r) {
     enum { LEAST = 20 };
     train_recipe *o = &r->recipe;
-    if (o->valid_source || o->valid_tsv || o->valid_text || o->hold_out == 0)
+    if (o->valid_source || o->valid_tsv || train_valid_texts(o) || o->hold_out == 0)
         return CLI_OK;
     const int code = train_count_all(o, &r->lines);
     o->hold_every = r->lines / o->hold_out > LEAST ? r->lines / o->hold_out : LEAST;
@@ -81,7 +87,7 @@ static int count_held_out(train_run *r) {
 
 /* The options of the validation set. */
 static const char *valid_options(const train_recipe *o) {
-    return train_is_lm(o) ? "--valid-text" : "--valid-src and --valid-tgt";
+    return train_is_chat(o) ? "--valid-chat" : train_is_lm(o) ? "--valid-text" : "--valid-src and --valid-tgt";
 }
 
 /* Warns of files with different numbers of lines. */
@@ -175,6 +181,7 @@ static int prepare(train_run *r) {
 
 static void close_all(train_run *r) {
     tfm_data_free(&r->data);
+    tfm_chat_free(&r->chat);
     tfm_trainer_free(&r->trainer);
     tfm_model_free(&r->model);
     tfm_tokenizer_free(&r->tokenizer);
@@ -206,10 +213,10 @@ static int check_file(const train_recipe *o, const char *file, const char *optio
 }
 
 static int check_files(const train_recipe *o) {
-    const char *const files[] = {o->valid_source, o->valid_target, o->valid_tsv, o->valid_text};
-    const char *const options[] = {"valid-src", "valid-tgt", "valid-tsv", "valid-text"};
-    const cli_strings *const lists[] = {&o->sources, &o->targets, &o->tsvs, &o->texts};
-    const char *const list_options[] = {"src", "tgt", "tsv", "text"};
+    const char *const files[] = {o->valid_source, o->valid_target, o->valid_tsv, o->valid_text, o->valid_chat};
+    const char *const options[] = {"valid-src", "valid-tgt", "valid-tsv", "valid-text", "valid-chat"};
+    const cli_strings *const lists[] = {&o->sources, &o->targets, &o->tsvs, &o->texts, &o->chats};
+    const char *const list_options[] = {"src", "tgt", "tsv", "text", "chat"};
     int code = CLI_OK;
     for (size_t i = 0; i < CLI_COUNT(lists); i++)
         for (size_t k = 0; k < lists[i]->count && code == CLI_OK; k++)

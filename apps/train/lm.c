@@ -67,11 +67,29 @@ static int settle_documents(train_recipe *o, const cli_syntax *syntax) {
     return CLI_CONTINUE;
 }
 
+static int check_chat(const train_recipe *o, const cli_syntax *syntax) {
+    if (!train_is_chat(o))
+        return cli_usage_error(syntax, "--valid-chat is for runs on --chat");
+    if (o->texts.count > 0 || o->valid_text || train_has_documents(o))
+        return cli_usage_error(syntax, "--%s is for plain text, and --chat for conversations: give one kind",
+                               o->texts.count > 0 ? "text"
+                               : o->valid_text    ? "valid-text"
+                               : o->separator     ? "separator"
+                                                  : "jsonl");
+    if (!o->init_from)
+        return cli_usage_error(syntax, "--chat needs a model with a chat template: give --init-from MODEL");
+    return CLI_CONTINUE;
+}
+
 int train_lm_check(train_recipe *o, const cli_syntax *syntax) {
     const bool texts = train_is_lm(o);
     const char *paired = texts ? find_paired(o) : NULL;
     if (paired)
-        return cli_usage_error(syntax, "--%s is for pairs of lines, and --text is plain text: give one kind", paired);
+        return cli_usage_error(syntax, "--%s is for pairs of lines, and --%s is %s: give one kind", paired,
+                               train_is_chat(o) ? "chat" : "text",
+                               train_is_chat(o) ? "for conversations" : "plain text");
+    if (train_is_chat(o) || o->valid_chat)
+        return check_chat(o, syntax);
     if (texts)
         return o->resume ? CLI_CONTINUE : settle_documents(o, syntax);
     if (o->valid_text || train_has_documents(o))
@@ -84,7 +102,8 @@ int train_lm_check(train_recipe *o, const cli_syntax *syntax) {
     const size_t sources = o->sources.count, targets = o->targets.count, both = o->tsvs.count;
     if (both + sources + targets == 0)
         return cli_usage_error(
-            syntax, "there is no training text: give --src and --tgt, or --tsv, or --text for a decoder-only model");
+            syntax,
+            "there is no training text: give --src and --tgt, or --tsv, or --text or --chat for a decoder-only model");
     if (both == 0 && targets == 0)
         return cli_usage_error(syntax, "--src %s has no --tgt: give --tgt FILE", o->sources.items[0]);
     if (both == 0 && sources == 0)
@@ -101,10 +120,11 @@ int train_lm_check(train_recipe *o, const cli_syntax *syntax) {
     return CLI_CONTINUE;
 }
 
-/* 256, or the maximum of the fine-tuned model, if that is less. An unreadable model is refused later. */
+/* 256, or 1024 for conversations, or the maximum of the fine-tuned model, if that is less. An unreadable model is
+ * refused later. */
 static int default_seq_len(const train_recipe *o) {
     tfm_model_info info;
-    const int most = 256;
+    const int most = train_is_chat(o) ? 1024 : 256;
     return o->init_from &&
                    tfm_model_read_info(&info, o->init_from, &(tfm_model_options){.no_tokenizer = true}) == TFM_OK &&
                    info.max_positions < most

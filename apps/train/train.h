@@ -26,6 +26,7 @@ typedef struct train_validation {
     tfm_metrics_options metrics;
     tfm_search_options search;
     const char *source_language, *target_language; /* the recipe's, of a multilingual model */
+    const tfm_chat *chat;                          /* not NULL: texts are conversations; owned by the run */
 } train_validation;
 
 /* BLEU and chrF are 0 for texts. */
@@ -36,8 +37,8 @@ typedef struct train_score {
 /* Reads the validation files of the recipe, or holds lines out of the training files; may be empty. */
 int train_validation_open(train_validation *valid, const train_recipe *recipe);
 void train_validation_close(train_validation *valid);
-/* Reports how many are longer than the model's positions. */
-int train_validation_warn(const train_validation *valid, const tfm_tokenizer *tokenizer, int positions);
+/* Reports how many are longer than the model's positions; removes bad conversations. */
+int train_validation_warn(train_validation *valid, const tfm_tokenizer *tokenizer, int positions);
 /* A hash (FNV-1a) of the lines and of the options of scoring. */
 uint64_t train_validation_hash(const train_validation *valid);
 /* Counts the lines of a file. */
@@ -123,6 +124,7 @@ typedef struct train_run {
     tfm_tokenizer *tokenizer;
     tfm_model *model;
     tfm_trainer *trainer;
+    tfm_chat *chat; /* of a run on conversations */
     tfm_data *data;
     train_validation valid;
     train_log log;

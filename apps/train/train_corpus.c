@@ -41,7 +41,8 @@ static void note(json_t *corpus, const char *file) {
 }
 
 json_t *train_corpus_read(const train_recipe *recipe) {
-    const cli_strings *const lists[] = {&recipe->sources, &recipe->targets, &recipe->tsvs, &recipe->texts};
+    const cli_strings *const lists[] = {&recipe->sources, &recipe->targets, &recipe->tsvs, &recipe->texts,
+                                        &recipe->chats};
     json_t *corpus = json_array();
     for (size_t i = 0; i < CLI_COUNT(lists); i++)
         for (size_t k = 0; k < lists[i]->count; k++)

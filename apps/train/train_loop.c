@@ -45,10 +45,11 @@ static int fail_text(const train_run *r, tfm_status status) {
     if (status != TFM_ERROR_INPUT || !r->recipe.strict)
         return train_update_failed(r, tfm_error_message());
     if (tfm_trainer_updates(r->trainer) == 0 && !r->recipe.resume)
-        return cli_fail("%s; fix the pair, or leave --strict out to skip bad pairs", tfm_error_message());
+        return cli_fail("%s; fix the %s, or leave --strict out to skip bad %s", tfm_error_message(),
+                        train_unit(&r->recipe, 1), train_unit(&r->recipe, 2));
     snprintf(sentence, sizeof(sentence),
-             "%s; fix the pair and start a new run, or skip bad pairs by \"strict\": false in %s/recipe.json",
-             tfm_error_message(), r->dir);
+             "%s; fix the %s and start a new run, or skip bad %s by \"strict\": false in %s/recipe.json",
+             tfm_error_message(), train_unit(&r->recipe, 1), train_unit(&r->recipe, 2), r->dir);
     return train_update_failed(r, sentence);
 }
 

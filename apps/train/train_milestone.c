@@ -152,7 +152,10 @@ int train_print_counts(train_run *r) {
         return CLI_OK;
     r->counted = c.complete;
     r->told = bad;
-    if (bad > 0 && r->valid.texts)
+    if (bad > 0 && train_is_chat(&r->recipe))
+        train_print("%" PRIu64 " %s %s; left out: %" PRIu64 " too long, %" PRIu64 " invalid", c.pairs,
+                    train_unit(&r->recipe, c.pairs), c.complete ? "for training" : "so far", c.too_long, c.invalid);
+    else if (bad > 0 && r->valid.texts)
         train_print("%" PRIu64 " %s %s; left out: %" PRIu64 " empty line%s, %" PRIu64 " invalid", c.pairs,
                     train_unit(&r->recipe, c.pairs), c.complete ? "for training" : "so far", c.empty,
                     c.empty == 1 ? "" : "s", c.invalid);

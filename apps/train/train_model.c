@@ -267,7 +267,7 @@ static int open_given(train_run *r) {
         return cli_fail("the model of %s, of the family %s, is of the kind %s: %s", o->init_from, info.family,
                         info.kind,
                         texts                     ? "it is trained on pairs, give --src and --tgt"
-                        : info.decoder_layers > 0 ? "it is trained on plain text, give --text"
+                        : info.decoder_layers > 0 ? "it is trained on plain text, give --text or --chat"
                                                   : "tfm trains models with a decoder");
     if (!info.can_save)
         return cli_fail("the model of %s is of the family %s, which tfm cannot write: it cannot be trained",

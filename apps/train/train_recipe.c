@@ -22,14 +22,16 @@ train_recipe train_recipe_unset(void) {
         .decoder_layers = -1,
         .max_positions = -1,
         .activation = -1,
-        .max_steps = 100000,
+        .max_steps = -1,
+        .epochs = -1,
         .batch_tokens = -1,
         .gradient_accumulation_steps = -1,
         .warmup_steps = -1,
         .learning_rate = NAN,
+        .lr_scheduler_type = -1,
         .beta1 = 0.9,
-        .beta2 = 0.98,
-        .epsilon = 1e-9,
+        .beta2 = NAN,
+        .epsilon = NAN,
         .max_grad_norm = NAN,
         .label_smoothing = NAN,
         .dropout = NAN,
@@ -45,7 +47,7 @@ train_recipe train_recipe_unset(void) {
 }
 
 void train_recipe_free(train_recipe *recipe) {
-    cli_strings *const lists[] = {&recipe->sources, &recipe->targets, &recipe->tsvs, &recipe->texts};
+    cli_strings *const lists[] = {&recipe->sources, &recipe->targets, &recipe->tsvs, &recipe->texts, &recipe->chats};
     json_decref(recipe->stored);
     recipe->stored = NULL;
     for (size_t i = 0; i < CLI_COUNT(lists); i++) {
@@ -96,6 +98,11 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
               "instead of pairs: train a decoder-only model on this plain text, each line a separate text (but see "
               "--separator and --jsonl); repeatable"),
         TEXT(0, "valid-text", valid_text, "FILE", "the validation text, scored by perplexity"),
+        FILES(0, "chat", chats,
+              "instead of pairs: fine-tune the language model of --init-from on these conversations, JSON lines with "
+              "`messages`, `conversations` (ShareGPT), `instruction` and `output` (Alpaca), or `prompt` and "
+              "`completion`; only the assistant's tokens are learned; repeatable"),
+        TEXT(0, "valid-chat", valid_chat, "FILE", "the validation conversations, scored by perplexity"),
         TEXT(0, "separator", separator, "TEXT",
              "with --text: texts of several lines end at this string, such as '<|endoftext|>'; '' is a blank line"),
         FLAG("jsonl", jsonl,
@@ -108,7 +115,8 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         COUNT(
             "seq-len", seq_len,
             "with --text: block length in tokens; texts with EOS are shuffled, concatenated and cut into blocks, with "
-            "attention across texts (default 256, or the maximum of --init-from if less)"),
+            "attention across texts (default 256, or the maximum of --init-from if less); with --chat: longer "
+            "conversations are skipped (default 1024)"),
         COUNT("max-length", max_length, "skip pairs with more tokens on a side (default 256)"),
         COUNT("buffer-size", buffer_size, "pairs, or lines of text, in the shuffle buffer (default 200000)"),
         TEXT(0, "source-lang", source_language, "CODE",
@@ -163,13 +171,13 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
                "the activation function of the feed-forward layers (default relu; gpt: gelu-tanh; llama: silu)"),
         CHOICE("init", init, "xavier|gaussian|kaiming", "initialization of weight matrices (default xavier)"),
         FLAG("pre-norm", pre_norm, "put the norms before the layers (transformers cannot read such a Marian model)"),
-        COUNT("max-steps", max_steps, "stop after N updates (default 100000)"),
+        COUNT("max-steps", max_steps, "stop after N updates (default 100000; with --chat: those of --epochs)"),
         WHOLE("epochs", epochs,
               "stop after N passes over the training text, or after --max-steps if that is earlier (default 0: only "
-              "--max-steps). The learning rate schedule depends on --max-steps alone"),
+              "--max-steps; with --chat: 3). The learning rate schedule depends on --max-steps alone"),
         COUNT("batch-tokens", batch_tokens,
               "maximum tokens in a micro-batch, of the longer side with padding; of text, whole blocks (default: the "
-              "preset's)"),
+              "preset's; with --chat: 2048)"),
         COUNT("gradient-accumulation-steps", gradient_accumulation_steps,
               "micro-batches in an update, shared by devices or ranks (default 1, or the number of replicas)"),
         CHOICE("precision", precision, "fp32|bf16",
@@ -182,19 +190,19 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
              "equal, whole micro-batches round-robin)"),
         CHOICE("lr-scheduler-type", lr_scheduler_type, "inverse-sqrt|linear|cosine|constant",
                "learning rate schedule after warm-up; linear and cosine reach 0 at --max-steps (default "
-               "inverse-sqrt)"),
+               "inverse-sqrt; with --chat: linear)"),
         WHOLE("warmup-steps", warmup_steps,
-              "updates of linear warm-up (default: the preset's, at most a quarter of --max-steps)"),
+              "updates of linear warm-up (default: the preset's, at most a quarter of --max-steps; with --chat: 0)"),
         REAL("learning-rate", learning_rate,
              "the peak learning rate (default: the paper's, 1 / sqrt(width x the preset's warm-up); with --init-from: "
              "0.00005)"),
         REAL("beta1", beta1, "beta1 of Adam, above 0 and below 1 (default 0.9)"),
-        REAL("beta2", beta2, "beta2 of Adam, above 0 and below 1 (default 0.98)"),
-        REAL("epsilon", epsilon, "epsilon of Adam (default 1e-9)"),
+        REAL("beta2", beta2, "beta2 of Adam, above 0 and below 1 (default 0.98; with --chat: 0.999)"),
+        REAL("epsilon", epsilon, "epsilon of Adam (default 1e-9; with --chat: 1e-8)"),
         REAL("weight-decay", weight_decay, "the weight decay of AdamW (default 0)"),
         REAL("max-grad-norm", max_grad_norm,
              "clip the gradient norm to this (default 0: no clipping; with --init-from: 1)"),
-        REAL("label-smoothing", label_smoothing, "label smoothing (default 0.1, with --text 0)"),
+        REAL("label-smoothing", label_smoothing, "label smoothing (default 0.1, with --text and --chat 0)"),
         REAL("dropout", dropout,
              "the dropout of embeddings and sublayers (default: the preset's; with --text: 0.1; with --init-from: from "
              "config.json)"),

@@ -7,7 +7,7 @@
 
 /* ---- The recipe (train_recipe*.c) -------------------------------------------------- */
 
-enum { TRAIN_OPTIONS = 75 };
+enum { TRAIN_OPTIONS = 77 };
 
 /* All options of a run. Numbers without a value are negative, or NaN, until train_recipe_settle. */
 typedef struct train_recipe {
@@ -15,6 +15,8 @@ typedef struct train_recipe {
     const char *valid_source, *valid_target, *valid_tsv;
     cli_strings texts; /* plain text of a decoder-only model; none: the run is on pairs */
     const char *valid_text;
+    cli_strings chats; /* conversations, instead of texts */
+    const char *valid_chat;
     const char *separator; /* of texts; or each line is a JSON object */
     bool jsonl;
     int hold_out;
@@ -36,6 +38,7 @@ typedef struct train_recipe {
     int activation, init;
     bool pre_norm;
 
+    bool steps_of_epochs; /* --max-steps was not given and follows from --epochs; not an option */
     int max_steps, epochs, batch_tokens, gradient_accumulation_steps;
     int lr_scheduler_type, warmup_steps;
     double learning_rate, beta1, beta2, epsilon, weight_decay, max_grad_norm;
@@ -58,9 +61,20 @@ typedef struct train_recipe {
 enum { BEST_BLEU, BEST_PPL };
 enum { FAMILY_GPT, FAMILY_LLAMA };
 
-/* Whether the run trains a decoder-only model on texts. */
+/* Whether the run is on conversations. */
+static inline bool train_is_chat(const train_recipe *recipe) {
+    return recipe->chats.count > 0;
+}
+/* Whether the run trains a decoder-only model, on texts or conversations; and their files. */
 static inline bool train_is_lm(const train_recipe *recipe) {
-    return recipe->texts.count > 0;
+    return recipe->texts.count > 0 || train_is_chat(recipe);
+}
+static inline const cli_strings *train_text_files(const train_recipe *recipe) {
+    return train_is_chat(recipe) ? &recipe->chats : &recipe->texts;
+}
+/* The validation file of such a run, or NULL. */
+static inline const char *train_valid_texts(const train_recipe *recipe) {
+    return train_is_chat(recipe) ? recipe->valid_chat : recipe->valid_text;
 }
 /* The source files, or files of both sides; *targets: the target files, or NULL. */
 static inline const cli_strings *train_pair_files(const train_recipe *recipe, const char *const **targets) {
@@ -75,9 +89,10 @@ static inline tfm_document_options train_document_options(const train_recipe *re
 static inline bool train_has_documents(const train_recipe *recipe) {
     return recipe->separator || recipe->jsonl;
 }
-/* The unit of training data for messages with a count: "pair", "pairs", "text" or "texts". */
+/* The unit of training data for messages with a count, such as "pair" and "pairs". */
 static inline const char *train_unit(const train_recipe *recipe, uint64_t count) {
-    return train_is_lm(recipe) ? (count == 1 ? "text" : "texts") : count == 1 ? "pair" : "pairs";
+    static const char *const UNITS[][2] = {{"pairs", "pair"}, {"texts", "text"}, {"conversations", "conversation"}};
+    return UNITS[train_is_lm(recipe) + train_is_chat(recipe)][count == 1];
 }
 
 /* A recipe without any values. */
@@ -95,6 +110,10 @@ size_t train_recipe_options(train_recipe *recipe, cli_option *options);
 /* Sets missing values, from the preset, then from other options. CLI_CONTINUE, or CLI_USAGE after a message for invalid
  * or conflicting numbers. */
 int train_recipe_settle(train_recipe *recipe, const cli_syntax *syntax);
+
+/* Sets --max-steps to the updates of --epochs, if it was not given and a buffer has all data. Reads the data up to its
+ * first batch and seeks to the beginning. */
+tfm_status train_steps_of_epochs(train_recipe *recipe, tfm_data *data);
 
 /* Writes the recipe's file into `dir`. */
 int train_recipe_write(const train_recipe *recipe, const char *dir);

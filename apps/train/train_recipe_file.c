@@ -218,13 +218,14 @@ static const char *const FIXED[] = {
     "seed",           "source-lang",   "target-lang",
     "init-from",      "freeze",        "seq-len",
     "family",         "kv-heads",      "separator",
-    "jsonl",
+    "jsonl",          "chat",
 };
 
 /* Options missing in recipes of older versions get their defaults. */
-static const char *const ADDED_LATER[] = {
-    "subword-alpha", "keep-average", "source-lang", "target-lang", "init-from", "freeze",    "text",      "valid-text",
-    "seq-len",       "family",       "kv-heads",    "comm-dtype",  "balance",   "precision", "separator", "jsonl"};
+static const char *const ADDED_LATER[] = {"subword-alpha", "keep-average", "source-lang", "target-lang", "init-from",
+                                          "freeze",        "text",         "valid-text",  "seq-len",     "family",
+                                          "kv-heads",      "comm-dtype",   "balance",     "precision",   "separator",
+                                          "jsonl",         "chat",         "valid-chat"};
 
 static bool is_left_out(const json_t *stored, const char *name) {
     return !json_object_get(stored, name) && is_one_of(ADDED_LATER, CLI_COUNT(ADDED_LATER), name);
@@ -284,18 +285,19 @@ static const char *find_fixed(train_recipe *recipe, train_recipe *before, bool *
 }
 
 static bool validated_apart(const train_recipe *r) {
-    return r->valid_source || r->valid_target || r->valid_tsv || r->valid_text;
+    return r->valid_source || r->valid_target || r->valid_tsv || r->valid_text || r->valid_chat;
 }
 
 /* Repeatable options. */
-enum { LISTS = 4 };
+enum { LISTS = 5 };
 
 /* Parses the command line; files of a repeatable option replace all files of the recipe for it, which are moved to
  * *stored, for free(). */
 static int parse_over(train_recipe *recipe, cli_strings stored[LISTS], const cli_syntax *syntax, int argc,
                       char **argv) {
-    static const char *const NAMES[LISTS] = {"src", "tgt", "tsv", "text"};
-    cli_strings *const lists[LISTS] = {&recipe->sources, &recipe->targets, &recipe->tsvs, &recipe->texts};
+    static const char *const NAMES[LISTS] = {"src", "tgt", "tsv", "text", "chat"};
+    cli_strings *const lists[LISTS] = {&recipe->sources, &recipe->targets, &recipe->tsvs, &recipe->texts,
+                                       &recipe->chats};
     for (size_t i = 0; i < LISTS; i++) {
         stored[i] = *lists[i];
         *lists[i] = (cli_strings){0};

@@ -16,6 +16,8 @@ static const struct {
     {1024, 16, 4096, 6, 6, 4000, 4096, 0.3},
 };
 
+enum { MAX_STEPS = 100000 };
+
 static void set_default(int *value, int otherwise) {
     if (*value < 0)
         *value = otherwise;
@@ -122,12 +124,32 @@ static void settle_init_from(train_recipe *r) {
     set_real(&r->max_grad_norm, 1);
 }
 
+/* Defaults of transformers' TrainingArguments. The number of updates is computed from --epochs once the data is open
+ * (train_steps_of_epochs). */
+static void settle_chat(train_recipe *r) {
+    if (r->max_steps < 0)
+        set_default(&r->epochs, 3);
+    r->steps_of_epochs = r->max_steps < 0 && r->epochs > 0;
+    set_default(&r->batch_tokens, 2048);
+    set_default(&r->lr_scheduler_type, TFM_LR_SCHEDULER_LINEAR);
+    set_default(&r->warmup_steps, 0);
+    set_real(&r->beta2, 0.999);
+    set_real(&r->epsilon, 1e-8);
+}
+
 int train_recipe_settle(train_recipe *r, const cli_syntax *syntax) {
     const int warmup = PRESETS[r->preset].warmup;
     if (r->init_from)
         settle_init_from(r);
     if (train_is_lm(r))
         train_lm_settle(r);
+    if (train_is_chat(r))
+        settle_chat(r);
+    set_default(&r->max_steps, MAX_STEPS);
+    set_default(&r->epochs, 0);
+    set_default(&r->lr_scheduler_type, TFM_LR_SCHEDULER_INVERSE_SQRT);
+    set_real(&r->beta2, 0.98);
+    set_real(&r->epsilon, 1e-9);
     set_default(&r->seq_len, 256);
     set_default(&r->max_positions, 512);
     set_default(&r->activation, 0);
@@ -148,4 +170,16 @@ int train_recipe_settle(train_recipe *r, const cli_syntax *syntax) {
     set_real(&r->learning_rate, 1 / sqrt((double)r->width * warmup)); /* section 5.3 */
     round_reals(r);
     return check(r, syntax);
+}
+
+tfm_status train_steps_of_epochs(train_recipe *r, tfm_data *data) {
+    tfm_batch batch;
+    tfm_status status = r->steps_of_epochs ? tfm_data_next(data, &batch) : TFM_OK;
+    const tfm_data_counts counts = tfm_data_count(data);
+    if (status != TFM_OK || !r->steps_of_epochs)
+        return status;
+    const double steps = ceil((double)counts.batches * r->epochs / r->gradient_accumulation_steps);
+    if (counts.complete && steps < MAX_STEPS)
+        r->max_steps = steps > 1 ? (int)steps : 1;
+    return tfm_data_seek(data, (tfm_data_position){0});
 }

@@ -11,7 +11,7 @@ enum { PARAMETERS_PER_TOKEN = 20, LEAST_PARAMETERS = 100000 };
 
 /* Bytes of targets, or texts; half of TSV files. */
 static double corpus_bytes(const train_recipe *o) {
-    const cli_strings *files = o->tsvs.count > 0 ? &o->tsvs : train_is_lm(o) ? &o->texts : &o->targets;
+    const cli_strings *files = o->tsvs.count > 0 ? &o->tsvs : train_is_lm(o) ? train_text_files(o) : &o->targets;
     struct stat info;
     double bytes = 0;
     for (size_t i = 0; i < files->count; i++)

@@ -239,12 +239,15 @@ static int read_any(train_validation *v, const char *path, const train_recipe *r
 static int open_texts(train_validation *v, const train_recipe *recipe) {
     int64_t before = 0;
     int code = CLI_OK;
-    if (recipe->valid_text) {
-        code = read_any(v, recipe->valid_text, recipe, 1, &before);
-        return code == CLI_OK && v->count == 0 ? cli_fail("%s has no text for validation", recipe->valid_text) : code;
+    const cli_strings *files = train_text_files(recipe);
+    const char *valid = train_valid_texts(recipe);
+    if (valid) {
+        code = read_any(v, valid, recipe, 1, &before);
+        return code == CLI_OK && v->count == 0 ? cli_fail("%s has no %s for validation", valid, train_unit(recipe, 1))
+                                               : code;
     }
-    for (size_t i = 0; i < recipe->texts.count && recipe->hold_every > 0 && code == CLI_OK; i++)
-        code = read_any(v, recipe->texts.items[i], recipe, recipe->hold_every, &before);
+    for (size_t i = 0; i < files->count && recipe->hold_every > 0 && code == CLI_OK; i++)
+        code = read_any(v, files->items[i], recipe, recipe->hold_every, &before);
     return code;
 }
 
@@ -273,9 +276,37 @@ int train_validation_open(train_validation *v, const train_recipe *recipe) {
     return code;
 }
 
-int train_validation_warn(const train_validation *v, const tfm_tokenizer *tokenizer, int positions) {
+/* Removes what is no conversation. */
+static int remove_bad_chats(train_validation *v, const tfm_tokenizer *tokenizer) {
+    size_t good = 0;
+    for (size_t i = 0; i < v->count; i++) {
+        int32_t *ids;
+        size_t count;
+        const tfm_status status =
+            tfm_chat_encode_example(v->chat, &ids, &count, tokenizer, v->targets[i], v->target_bytes[i]);
+        tfm_ids_free(&ids);
+        if (status != TFM_OK && status != TFM_ERROR_INPUT)
+            return cli_fail_library();
+        char *text = v->targets[i];
+        v->targets[i] = NULL;
+        if (status == TFM_OK) {
+            v->targets[good] = text;
+            v->target_bytes[good++] = v->target_bytes[i];
+        } else {
+            free(text);
+        }
+    }
+    if (good < v->count)
+        train_print("validation: %zu bad conversations are skipped: %s", v->count - good, tfm_error_message());
+    v->count = good;
+    return CLI_OK;
+}
+
+int train_validation_warn(train_validation *v, const tfm_tokenizer *tokenizer, int positions) {
     size_t cut = 0;
     cli_word_spacing spaces = {0};
+    if (v->chat)
+        return remove_bad_chats(v, tokenizer);
     if (v->texts) /* long texts are scored in windows */
         return CLI_OK;
     for (size_t i = 0; i < v->count; i++) {
@@ -326,7 +357,7 @@ int train_count_lines(const char *path, int64_t *count) {
 
 int train_count_all(const train_recipe *recipe, int64_t *count) {
     const char *const *targets;
-    const cli_strings *files = train_is_lm(recipe) ? &recipe->texts : train_pair_files(recipe, &targets);
+    const cli_strings *files = train_is_lm(recipe) ? train_text_files(recipe) : train_pair_files(recipe, &targets);
     int code = CLI_OK;
     *count = 0;
     for (size_t i = 0; i < files->count && code == CLI_OK; i++) {
@@ -365,7 +396,8 @@ static bool on_progress(void *user, uint64_t done, uint64_t total) {
 
 static tfm_status run_texts(const train_validation *v, tfm_model *model, train_score *score) {
     cli_evaluation m = {0};
-    const tfm_text_options options = {.line_bytes = v->target_bytes, .score_eos = true, .progress = on_progress};
+    const tfm_text_options options = {
+        .line_bytes = v->target_bytes, .score_eos = !v->chat, .chat = v->chat, .progress = on_progress};
     const tfm_status status = cli_evaluate_texts(&m, model, (const char *const *)v->targets, v->count, &options);
     *score = (train_score){.nll = cli_evaluation_nll(&m), .ppl = cli_evaluation_perplexity(&m)};
     return status;

@@ -74,6 +74,23 @@ typedef struct tfm_chat_options {
 TFM_API tfm_status tfm_chat_render(const tfm_chat *chat, char **text, const char *messages,
                                    const tfm_chat_options *options);
 
+/* Encodes a conversation for training (tfm_data_options.chat, tfm_batch): the ids of the rendered text. An id that is
+ * not learned is ~id; learned are the messages of the assistant, each up to the token that ends its turn
+ * (tfm_chat_end_tokens). The conversation is a JSON object in one of these forms:
+ *
+ *     {"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}], "tools": [...]}
+ *     {"conversations": [{"from": "human", "value": "..."}, {"from": "gpt", "value": "..."}]}     (ShareGPT)
+ *     {"instruction": "...", "input": "...", "output": "...", "system": "..."}                    (Alpaca)
+ *     {"prompt": [messages], "completion": [messages]}
+ *     {"prompt": "...", "completion": "..."}      without a template: the completion is learned, and an EOS token
+ *
+ * `tools`, `input` and `system` may be missing. A message is learned if the template renders the messages before it,
+ * with the prompt for an answer, as in the whole conversation. `strftime_now` gives the beginning of 2026, so that the
+ * ids do not depend on the day. The caller frees *ids with tfm_ids_free; on failure it is NULL. TFM_ERROR_INPUT for
+ * another form, and if nothing is learned; other errors are those of tfm_chat_render and tfm_tokenizer_encode. */
+TFM_API tfm_status tfm_chat_encode_example(const tfm_chat *chat, int32_t **ids, size_t *count,
+                                           const tfm_tokenizer *tokenizer, const char *conversation, size_t bytes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -13,6 +13,7 @@
 #ifndef TFM_DATA_H
 #define TFM_DATA_H
 
+#include "chat.h"
 #include "text.h"
 #include "train.h"
 
@@ -45,7 +46,7 @@ typedef struct tfm_data_options {
      * tfm_data_next then returns TFM_ERROR_UNSUPPORTED. SentencePiece has one seed for the whole process: the reader
      * sets it, and readers that sample exclude each other. */
     float subword_alpha;
-    /* Plain text: the sequence length in tokens. 0 means 256. */
+    /* Plain text: the sequence length in tokens; with `chat`, longer conversations are skipped. 0 means 256. */
     int seq_len;
     /* Plain text: whether `eos_id` is given, the token after each text, or -1 for none. Otherwise it is the tokenizer's
      * EOS token. */
@@ -58,16 +59,20 @@ typedef struct tfm_data_options {
     const tfm_process_group *process_group;
     /* Plain text: the document boundaries. The struct and its separator are copied. */
     tfm_document_options documents;
-    uint64_t reserved[5]; /* Must be 0. */
+    /* Plain text: not NULL if each line is a conversation, as for tfm_chat_encode_example. It must outlive the reader.
+     */
+    const tfm_chat *chat;
+    uint64_t reserved[4]; /* Must be 0. */
 } tfm_data_options;
 
 /* Counts of one pass over the files: pairs or texts, and skipped lines by reason. */
 typedef struct tfm_data_counts {
     uint64_t pairs;    /* Good pairs, or texts. */
     uint64_t empty;    /* Lines with a blank side. */
-    uint64_t too_long; /* Lines with a side of more than max_length tokens. */
-    uint64_t invalid;  /* Lines that are not UTF-8, contain NUL or, in a TSV file, have no tab. */
+    uint64_t too_long; /* Lines with a side of more than max_length tokens; conversations of more than seq_len. */
+    uint64_t invalid;  /* Lines that are not UTF-8, contain NUL, have no tab (TSV), or are no conversation (`chat`). */
     uint64_t unpaired; /* Lines of the longer file of a pair after the end of the other. */
+    uint64_t batches;  /* Batches of the pairs or texts. */
     bool complete;     /* True for a whole pass, false for the part read so far. */
 } tfm_data_counts;
 
@@ -105,7 +110,10 @@ TFM_API tfm_status tfm_data_open_pairs(tfm_data **out, const tfm_tokenizer *toke
  * block sees another. A batch (tfm_batch without sources) has as many whole blocks as `batch_tokens` allows, of seq_len
  * + 1 tokens each: the first is input only and the last target only. Each token except the first of a buffer is a
  * target once in a pass; the last block of a buffer may be shorter. `buffer_size` counts texts; a buffer is also full
- * at 2^25 tokens. max_length is ignored, and `strict` refuses lines that are not UTF-8. Otherwise as tfm_data_open. */
+ * at 2^25 tokens. max_length is ignored, and `strict` refuses lines that are not UTF-8.
+ *
+ * With `chat` each line is a conversation and a row of a batch; no row sees another. Conversations of similar length
+ * share a batch. Only the assistant's tokens are learned (tfm_batch). Otherwise as tfm_data_open. */
 TFM_API tfm_status tfm_data_open_texts(tfm_data **out, const tfm_tokenizer *tokenizer, const char *const *files,
                                        size_t count, const tfm_data_options *options);
 /* Waits for the reader's thread, frees the reader and sets the pointer to NULL. */

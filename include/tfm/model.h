@@ -44,6 +44,7 @@
 #define TFM_MODEL_H
 
 #include "nn.h"
+#include "chat.h"
 #include "grammar.h"
 #include "text.h"
 #include "tune.h"
@@ -498,7 +499,10 @@ typedef struct tfm_text_options {
      * placeholders; other lines are not affected. In the token lists, each word of a placeholder is one token with the
      * id -1, aligned with itself. A line with only placeholders is copied. */
     const tfm_placeholders *placeholders;
-    uint64_t reserved[3]; /* Must be 0. */
+    /* Not NULL: the texts of tfm_score_texts are conversations, as for tfm_chat_encode_example, and the assistant's
+     * tokens are scored. Not with score_eos or add_bos. */
+    const tfm_chat *chat;
+    uint64_t reserved[2]; /* Must be 0. */
 } tfm_text_options;
 
 /* Receives one hypothesis for a line. `line` and `rank` are counted from 0. A line that was not translated (empty,
@@ -579,9 +583,9 @@ TFM_API tfm_status tfm_score(tfm_model *model, const char *const *sources, const
  * results in order after all are computed. Texts are tokenized as prompts of tfm_generate. The first token is not
  * scored: the tokenizer's BOS such as <s>, or without one the text's first token, unless `add_bos` adds the model's
  * BOS. Perplexity is exp(-sum log p / sum tokens). A text of more tokens than the model's positions is scored in
- * windows of that size, which overlap by half. Uses the options `score_eos`, `add_bos`, line_bytes, batch_tokens,
- * reject, progress and stats. A text without a scored token, and a rejected one, is emitted with NaN and 0 tokens.
- * `options` may be NULL. TFM_ERROR_ARGUMENT if the model has an encoder or no tokenizer. */
+ * windows of that size, which overlap by half. Uses the options `chat`, `score_eos`, `add_bos`, line_bytes,
+ * batch_tokens, reject, progress and stats. A text without a scored token, and a rejected one, is emitted with NaN and
+ * 0 tokens. `options` may be NULL. TFM_ERROR_ARGUMENT if the model has an encoder or no tokenizer. */
 TFM_API tfm_status tfm_score_texts(tfm_model *model, const char *const *texts, size_t count,
                                    const tfm_text_options *options, tfm_score_fn emit, void *user);
 

@@ -108,7 +108,10 @@ TFM_API double tfm_trainer_learning_rate(const tfm_trainer_options *options, int
  *
  * For decoder-only models: B texts as targets, of at least 2 tokens each, with source_width 0. The inputs are all
  * tokens except the last, the labels all except the first, so T is at most one more than the model's positions, and a
- * text of n tokens counts as n - 1 target tokens. */
+ * text of n tokens counts as n - 1 target tokens.
+ *
+ * A token ~id in `targets`, which is -1 - id, is the token `id` without a loss, such as a token of a prompt: the model
+ * reads it, and it does not count as a target token. */
 typedef struct tfm_batch {
     int64_t count;                                  /* B, at least 1. */
     int64_t source_width, target_width;             /* S and T, from 1 to the model's positions. */
@@ -123,7 +126,7 @@ typedef struct tfm_update_report {
     double loss;            /* The smoothed cross-entropy in nats, averaged over its target tokens. */
     double nll;             /* -log p of the targets, averaged likewise: exp(nll) is the perplexity. */
     double grad_norm;       /* The norm of all gradients before clipping. */
-    uint64_t source_tokens; /* Source tokens, without padding. */
+    uint64_t source_tokens; /* Source tokens, or of a language model tokens without a loss; without padding. */
     uint64_t target_tokens; /* Target tokens, without padding. */
 } tfm_update_report;
 

@@ -1,6 +1,7 @@
 /* Language model data: lines to ids, and ids to blocks of fixed length. */
 #include <stdio.h>
 #include <string.h>
+#include "base/json.h"
 #include "text/documents.h"
 #include "text/tokenizer.h"
 #include "train/corpus.h"
@@ -27,9 +28,9 @@ static tfm_status next_text(const tfm__corpus *c, tfm__corpus_reader *reader, bo
     return status;
 }
 
-/* Adds the ids of a valid text and its end token. */
+/* Adds the ids of a valid text and its end token; a conversation has its own. */
 static tfm_status add_text(const tfm__corpus *c, tfm__shuffle_buffer *b, const int32_t *ids, size_t count) {
-    const bool ends = c->end >= 0 && ids[count - 1] != c->end;
+    const bool ends = !c->options.chat && c->end >= 0 && ids[count - 1] != c->end;
     const tfm__example text = {.at = b->id_count, .target = (int32_t)(count + ends)};
     tfm_status status = tfm__grow(&b->ids, &b->id_capacity, b->id_count + count + 1, sizeof(*b->ids));
     if (status == TFM_OK)
@@ -43,6 +44,21 @@ static tfm_status add_text(const tfm__corpus *c, tfm__shuffle_buffer *b, const i
     b->examples[b->example_count++] = text;
     b->counts.pairs++;
     return TFM_OK;
+}
+
+static tfm_status encode(const tfm__corpus *c, int32_t **ids, size_t *count, const tfm__line_reader *line) {
+    return c->options.chat ? tfm_chat_encode_example(c->options.chat, ids, count, c->tokenizer, line->text, line->bytes)
+                           : tfm__tokenizer_encode_sampled(c->tokenizer, ids, count, TFM_TARGET, line->text,
+                                                           line->bytes, c->options.subword_alpha);
+}
+
+static size_t seq_len(const tfm__corpus *c) {
+    return c->options.seq_len ? (size_t)c->options.seq_len : 256;
+}
+
+/* Blank lines between paragraphs or conversations are not errors. */
+static bool is_empty(const tfm__corpus *c, const tfm__line_reader *line) {
+    return c->options.chat && tfm__json_skip_bom(line->text, line->bytes) == line->bytes;
 }
 
 /* Counts a bad line, or with `strict` rejects it; the library's error message has the reason. */
@@ -72,13 +88,16 @@ tfm_status tfm__lm_read_text(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__
         tfm__shuffle_buffer_skips_line(b))
         return TFM_OK;
     b->tokenized_lines++;
-    if (status == TFM_OK) /* else it is a JSON line without a text */
-        status = tfm__tokenizer_encode_sampled(c->tokenizer, &ids, &count, TFM_TARGET, line->text, line->bytes,
-                                               c->options.subword_alpha);
+    const bool empty = is_empty(c, line);
+    if (status == TFM_OK && !empty) /* else it is a JSON line without a text */
+        status = encode(c, &ids, &count, line);
     if (status == TFM_ERROR_INPUT) {
         status = reject_text(c, b, &b->counts.invalid, reader);
-    } else if (status == TFM_OK && count <= c->special_tokens[1]) { /* empty lines between paragraphs are not errors */
+    } else if (status == TFM_OK && (empty || (!c->options.chat && count <= c->special_tokens[1]))) {
         b->counts.empty++;
+    } else if (status == TFM_OK && c->options.chat && count > seq_len(c)) {
+        tfm__fail(TFM_ERROR_INPUT, "the conversation has %zu tokens, and seq_len is %zu", count, seq_len(c));
+        status = reject_text(c, b, &b->counts.too_long, reader);
     } else if (status == TFM_OK) {
         status = add_text(c, b, ids, count);
     }
@@ -87,9 +106,11 @@ tfm_status tfm__lm_read_text(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__
 }
 
 tfm_status tfm__lm_no_text_error(const tfm__corpus *c, const tfm_data_counts *counts) {
-    return tfm__fail(TFM_ERROR_INPUT, "%s%s: there is no %s of text to train on: %llu are empty, %llu are not text",
+    return tfm__fail(TFM_ERROR_INPUT,
+                     "%s%s: there is no %s of text to train on: %llu are empty, %llu are too long, %llu are not %s",
                      c->paths[0], tfm__corpus_other_files(c), tfm__document_name(&c->options.documents),
-                     (unsigned long long)counts->empty, (unsigned long long)counts->invalid);
+                     (unsigned long long)counts->empty, (unsigned long long)counts->too_long,
+                     (unsigned long long)counts->invalid, c->options.chat ? "conversations" : "text");
 }
 
 /* ---- Packing ---- */
@@ -122,7 +143,7 @@ static tfm_status concatenate_texts(const tfm__corpus *c, tfm__shuffle_buffer *b
 
 /* Each block begins with the last token of the previous one, so that every token but the first is a target once. */
 tfm_status tfm__lm_pack_blocks(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__random *random) {
-    const size_t block = c->options.seq_len ? (size_t)c->options.seq_len : 256;
+    const size_t block = seq_len(c);
     b->row_count = b->id_count < 2 ? 0 : (b->id_count - 2) / block + 1;
     if (b->row_count == 0 && b->begin.line > 0) /* the last block may be shorter */
         return TFM_OK;

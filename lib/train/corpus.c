@@ -248,7 +248,7 @@ static void make_batches(const tfm__corpus *c, tfm__shuffle_buffer *b) {
     }
 }
 
-/* The rows are the pairs, sorted by length. */
+/* The rows are the pairs or conversations, sorted by length. */
 static tfm_status sort_by_length(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__random *random) {
     b->row_count = b->example_count;
     b->row_ids = b->ids;
@@ -282,7 +282,8 @@ tfm_status tfm__shuffle_buffer_make_batches(const tfm__corpus *c, tfm__shuffle_b
     if (b->example_count == 0)
         return c->monolingual ? tfm__lm_no_text_error(c, &b->counts) : no_pair_error(c, &b->counts);
     tfm__random random = buffer_random(c, b, 0);
-    tfm_status status = c->monolingual ? tfm__lm_pack_blocks(c, b, &random) : sort_by_length(c, b, &random);
+    const bool packed = c->monolingual && !c->options.chat;
+    tfm_status status = packed ? tfm__lm_pack_blocks(c, b, &random) : sort_by_length(c, b, &random);
     if (status == TFM_OK && !b->batches && !(b->batches = tfm__alloc(b->row_count, sizeof(*b->batches))))
         status = TFM_ERROR_MEMORY;
     if (status != TFM_OK)
@@ -349,8 +350,10 @@ tfm_status tfm__corpus_open(tfm__corpus *c, const tfm_tokenizer *tokenizer, cons
     c->count = count;
     c->paths = tfm__alloc(c->sides * count, sizeof(*c->paths));
     c->stamps = tfm__alloc(c->sides * count, sizeof(*c->stamps));
-    if (!c->monolingual)
+    if (!c->monolingual) {
         c->options.documents = (tfm_document_options){0};
+        c->options.chat = NULL;
+    }
     const char *separator = c->options.documents.separator;
     c->options.documents.separator = c->separator = separator ? tfm__strdup(separator) : NULL;
     if (!c->paths || !c->stamps || (separator && !c->separator))

@@ -114,9 +114,9 @@ static inline bool tfm__shuffle_buffer_skips_line(tfm__shuffle_buffer *b) {
 /* Reads the pairs or texts of the buffer at b->begin, and sets b->next. TFM_ERROR_IO if the files have changed since
  * tfm__corpus_open. Subword sampling needs a new thread: see tfm__spm_sampling_begin. */
 tfm_status tfm__shuffle_buffer_read(const tfm__corpus *corpus, tfm__shuffle_buffer *b);
-/* Sorts pairs by length, or packs texts in this pass's order into blocks; splits them into batches and shuffles these.
- * The order depends on seed, pass and buffer position. With in_order nothing is sorted or shuffled. TFM_ERROR_INPUT if
- * a pass has none. */
+/* Sorts pairs and conversations by length, or packs texts in this pass's order into blocks; splits them into batches
+ * and shuffles these. The order depends on seed, pass and buffer position. With in_order nothing is sorted or shuffled.
+ * TFM_ERROR_INPUT if a pass has none. */
 tfm_status tfm__shuffle_buffer_make_batches(const tfm__corpus *corpus, tfm__shuffle_buffer *b);
 /* ---- Texts (blocks.c) ---- */
 

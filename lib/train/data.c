@@ -146,6 +146,7 @@ static void add_counts(tfm_data *d, const tfm__shuffle_buffer *b) {
     d->epoch_counts.too_long += b->counts.too_long;
     d->epoch_counts.invalid += b->counts.invalid;
     d->epoch_counts.unpaired += b->counts.unpaired;
+    d->epoch_counts.batches += b->batch_count;
     if (b->next.line == 0) { /* the files have ended */
         if (!d->resumed_mid_epoch) {
             d->last_epoch_counts = d->epoch_counts;
@@ -203,6 +204,10 @@ static tfm_status check_options(const tfm_data_options *options) {
                          (long long)options->buffer_size);
     if (TFM__RESERVED_SET(&options->documents))
         return tfm__fail(TFM_ERROR_ARGUMENT, "data_open: %s", TFM__RESERVED_SET_MESSAGE);
+    if (options->chat && (options->documents.separator || options->documents.json_lines || options->subword_alpha > 0))
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "data_open: with chat, each line is a conversation: neither `documents` nor "
+                         "subword_alpha can be set");
     return tfm__document_check("data_open", &options->documents);
 }
 

@@ -57,6 +57,14 @@ static int64_t longest(const int32_t *lengths, int64_t first, int64_t count) {
     return most;
 }
 
+uint64_t tfm__train_batch_targets(const tfm_trainer *t, const tfm_batch *b) {
+    uint64_t count = 0;
+    for (int64_t i = 0; i < b->count; i++)
+        for (int64_t k = tfm__trainer_target_shift(t); k < b->target_lengths[i]; k++)
+            count += b->targets[i * b->target_width + k] >= 0;
+    return count;
+}
+
 tfm__micro_batch tfm__micro_batch_slice(const tfm_batch *b, int64_t first, int64_t rows) {
     tfm__micro_batch p = {b, first, b->count - first < rows ? b->count - first : rows, b->source_width,
                           b->target_width};
@@ -74,6 +82,16 @@ static void view_part(tfm_context *ctx, tfm_tensor *out, tfm_tensor all, int64_t
     *at += count;
 }
 
+/* Replaces each ~id of the inputs by the id. Returns how many of the targets have a loss: those that are no ~id. */
+static uint64_t read_marks(int32_t *input, const int32_t *target, int64_t count) {
+    uint64_t learned = 0;
+    for (int64_t k = 0; k < count; k++) {
+        input[k] = input[k] < 0 ? ~input[k] : input[k];
+        learned += target[k] >= 0;
+    }
+    return learned;
+}
+
 /* Pads the arrays: sources and inputs with the padding id, targets with -1, which does not count. */
 static void fill_pairs(int32_t *host, const tfm__generation_rules *rules, const tfm__micro_batch *p,
                        tfm__token_counts *s) {
@@ -89,7 +107,7 @@ static void fill_pairs(int32_t *host, const tfm__generation_rules *rules, const 
         tfm__ids_pad(target + i * w, w, targets, (size_t)length, 0, 0, -1);
         lengths[i] = source_length;
         s->source += (uint64_t)source_length;
-        s->target += (uint64_t)length;
+        s->target += read_marks(input + i * w, target + i * w, length);
     }
 }
 
@@ -103,7 +121,9 @@ static void fill_lm(int32_t *host, const tfm__micro_batch *p, tfm__token_counts 
         const int32_t *text = b->targets + row * b->target_width;
         tfm__ids_pad(input + i * w, w, text, (size_t)count, 0, 0, 0); /* causal, so padding needs no mask */
         tfm__ids_pad(target + i * w, w, text + 1, (size_t)count, 0, 0, -1);
-        s->target += (uint64_t)count;
+        const uint64_t learned = read_marks(input + i * w, target + i * w, count);
+        s->source += (uint64_t)count - learned;
+        s->target += learned;
     }
 }
 

@@ -79,8 +79,7 @@ static tfm_status check_batches(tfm_trainer *t, uint64_t *tokens, const tfm_batc
     *tokens = 0;
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         status = tfm__train_batch_check(t, "trainer_update", &batches[i]);
-        for (int64_t k = 0; k < batches[i].count && status == TFM_OK; k++)
-            *tokens += (uint64_t)(batches[i].target_lengths[k] - tfm__trainer_target_shift(t));
+        *tokens += status == TFM_OK ? tfm__train_batch_targets(t, &batches[i]) : 0;
     }
     return status;
 }
@@ -96,6 +95,8 @@ tfm_status tfm__trainer_update_single(tfm_trainer *t, tfm_update_report *report,
     uint64_t tokens = 0;
     if (status == TFM_OK)
         status = check_batches(t, &tokens, batches, count);
+    if (status == TFM_OK && tokens == 0)
+        status = tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: no token of the batches has a loss");
     if (status != TFM_OK)
         return status;
     const int depth = tfm__scope_depth(ctx);
@@ -236,7 +237,7 @@ tfm_status tfm__trainer_update_rank(tfm_trainer *t, tfm_update_report *report, c
     if (status != TFM_OK)
         return status;
     if (all.tokens == 0)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: an update needs a batch, and no rank has one");
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: an update needs tokens with a loss, and no rank has one");
     t->state_compared = true;
     const tfm__pass_options learn = {
         true, own.update, t->options.label_smoothing, (float)(1 / (double)all.tokens), all.batches, false};

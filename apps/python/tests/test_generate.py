@@ -363,6 +363,14 @@ def test_chat_ends_with_the_turn(chatty: tfm.Generator) -> None:
     assert chatty.tokenizer is not None and chatty.chat_template.end_tokens(chatty.tokenizer) == [2]
 
 
+def test_conversations_are_encoded_for_training(chatty: tfm.Generator) -> None:
+    assert chatty.tokenizer is not None
+    ids, learned = chatty.chat_template.encode_example(chatty.tokenizer, {"prompt": "w10 w11", "completion": " w12"})
+    assert ids == [1, 10, 11, 12, 2] and learned == [False, False, False, True, True]
+    with pytest.raises(tfm.InputError, match="messages"):
+        chatty.chat_template.encode_example(chatty.tokenizer, {"text": "w10"})
+
+
 def test_chat_without_a_template_is_refused(model: tfm.Generator) -> None:
     assert model.chat_template.source() is None
     with pytest.raises(tfm.UnsupportedError, match="no chat template"):

@@ -7,7 +7,7 @@
  * of a window except the last; all except the first are scored, unless they were scored in the previous window. */
 typedef struct job {
     tfm_model *model;
-    int32_t **ids;    /* [count]: of the texts */
+    int32_t **ids;    /* [count]: of the texts; ~id: a token that is not scored */
     double *log_prob; /* [count] */
     size_t *tokens;   /* [count] */
     double *sums;     /* [window_count]: sum of scored log p */
@@ -44,6 +44,11 @@ static tfm_status add_windows(job *j, size_t line, size_t tokens) {
     return status;
 }
 
+/* Whether token k of a window is scored. */
+static bool is_scored(const job *j, const tfm__line *w, size_t k) {
+    return k > j->skipped[w->index] && w->ids[k] >= 0;
+}
+
 /* Ids as in generation: the tokenizer's, and for an empty text BOS; `add_bos` prepends BOS, `ends` appends EOS. The
  * first id has no context and is not scored. */
 static tfm_status encode(job *j, size_t *count, size_t line, const char *text, size_t bytes,
@@ -51,6 +56,8 @@ static tfm_status encode(job *j, size_t *count, size_t line, const char *text, s
     const tfm__generation_rules *rules = &j->model->rules;
     int32_t *ids = NULL;
     size_t n = 0, used = 0;
+    if (o->chat)
+        return tfm_chat_encode_example(o->chat, &j->ids[line], count, j->model->tokenizer, text, bytes);
     tfm_status status = tfm_tokenizer_encode(j->model->tokenizer, &ids, &n, TFM_TARGET, text, bytes);
     if (status != TFM_OK)
         return status;
@@ -91,6 +98,8 @@ static tfm_status send(tfm_context *ctx, tfm_tensor *out, tfm__line *const *batc
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "score: out of host memory");
     for (size_t i = 0; i < n; i++)
         tfm__ids_pad(ids + (int64_t)i * width, width, batch[i]->ids + shift, batch[i]->count - 1, 0, 0, 0);
+    for (size_t i = 0; i < n * (size_t)width; i++)
+        ids[i] = ids[i] < 0 ? ~ids[i] : ids[i];
     tfm_tensor_new(ctx, out, TFM_I32, 2, (int64_t[]){(int64_t)n, width});
     tfm_tensor_write(ctx, *out, ids);
     free(ids);
@@ -99,8 +108,8 @@ static tfm_status send(tfm_context *ctx, tfm_tensor *out, tfm__line *const *batc
 
 static tfm_status keep_scores(job *j, const tfm__line *w, const float *picked) {
     double sum = 0;
-    for (size_t k = j->skipped[w->index]; k + 1 < w->count; k++)
-        sum += (double)picked[k];
+    for (size_t k = 1; k < w->count; k++)
+        sum += is_scored(j, w, k) ? (double)picked[k - 1] : 0;
     if (isnan(sum))
         return tfm__fail(TFM_ERROR_FORMAT,
                          "line %zu: the model's probabilities are not finite: its weights are damaged", w->line + 1);
@@ -112,8 +121,10 @@ static tfm_status keep_scores(job *j, const tfm__line *w, const float *picked) {
 static void add_up(job *j) {
     for (size_t i = 0; i < j->window_count; i++) {
         const tfm__line *w = &j->lines[i];
-        const size_t tokens = w->count - 1 - j->skipped[i];
-        if (j->tokens[w->line] == 0) {
+        size_t tokens = 0;
+        for (size_t k = 1; k < w->count; k++)
+            tokens += is_scored(j, w, k);
+        if (isnan(j->log_prob[w->line])) {
             j->log_prob[w->line] = 0;
             j->stats.sentences++;
         }
@@ -152,6 +163,8 @@ static tfm_status check(const tfm_model *model, const tfm_text_options *options)
         return tfm__fail(TFM_ERROR_ARGUMENT, "score_texts: %s", TFM__RESERVED_SET_MESSAGE);
     if (tfm__batch_check("score_texts", options->batch_tokens) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
+    if (options->chat && (options->score_eos || options->add_bos))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "score_texts: with chat, neither score_eos nor add_bos can be set");
     if (tfm__context_ready(model->ctx, "score_texts") != TFM_OK)
         return tfm_context_status(model->ctx);
     if (tfm__model_needs(model, "score_texts", TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT) != TFM_OK)

@@ -84,6 +84,8 @@ class TrainOptions(TypedDict, total=False):
     separator: Union[str, None]
     jsonl: bool
     valid_text: Union[Path, None]
+    chat: Union[Path, Sequence[Path], None]
+    valid_chat: Union[Path, None]
     hold_out: Union[int, None]
     strict: bool
     seq_len: Union[int, None]

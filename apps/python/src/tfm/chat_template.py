@@ -69,6 +69,20 @@ class ChatTemplate:
         finally:
             lib.tfm_ids_free(ids)
 
+    def encode_example(self, tokenizer: Tokenizer, conversation: Mapping[str, Any]) -> tuple[list[int], list[bool]]:
+        """The token ids of a conversation for training, and which of them are learned: those of the assistant, each
+        message up to the end of its turn. The conversation has "messages", "conversations" (ShareGPT), "instruction"
+        and "output" (Alpaca), or "prompt" and "completion"."""
+        ids, count = ffi.new("int32_t **"), ffi.new("size_t *")
+        text = json.dumps(conversation).encode()
+        with tokenizer._use() as pointer:
+            check(lib.tfm_chat_encode_example(self._pointer, ids, count, pointer, text, len(text)))
+        try:
+            marked = [int(each) for each in ids_array(ids[0], count[0])]
+        finally:
+            lib.tfm_ids_free(ids)
+        return [each if each >= 0 else ~each for each in marked], [each >= 0 for each in marked]
+
     def _reads_content(self, content: Any) -> bool:
         """Whether the template renders a content as its text, not as the JSON around it."""
         try:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Called with each report of a run. False stops it after a checkpoint.
 Callback = Callable[[dict[str, Any]], Any]
-_SEVERAL = ("src", "tgt", "tsv", "text")  # options that take lists
+_SEVERAL = ("src", "tgt", "tsv", "text", "chat")  # options that take lists
 _POLL_SECONDS = 0.1  # seconds between reads of a run's log
 
 
@@ -39,7 +39,7 @@ def train(out: Path | None = None, *, src: Path | Sequence[Path] | None = None,
     process, and continues if this one is killed. `src` and `tgt` are files of parallel lines, or `tsv` has both;
     lists of files are read one after another, src[i] with tgt[i]. `init_from` is a model to fine-tune
     (`--init-from`), and `resume` the folder of a run to resume. Every other option of `tfm train --help` has its name
-    with "_" for "-", such as `valid_src`, `batch_tokens=2048` or `pre_norm=True`, and `text` takes a list, too;
+    with "_" for "-", such as `valid_src`, `batch_tokens=2048` or `pre_norm=True`, and `text` and `chat` take lists, too;
     several devices, such as `device="gpu,gpu"`, share each update (data parallel).
 
     Each of the `callbacks` is called with every report of `train.jsonl`: {"type": "train", "update": 50, "loss":
