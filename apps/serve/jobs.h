@@ -78,7 +78,8 @@ struct serve_job {
     tfm_generate_options generate; /* of generation; stops and biases are the job's own */
     char **stops;
     tfm_logit_bias *biases;
-    serve_grammar *grammar; /* or NULL */
+    serve_grammar *grammar;    /* or NULL */
+    const char *grammar_field; /* of the request, static */
     bool logprobs;
     bool echo;     /* texts begin with their prompts, which are the segments' */
     int choices;   /* texts of each prompt that are returned: the best of key.n_best */
