@@ -6,7 +6,6 @@
 #include "serve/answer_parts.h"
 #include "serve/models.h"
 
-typedef struct server server;
 typedef struct serve_job serve_job;
 typedef struct serve_grammar serve_grammar;
 
@@ -133,6 +132,8 @@ void serve_grammar_release(serve_grammar *grammar);
 /* A job of `count` segments; NULL without memory. */
 serve_job *serve_job_new(size_t count);
 void serve_job_free(serve_job *job);
+/* Sets the model, or models of the texts if they differ, and uses them until the job is freed. False without memory. */
+bool serve_job_set_models(serve_job *job, serve_model *const *models, size_t count);
 /* Sets the failure of a job, unless it has one. */
 void serve_job_fail(serve_job *job, int code, const char *format, ...) TFM_PRINTF(3, 4);
 /* Stops a job; false if it was stopped before. */

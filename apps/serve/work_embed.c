@@ -86,7 +86,7 @@ tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_bat
     for (size_t i = 0; i < count && status == TFM_OK && !sparse; i++)
         memcpy(items[i].job->vectors + items[i].segment * (size_t)width, vectors + i * (size_t)width,
                (size_t)width * sizeof(*vectors));
-    atomic_fetch_add(&model->counters.source_tokens, stats.tokens);
+    atomic_fetch_add(&model->counters->source_tokens, stats.tokens);
     free(lines);
     free(bytes);
     free(vectors);

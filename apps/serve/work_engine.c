@@ -134,7 +134,7 @@ static void drop_stopped(batch *b) {
 static void count_step(batch *b) {
     const tfm_engine_stats before = b->stats;
     b->stats = tfm_engine_get_stats(b->engine);
-    serve_model_counters *c = &b->model->counters;
+    serve_model_counters *c = b->model->counters;
     const uint64_t accepted = b->stats.accepted_tokens - before.accepted_tokens;
     atomic_fetch_add(&c->steps, b->stats.steps - before.steps);
     atomic_fetch_add(&c->step_texts, b->stats.new_tokens - before.new_tokens - accepted);
