@@ -250,10 +250,31 @@ static tfm_status embed(const void *dir, failure_result *sum) {
     return status;
 }
 
+static bool add_token_vectors(void *user, const tfm_token_vectors *v) {
+    for (size_t i = 0; i < v->count * (size_t)v->width; i++)
+        ((failure_result *)user)->sum += v->vectors[i] * (float)(i % 7 + 1);
+    return true;
+}
+
+static tfm_status embed_tokens(const void *dir, failure_result *sum) {
+    static const char *const LINES[] = {"the cat", "a dog."};
+    tfm_embedder *embedder;
+    float scores[2] = {0};
+    tfm_status status = tfm_embedder_open(&embedder, harness_context(), dir, NULL);
+    if (status == TFM_OK)
+        status = tfm_embed_tokens(embedder, LINES, 2, TFM_ROLE_DOCUMENT, NULL, add_token_vectors, sum);
+    if (status == TFM_OK)
+        status = tfm_embedder_rerank(embedder, scores, "a cat", LINES, 2, NULL);
+    sum->sum += scores[0] + 2 * scores[1];
+    tfm_embedder_free(&embedder);
+    return status;
+}
+
 static void test_generation_and_embedding_survive_failed_allocations(void **state) {
     (void)state;
     each_failure("generation", generate, TFM_ROOT "/tests/golden/families/gpt2-inner-untied-bf16", true);
     each_failure("embedding", embed, TFM_ROOT "/tests/golden/embedder", true);
+    each_failure("late interaction", embed_tokens, TFM_ROOT "/tests/golden/colbert", true);
 }
 
 static tfm_status train(const void *what, failure_result *sum) {
