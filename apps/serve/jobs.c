@@ -49,6 +49,7 @@ void serve_job_free(serve_job *job) {
         for (int best = 0; best < job->key.n_best; best++)
             json_decref(job->results[i].logprobs[best]);
         free(job->results[i].texts);
+        free(job->results[i].vectors);
         json_decref(job->results[i].detail);
     }
     for (size_t i = 0; i < job->generate.stop_string_count; i++)

@@ -22,6 +22,8 @@ typedef struct serve_result {
     double log_prob[SERVE_TEXTS];    /* mean log p of its tokens, if there are more texts than choices */
     json_t *logprobs[SERVE_TEXTS];   /* entries of its tokens, if requested (openai_logprobs.c) */
     size_t streamed[SERVE_TEXTS];    /* entries in events so far */
+    float *vectors;                  /* [vector_count][width], of each token */
+    size_t vector_count;
 } serve_result;
 
 /* Segments with equal keys are batched. */
@@ -31,7 +33,7 @@ typedef struct serve_batch_key {
     int n_best, layer, head;
     bool split, detail, keep; /* keep: texts have placeholders */
     bool token_ids;           /* of embeddings: of ids, not texts */
-    bool sparse;              /* of embeddings */
+    bool sparse, query;       /* of embeddings */
     bool raw_scores;          /* of reranking: without the model's activation */
     int max_new_tokens;
     uint64_t alone; /* not 0: a unique number, the job is not batched with others */

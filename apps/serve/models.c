@@ -80,6 +80,7 @@ static tfm_status read_info(tfm_model_info *info, serve_model *m) {
     if (!has_modules && m->task != SERVE_TRANSLATE) /* a reranker with modules.json computes no embeddings */
         status = tfm_embedder_read_info(&embedder, info, m->dir, &(tfm_embedder_options){.no_tokenizer = true});
     m->width = status == TFM_OK ? embedder.width : 0;
+    m->token_vectors = status == TFM_OK && embedder.token_vectors;
     m->positions = embedder.max_tokens;
     m->vocabulary = info->encoder_layers ? info->source_vocab_size : info->target_vocab_size;
     return m->task == SERVE_GENERATE ? TFM_OK : status;

@@ -46,6 +46,7 @@ typedef struct serve_model {
     cli_chat_model chat;                         /* of a decoder-only model */
     int positions, vocabulary;                   /* of embeddings and decoder-only models */
     int width;                                   /* of its embeddings; 0: none */
+    bool token_vectors;                          /* embeddings are a vector for each token */
     tfm_rerank_kind rerank;                      /* how it reranks */
     atomic_bool opened;                          /* it was loaded once */
     atomic_bool no_engine;                       /* of a decoder-only model: its generation rules need tfm_generate */

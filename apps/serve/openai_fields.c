@@ -58,6 +58,7 @@ static const field FIELDS[] = {
     {"encoding_format", E, "s", NULL},
     {"dimensions", E, "i", NULL},
     {"prompt_name", E, "s", NULL}, /* sentence-transformers' */
+    {"input_type", E, "s", NULL},  /* Cohere's and Jina's: of vectors for each token */
     {"query", R, "s", NULL},
     {"documents", R, "a", NULL},
     {"top_n", R, "i", NULL},
@@ -173,7 +174,6 @@ static const field FIELDS[] = {
     {"structural_tag", G, "s", "[]"},
     {"return_token_ids", G, "b", "[false]"},
     {"return_tokens_as_token_ids", G, "b", "[false]"},
-    {"input_type", E, "s", "[]"},
     {"normalize", E, "b", "[]"},
     {"activation", P, "b", "[true]"},
     {"use_activation", P, "b", "[true]"},
