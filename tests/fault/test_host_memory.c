@@ -213,8 +213,22 @@ static tfm_status translate(const void *what, failure_result *sum) {
     return status;
 }
 
+static tfm_status translate_terms(const void *what, failure_result *sum) {
+    static const char *const LINES[] = {"Das Auto."};
+    static const tfm_glossary_term TERM = {"Auto", "truck"};
+    tfm_model *model;
+    tfm_status status = tfm_model_open(&model, harness_context(), TFM_ROOT "/apps/demo", NULL);
+    (void)what;
+    if (status == TFM_OK)
+        status = tfm_translate_lines(model, LINES, 1, &(tfm_text_options){.glossary = &TERM, .glossary_count = 1},
+                                     &(tfm_search_options){.beam_size = 1, .max_length = 8}, add_translation, sum);
+    tfm_model_free(&model);
+    return status;
+}
+
 static void test_translation_survives_failed_allocations(void **state) {
     (void)state;
+    each_failure("a translation with a glossary", translate_terms, NULL, true);
     each_failure("a greedy translation", translate, &(bool){false}, true);
     each_failure("a translation by beams", translate, &(bool){true}, true);
 }
