@@ -10,7 +10,7 @@
 /* Batches read ahead, to batch lines of similar length, and the estimated bytes per token. */
 enum { BATCHES_AHEAD = 16, DEFAULT_BATCH_TOKENS = 4096, BYTES_PER_TOKEN = 4, DEFAULT_TOP = 5 };
 
-static const char POOLINGS[] = "cls|mean|max|mean_sqrt_len_tokens|weightedmean|lasttoken";
+static const char POOLINGS[] = "cls|mean|max|mean_sqrt_len_tokens|weightedmean|lasttoken|none";
 static const tfm_pooling POOLING_VALUES[] = {TFM_POOL_CLS,           TFM_POOL_MEAN,     TFM_POOL_MAX,
                                              TFM_POOL_MEAN_SQRT_LEN, TFM_POOL_WEIGHTED, TFM_POOL_LAST};
 
@@ -51,6 +51,8 @@ static int split_pairs(embed_job *j) {
 
 static int embed_vectors(embed_job *j) {
     const size_t width = (size_t)tfm_embedder_get_info(j->embedder)->width;
+    if (tfm_embedder_get_info(j->embedder)->token_vectors)
+        return embed_multi_vector(j);
     if (!cli_grow(&j->numbers, &j->room, j->in.count * width, sizeof(*j->numbers)))
         return cli_fail("out of memory for the vectors of %zu lines", j->in.count);
     if (tfm_embed(j->embedder, j->numbers, j->in.text, j->in.count, &j->options) != TFM_OK ||
@@ -107,10 +109,25 @@ static int find_prompt(embed_job *j) {
                     names);
 }
 
+/* Rejects options that a vector for each token, or one for each line, does not have. */
+static int check_vectors(const embed_job *j, const tfm_embedder_info *info) {
+    if (j->query && !info->token_vectors)
+        return cli_fail("--query is for models of late interaction, and %s has the pooling %s: leave it out",
+                        j->model_dir, info->pooling);
+    if (info->token_vectors && (j->task == EMBED_SIMILAR || j->format == EMBED_NPY || j->width))
+        return cli_fail("%s has a vector for each token, without pooling: leave out %s", j->model_dir,
+                        j->task == EMBED_SIMILAR ? "--similar, and use tfm rerank"
+                        : j->format == EMBED_NPY ? "--format npy"
+                                                 : "--dimensions");
+    return CLI_OK;
+}
+
 static int open_model(embed_job *j) {
+    const bool no_pooling = j->pooling_given && j->pooling == (int)CLI_COUNT(POOLING_VALUES);
     tfm_embedder_options options = {
-        .has_pooling = j->pooling_given,
-        .pooling = POOLING_VALUES[j->pooling],
+        .has_pooling = j->pooling_given && !no_pooling,
+        .no_pooling = no_pooling,
+        .pooling = no_pooling ? TFM_POOL_CLS : POOLING_VALUES[j->pooling],
         .normalize = j->normalize      ? TFM_NORMALIZE_ON
                      : j->no_normalize ? TFM_NORMALIZE_OFF
                                        : TFM_NORMALIZE_AS_SAVED,
@@ -136,7 +153,10 @@ static int open_model(embed_job *j) {
     j->load_seconds = cli_seconds() - start;
     j->load_build = cli_build_seconds(j->fleet);
     j->ctx = tfm_model_context(j->embedder ? tfm_embedder_model(j->embedder) : j->model);
-    const int width = j->embedder ? tfm_embedder_get_info(j->embedder)->width : 0;
+    const int width = j->embedder ? tfm_embedder_get_info(j->embedder)->width : 0,
+              code = j->embedder ? check_vectors(j, tfm_embedder_get_info(j->embedder)) : CLI_OK;
+    if (code != CLI_OK)
+        return code;
     if (j->embedder && j->width > width)
         return cli_fail("--dimensions is %d, and the embeddings of %s have %d: give at most as many", j->width,
                         j->model_dir, width);
@@ -212,10 +232,10 @@ static int check(embed_job *j, const cli_syntax *syntax) {
         return cli_usage_error(syntax, "--format npy is for vectors");
     if (j->format == EMBED_NPY && (!j->output || strcmp(j->output, "-") == 0))
         return cli_usage_error(syntax, "--format npy needs a file: give -o FILE");
-    if ((j->normalize || j->no_normalize || j->pooling_given || j->prompt || j->width) &&
+    if ((j->normalize || j->no_normalize || j->pooling_given || j->prompt || j->width || j->query) &&
         (j->classify || j->fill_mask || j->sparse))
-        return cli_usage_error(syntax, "--pooling, --normalize, --no-normalize, --dimensions and --prompt are for "
-                                       "dense vectors");
+        return cli_usage_error(syntax, "--pooling, --normalize, --no-normalize, --dimensions, --prompt and --query are "
+                                       "for dense vectors");
     if (j->normalize && j->no_normalize)
         return cli_usage_error(syntax, "--normalize and --no-normalize contradict each other");
     if (j->pairs && !j->classify)
@@ -257,7 +277,10 @@ int cmd_embed(int argc, char **argv) {
          "(default all)",
          NULL},
         {0, "pooling", CLI_CHOICE, &j.pooling, POOLINGS,
-         "pooling of token embeddings (default: the model's own, else mean)", &j.pooling_given},
+         "pooling of token embeddings (default: the model's own, else mean); none: a vector for each token",
+         &j.pooling_given},
+        {0, "query", CLI_FLAG, &j.query, NULL,
+         "lines are queries, not documents, of a model of late interaction (ColBERT)", NULL},
         {0, "normalize", CLI_FLAG, &j.normalize, NULL, "scale embeddings to unit length", NULL},
         {0, "no-normalize", CLI_FLAG, &j.no_normalize, NULL, "do not scale embeddings", NULL},
         {0, "dimensions", CLI_POSITIVE, &j.width, "N",
@@ -280,7 +303,8 @@ int cmd_embed(int argc, char **argv) {
                  "over the line's tokens. The model is a Hugging Face encoder (BERT, RoBERTa,\n"
                  "XLM-R, CamemBERT, DistilBERT, MPNet, ModernBERT, ELECTRA, ALBERT, the encoder\n"
                  "of T5), a decoder-only model, or a sentence-transformers directory. Pooling\n"
-                 "follows modules.json; without it, the mean is taken.\n"
+                 "follows modules.json; without it, the mean is taken. Models of late interaction\n"
+                 "(ColBERT) and --pooling none give a vector for each token.\n"
                  "Lines longer than the model's maximum are truncated; --stats counts them.\n"
                  "A bad line (invalid UTF-8, a NUL) is reported on standard error and gives\n"
                  "null, an empty line, or a vector of NaN. The exit code is then 1.\n",

@@ -205,8 +205,9 @@ int cmd_rerank(int argc, char **argv) {
                  "first: score, line number and text, separated by tabs. The model is a\n"
                  "cross-encoder, an encoder with a classification head of one class, which reads\n"
                  "the query and a document together; a language model such as Qwen3-Reranker,\n"
-                 "which answers \"yes\" or \"no\"; or an embedding model, whose score is the cosine\n"
-                 "of both vectors, with its prompts \"query\" and \"document\".\n"
+                 "which answers \"yes\" or \"no\"; an embedding model, whose score is the cosine\n"
+                 "of both vectors, with its prompts \"query\" and \"document\"; or a model of late\n"
+                 "interaction (ColBERT), whose score is the MaxSim of the tokens' vectors.\n"
                  "A bad line (invalid UTF-8, a NUL) is reported on standard error and left out.\n"
                  "The exit code is then 1.\n",
         .examples = "  tfm rerank -m ms-marco-MiniLM-L6-v2 \"old houses\" -i lines.txt --top-n 3\n"

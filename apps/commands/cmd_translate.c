@@ -33,6 +33,34 @@ static int read_prefixes(translate_job *j) {
     return code;
 }
 
+/* Reads the terms: SOURCE tab TARGET a line. Sides without blanks at their ends. */
+static int read_glossary(translate_job *j) {
+    if (!j->glossary_file)
+        return CLI_OK;
+    const int code = cli_lines_read_all(&j->terms, "--glossary", j->glossary_file);
+    if (code != CLI_OK)
+        return code;
+    j->glossary = calloc(j->terms.count + 1, sizeof(*j->glossary));
+    if (!j->glossary)
+        return cli_fail("out of memory for the glossary");
+    for (size_t i = 0; i < j->terms.count; i++) {
+        char *line = (char *)(uintptr_t)j->terms.text[i], *tab = strchr(line, '\t'); /* in its own buffer */
+        if (tfm_text_check(line, j->terms.bytes[i]) != TFM_OK)
+            return cli_fail("%s, line %zu: %s", j->glossary_file, i + 1, tfm_error_message());
+        if (!*line || *line == '#')
+            continue;
+        if (!tab || tab == line || !tab[1] || strchr(tab + 1, '\t'))
+            return cli_fail("%s, line %zu: a term is a source text, a tab and its translation", j->glossary_file,
+                            i + 1);
+        *tab = 0;
+        j->glossary[j->text.glossary_count++] = (tfm_glossary_term){line, tab + 1};
+    }
+    j->text.glossary = j->glossary;
+    return j->text.glossary_count > 0
+               ? CLI_OK
+               : cli_fail("%s has no term: write SOURCE, a tab and TARGET on each line", j->glossary_file);
+}
+
 static int open_model(translate_job *j) {
     double start = cli_seconds();
     cli_progress("loading %s", j->model_dir);
@@ -71,6 +99,8 @@ static int run(translate_job *j, const cli_syntax *syntax) {
     if (code == CLI_OK)
         code = read_prefixes(j);
     if (code == CLI_OK)
+        code = read_glossary(j);
+    if (code == CLI_OK)
         code = cli_output_open(&j->out, j->output);
     if (code == CLI_OK)
         code = open_model(j);
@@ -94,6 +124,8 @@ static int run(translate_job *j, const cli_syntax *syntax) {
     if (kind)
         document_free(&j->document);
     cli_lines_close(&j->prefixes);
+    cli_lines_close(&j->terms);
+    free(j->glossary);
     cli_lines_close(&j->in);
     tfm_placeholders_free(&j->placeholders);
     return code == CLI_OK && j->bad > 0 ? CLI_FAILED : code;
@@ -122,6 +154,8 @@ static int check(const translate_job *j, const cli_syntax *syntax) {
         return cli_usage_error(syntax,
                                "--split joins the translations of a line's sentences into one, so there are no N best: "
                                "leave --n-best or --split away");
+    if (j->glossary_file && j->search.n_best > 1)
+        return cli_usage_error(syntax, "--glossary and --n-best do not go together: leave one away");
     if (j->text.language && !j->text.split && !j->format)
         return cli_usage_error(syntax, "--language is for --split and --format: give both, or neither");
     if ((j->text.alignment_layer || j->text.alignment_head) && !j->text.alignments)
@@ -162,6 +196,8 @@ static int parse_and_run(int argc, char **argv, cli_strings *patterns) {
          "the source language for sentence splitting, such as de (default: from tokenizer_config.json)", NULL},
         {0, "prefix-file", CLI_STRING, &j.prefix_file, "FILE",
          "a file with the required start of each translation, one line per input line", NULL},
+        {0, "glossary", CLI_STRING, &j.glossary_file, "FILE",
+         "a file of terms, SOURCE tab TARGET a line: the translation of a text with SOURCE has TARGET", NULL},
         CLI_KEEP(&j.keep),
         CLI_ADAPTERS(&j.adapters),
         CLI_LANGUAGES(j.text),

@@ -18,7 +18,7 @@ typedef struct embed_job {
     embed_task task;
     embed_format format;
     int top, width; /* width: of the embeddings written */
-    bool classify, fill_mask, sparse, pairs, stats, normalize, no_normalize, pooling_given;
+    bool classify, fill_mask, sparse, pairs, stats, normalize, no_normalize, pooling_given, query;
     int format_choice, pooling;
     bool format_given;
     tfm_embed_options options;
@@ -43,6 +43,9 @@ typedef struct embed_job {
 /* Embeddings as lines of JSON or text, or as NumPy's .npy (embed_write.c). */
 int embed_write_begin(embed_job *j);
 bool embed_write_vectors(embed_job *j, size_t count);
+
+/* A vector of each token of the chunk's lines (embed_multi_vector.c). */
+int embed_multi_vector(embed_job *j);
 
 /* Neighbors (embed_similar.c): embeddings of all lines of a file, and the nearest ones to the chunk's. */
 int embed_similar_read(embed_job *j);

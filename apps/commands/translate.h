@@ -22,7 +22,9 @@ typedef struct translate_job {
     tfm_model *model;
     int format; /* of FORMATS */
     document document;
-    cli_lines in, prefixes;
+    const char *glossary_file;
+    tfm_glossary_term *glossary; /* [text.glossary_count], in `terms` */
+    cli_lines in, prefixes, terms;
     cli_output out;
     size_t bad;
     size_t finished;                                /* lines written */

@@ -10,11 +10,19 @@ bool serve_has_chat(const serve_model *model) {
 
 /* ---- Messages -------------------------------------------------------------------------------------------------- */
 
-/* Refuses a message, and names the invalid field. */
+const char *serve_chat_field(const serve_request *r) {
+    return r->response ? "input" : "messages";
+}
+
+/* Refuses a message, and names the invalid field; of /v1/responses, whose items are numbered otherwise, the input. */
 static bool refuse(const serve_request *r, size_t i, const char *field, const char *what, serve_reply *reply) {
     char name[96];
     snprintf(name, sizeof(name), "messages[%zu].%s", i, field);
-    *reply = serve_reply_field(r, name, NULL, "Invalid request: %s %s", name, what);
+    if (r->response)
+        *reply = serve_reply_field(r, serve_chat_field(r), NULL, "Invalid request: input has an item whose %s %s",
+                                   field, what);
+    else
+        *reply = serve_reply_field(r, name, NULL, "Invalid request: %s %s", name, what);
     return false;
 }
 
@@ -169,8 +177,8 @@ static char *render(serve_request *r, const serve_model *model, const json_t *me
         if (status == TFM_ERROR_MEMORY)
             *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the messages");
         else if (status != TFM_OK)
-            *reply = serve_reply_field(r, status == TFM_ERROR_INPUT ? "messages" : "model", NULL, "Invalid request: %s",
-                                       tfm_error_message());
+            *reply = serve_reply_field(r, status == TFM_ERROR_INPUT ? serve_chat_field(r) : "model", NULL,
+                                       "Invalid request: %s", tfm_error_message());
     }
     free(input);
     free(tools);
@@ -191,7 +199,8 @@ json_t *serve_chat_prompt(serve_request *r, const serve_model *model, serve_repl
     char *text = messages ? render(r, model, messages, reply) : NULL;
     const size_t bytes = text ? strlen(text) : 0, limit = (size_t)r->chars;
     if (text && serve_characters(text, bytes) > limit)
-        *reply = serve_reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE, "messages have more than %zu characters", limit);
+        *reply = serve_reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE, "%s has more than %zu characters",
+                                   serve_chat_field(r), limit);
     else if (text && !(list = json_pack("[s%]", text, bytes)))
         *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the messages");
     tfm_text_free(&text);

@@ -33,6 +33,7 @@ static void *watch(void *user) {
         serve_connections_expire(s);
         serve_queue_expire(s);
         serve_files_expire(s, s->options->limits.file_seconds);
+        serve_models_free_replaced(s);
         if (cli_seconds() < next)
             continue;
         trim();
@@ -41,10 +42,23 @@ static void *watch(void *user) {
     return NULL;
 }
 
-/* Waits for one of the signals with a timeout; false after the timeout. */
+/* Waits for a signal to end, with a timeout; false after the timeout. */
 static bool wait_signal(const sigset_t *signals, double seconds) {
     const struct timespec most = {(time_t)seconds, (long)(1e9 * (seconds - (double)(time_t)seconds))};
-    return sigtimedwait(signals, NULL, &most) > 0;
+    const int got = sigtimedwait(signals, NULL, &most);
+    return got > 0 && got != SIGHUP;
+}
+
+/* Waits for a signal to end. SIGHUP opens the models again, unless it says that the terminal was closed. */
+static void serve_until_signal(server *s, const sigset_t *signals) {
+    siginfo_t info;
+    for (;;) {
+        const int got = sigwaitinfo(signals, &info);
+        if (got == SIGHUP && info.si_code != SI_KERNEL)
+            serve_reload(s);
+        else if (got > 0)
+            return;
+    }
 }
 
 /* Stops new requests and answers pending ones, unless a second signal comes. */
@@ -111,7 +125,7 @@ static void print_start(const server *s) {
     flockfile(stderr);
     fputs("tfm: serving ", stderr);
     for (size_t i = 0; i < s->models.count; i++)
-        fprintf(stderr, "%s%s", i > 0 ? ", " : "", s->models.items[i].name);
+        fprintf(stderr, "%s%s", i > 0 ? ", " : "", s->models.items[i]->name);
     fprintf(stderr, ", listening on %s://%s%s%s:%d/\n", o->certificate ? "https" : "http", six ? "[" : "", o->host,
             six ? "]" : "", o->port);
     funlockfile(stderr);
@@ -119,7 +133,6 @@ static void print_start(const server *s) {
 
 static int run_threads(server *s, const sigset_t *signals) {
     pthread_t watcher;
-    int got;
     int code = try_devices(s);
     if (code != CLI_OK)
         return code;
@@ -130,7 +143,7 @@ static int run_threads(server *s, const sigset_t *signals) {
     code = watched ? serve_http_start(s) : cli_fail("the system cannot create another thread");
     if (code == CLI_OK) {
         print_start(s);
-        sigwait(signals, &got);
+        serve_until_signal(s, signals);
         drain(s, signals);
     }
     end_workers(s);
@@ -152,11 +165,13 @@ static int run(serve_options *o, const cli_syntax *syntax) {
     s.started = cli_seconds();
     s.started_at = (int64_t)time(NULL);
     pthread_mutex_init(&s.lock, NULL);
+    pthread_mutex_init(&s.http, NULL);
     pthread_mutex_init(&s.connections_lock, NULL);
     pthread_cond_init(&s.work, NULL);
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* only this thread handles them, not even the drivers' threads */
     int code = serve_models_read(&s.models, o, syntax);
     if (code == CLI_OK)
@@ -231,7 +246,6 @@ static int pull_models(const serve_options *o) {
 
 int cmd_serve(int argc, char **argv) {
     serve_options o = {.port = 5000, .keys.lines.fd = -1};
-    cli_strings given = {0};
     serve_limits *l = &o.limits;
     const cli_option options[] = {
         {'m', "model", CLI_LIST, &o.models, "[NAME=]MODEL",
@@ -245,8 +259,8 @@ int cmd_serve(int argc, char **argv) {
         {0, "host", CLI_STRING, &o.host, "ADDRESS",
          "listen on this address; 0.0.0.0 is every IPv4 address (default 127.0.0.1)", NULL},
         {'p', "port", CLI_NONNEGATIVE, &o.port, "N", "listen on this port; 0 is any free port (default 5000)", NULL},
-        {0, "api-key", CLI_LIST, &given, "KEY", "require this key, repeatable; other users of the machine can see it",
-         NULL},
+        {0, "api-key", CLI_LIST, &o.given_keys, "KEY",
+         "require this key, repeatable; other users of the machine can see it", NULL},
         {0, "api-keys", CLI_STRING, &o.keys_file, "FILE",
          "require one of the keys in this file: KEY [REQUESTS [CHARACTERS]] a line, its maximum requests per minute, "
          "and "
@@ -292,14 +306,14 @@ int cmd_serve(int argc, char **argv) {
         .name = "serve",
         .usage = "serve -m [NAME=]MODEL... [option...]",
         .about = "Serves models over HTTP until SIGTERM or SIGINT, then answers pending requests\n"
-                 "and ends. A web page is at /, the description of the API at /openapi.json:\n"
-                 "LibreTranslate's /translate, /translate_file, /languages and /detect,\n"
-                 "OpenAI's /v1/embeddings, /v1/completions, /v1/chat/completions and\n"
-                 "/v1/responses, /v1/rerank and /v1/score, and /metrics for Prometheus.\n"
-                 "Models are loaded at their first request. Lines are split into sentences.\n"
-                 "Waiting requests are batched, fairly between clients; on a CPU with\n"
-                 "continuous batching. The log on standard error has a line of JSON for each\n"
-                 "request, without its text.\n",
+                 "and ends. SIGHUP opens the models and the file of keys again. A web page is at\n"
+                 "/, the description of the API at /openapi.json: LibreTranslate's /translate,\n"
+                 "/translate_file, /languages and /detect, OpenAI's /v1/embeddings,\n"
+                 "/v1/completions, /v1/chat/completions and /v1/responses, /v1/rerank and\n"
+                 "/v1/score, and /metrics for Prometheus. Models are loaded at their first\n"
+                 "request. Lines are split into sentences. Waiting requests are batched, fairly\n"
+                 "between clients; on a CPU with continuous batching. The log on standard error\n"
+                 "has a line of JSON for each request, without its text.\n",
         .examples = "  tfm serve -m opus-mt-de-en\n"
                     "  curl -d q=\"Guten Morgen.\" -d source=de -d target=en localhost:5000/translate\n"
                     "  tfm serve -m de-en=opus-mt-de-en -m en-de=opus-mt-en-de -m minilm=MiniLM\n"
@@ -311,7 +325,7 @@ int cmd_serve(int argc, char **argv) {
     if (code == CLI_CONTINUE)
         code = check(&o, &syntax);
     if (code == CLI_CONTINUE) {
-        code = serve_keys_read(&o.keys, &given, o.keys_file);
+        code = serve_keys_read(&o.keys, &o.given_keys, o.keys_file);
         if (code == CLI_OK && o.pull)
             code = pull_models(&o);
         if (code == CLI_OK)
@@ -319,7 +333,7 @@ int cmd_serve(int argc, char **argv) {
     }
     free(o.models.items);
     serve_keys_free(&o.keys);
-    free(given.items);
+    free(o.given_keys.items);
     free(o.keep.patterns.items);
     return code;
 }

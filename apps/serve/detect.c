@@ -62,7 +62,7 @@ static void name_code(char out[SERVE_CODE], const serve_models *models, const ch
         language_of(out, code);
     for (int target = 0; target < 2; target++)
         for (size_t i = 0; i < models->count; i++) {
-            const serve_model *m = &models->items[i];
+            const serve_model *m = models->items[i];
             const char *served = target ? m->target : m->source;
             if (m->task == SERVE_TRANSLATE && serve_language_same(served, code)) {
                 snprintf(out, SERVE_CODE, "%s", served);
@@ -216,7 +216,7 @@ static void add_letters(choice *c, const sample *s) {
 static double preference_of(const serve_models *models, const char *code) {
     double more = 1;
     for (size_t i = 0; i < models->count; i++) {
-        const serve_model *m = &models->items[i];
+        const serve_model *m = models->items[i];
         if (m->task == SERVE_TRANSLATE && serve_language_same(m->source, code))
             return 1.35;
         if (m->task == SERVE_TRANSLATE && serve_language_same(m->target, code))
@@ -274,9 +274,9 @@ static int answer(serve_detection out[SERVE_DETECTIONS], const serve_models *mod
 /* The first served language of the script, else CLDR's. */
 static void first_served(char out[SERVE_CODE], const serve_models *models, UScriptCode script) {
     for (size_t i = 0; i < models->count; i++)
-        if (models->items[i].task == SERVE_TRANSLATE &&
-            (script == USCRIPT_COMMON || writes(models->items[i].source, script))) {
-            snprintf(out, SERVE_CODE, "%s", models->items[i].source);
+        if (models->items[i]->task == SERVE_TRANSLATE &&
+            (script == USCRIPT_COMMON || writes(models->items[i]->source, script))) {
+            snprintf(out, SERVE_CODE, "%s", models->items[i]->source);
             return;
         }
     likely_language(out, script == USCRIPT_COMMON ? USCRIPT_LATIN : script);
@@ -325,8 +325,8 @@ int serve_detect_text(serve_detection out[SERVE_DETECTIONS], const serve_models 
     }
     for (int target = 0; target < 2 && s.letters > 0; target++)
         for (size_t i = 0; i < models->count; i++)
-            if (models->items[i].task == SERVE_TRANSLATE)
-                add_candidate(&c, target ? models->items[i].target : models->items[i].source, s.script);
+            if (models->items[i]->task == SERVE_TRANSLATE)
+                add_candidate(&c, target ? models->items[i]->target : models->items[i]->source, s.script);
     for (size_t i = 0; s.letters > 0 && (frequent = serve_frequent_language(i)); i++)
         add_candidate(&c, frequent, s.script);
     if (s.letters > 0 && s.script != USCRIPT_LATIN) {

@@ -16,7 +16,7 @@ bool serve_health(serve_request *r, serve_reply *reply) {
 static bool models_were_opened(const server *s) {
     bool all = true;
     for (size_t i = 0; i < s->models.count && s->options->preload; i++)
-        all = all && atomic_load(&s->models.items[i].opened);
+        all = all && atomic_load(&s->models.items[i]->opened);
     return all;
 }
 

@@ -142,8 +142,8 @@ static bool streams(const serve_request *r) {
     return is;
 }
 
-static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url, const char *method,
-                                  const char *version, const char *data, size_t *bytes, void **state) {
+static enum MHD_Result handle(void *user, struct MHD_Connection *connection, const char *url, const char *method,
+                              const char *version, const char *data, size_t *bytes, void **state) {
     serve_request *r = *state;
     serve_reply reply;
     if (!r) {
@@ -168,6 +168,15 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
         return send_answer(r, reply);
     serve_request_release(r);
     return MHD_YES; /* suspended */
+}
+
+static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url, const char *method,
+                                  const char *version, const char *data, size_t *bytes, void **state) {
+    server *s = user;
+    pthread_mutex_lock(&s->http);
+    const enum MHD_Result result = handle(user, connection, url, method, version, data, bytes, state);
+    pthread_mutex_unlock(&s->http);
+    return result;
 }
 
 static void on_completed(void *user, struct MHD_Connection *connection, void **state,

@@ -19,15 +19,37 @@ serve_job *serve_job_new(size_t count) {
     return job;
 }
 
+bool serve_job_set_models(serve_job *job, serve_model *const *models, size_t count) {
+    job->key.model = models[0];
+    for (size_t i = 1; i < count && !job->models; i++) {
+        if (models[i] == models[0])
+            continue;
+        if (!(job->models = malloc(count * sizeof(serve_model *)))) {
+            job->key.model = NULL;
+            return false;
+        }
+        memcpy(job->models, models, count * sizeof(serve_model *));
+        job->texts = count;
+    }
+    for (size_t i = 0; i < (job->models ? count : 1); i++)
+        atomic_fetch_add(&models[i]->users, 1);
+    return true;
+}
+
 void serve_job_free(serve_job *job) {
     if (!job)
         return;
+    for (size_t i = 0; job->models && i < job->texts; i++)
+        serve_model_release(job->models[i]);
+    if (!job->models && job->key.model)
+        serve_model_release(job->key.model);
     for (size_t i = 0; job->results && i < job->count; i++) {
         for (int best = 0; job->results[i].texts && best < job->key.n_best; best++)
             free(job->results[i].texts[best]);
         for (int best = 0; best < job->key.n_best; best++)
             json_decref(job->results[i].logprobs[best]);
         free(job->results[i].texts);
+        free(job->results[i].vectors);
         json_decref(job->results[i].detail);
     }
     for (size_t i = 0; i < job->generate.stop_string_count; i++)

@@ -6,7 +6,6 @@
 #include "serve/answer_parts.h"
 #include "serve/models.h"
 
-typedef struct server server;
 typedef struct serve_job serve_job;
 typedef struct serve_grammar serve_grammar;
 
@@ -23,6 +22,8 @@ typedef struct serve_result {
     double log_prob[SERVE_TEXTS];    /* mean log p of its tokens, if there are more texts than choices */
     json_t *logprobs[SERVE_TEXTS];   /* entries of its tokens, if requested (openai_logprobs.c) */
     size_t streamed[SERVE_TEXTS];    /* entries in events so far */
+    float *vectors;                  /* [vector_count][width], of each token */
+    size_t vector_count;
 } serve_result;
 
 /* Segments with equal keys are batched. */
@@ -32,7 +33,7 @@ typedef struct serve_batch_key {
     int n_best, layer, head;
     bool split, detail, keep; /* keep: texts have placeholders */
     bool token_ids;           /* of embeddings: of ids, not texts */
-    bool sparse;              /* of embeddings */
+    bool sparse, query;       /* of embeddings */
     bool raw_scores;          /* of reranking: without the model's activation */
     int max_new_tokens;
     uint64_t alone; /* not 0: a unique number, the job is not batched with others */
@@ -78,7 +79,8 @@ struct serve_job {
     tfm_generate_options generate; /* of generation; stops and biases are the job's own */
     char **stops;
     tfm_logit_bias *biases;
-    serve_grammar *grammar; /* or NULL */
+    serve_grammar *grammar;    /* or NULL */
+    const char *grammar_field; /* of the request, static */
     bool logprobs;
     bool echo;     /* texts begin with their prompts, which are the segments' */
     int choices;   /* texts of each prompt that are returned: the best of key.n_best */
@@ -132,6 +134,8 @@ void serve_grammar_release(serve_grammar *grammar);
 /* A job of `count` segments; NULL without memory. */
 serve_job *serve_job_new(size_t count);
 void serve_job_free(serve_job *job);
+/* Sets the model, or models of the texts if they differ, and uses them until the job is freed. False without memory. */
+bool serve_job_set_models(serve_job *job, serve_model *const *models, size_t count);
 /* Sets the failure of a job, unless it has one. */
 void serve_job_fail(serve_job *job, int code, const char *format, ...) TFM_PRINTF(3, 4);
 /* Stops a job; false if it was stopped before. */

@@ -33,7 +33,7 @@ static bool read_texts(serve_request *r, serve_ask *a, serve_reply *reply) {
 
 static bool serves(const serve_request *r, const char *code, bool as_source) {
     for (size_t i = 0; i < r->server->models.count; i++) {
-        const serve_model *m = &r->server->models.items[i];
+        const serve_model *m = r->server->models.items[i];
         if (m->task == SERVE_TRANSLATE && strcmp(as_source ? m->source : m->target, code) == 0)
             return true;
     }

@@ -14,7 +14,7 @@ static json_t *model_json(const server *s, const serve_model *m) {
 bool serve_v1_models(serve_request *r, serve_reply *reply) {
     json_t *list = json_array();
     for (size_t i = 0; i < r->server->models.count; i++)
-        json_array_append_new(list, model_json(r->server, &r->server->models.items[i]));
+        json_array_append_new(list, model_json(r->server, r->server->models.items[i]));
     *reply = serve_reply_json(MHD_HTTP_OK, json_pack("{s:s, s:o}", "object", "list", "data", list));
     return false;
 }
@@ -34,10 +34,10 @@ bool serve_v1_model(serve_request *r, serve_reply *reply) {
 static serve_model *only_reranker(const serve_models *models) {
     serve_model *found = NULL;
     for (size_t i = 0; i < models->count; i++)
-        if (models->items[i].rerank == TFM_RERANK_CROSS_ENCODER || models->items[i].rerank == TFM_RERANK_EMBEDDER) {
+        if (models->items[i]->rerank == TFM_RERANK_CROSS_ENCODER || models->items[i]->rerank == TFM_RERANK_EMBEDDER) {
             if (found)
                 return NULL;
-            found = &models->items[i];
+            found = models->items[i];
         }
     return found;
 }
@@ -93,7 +93,7 @@ serve_job *serve_openai_job(serve_request *r, json_t *list, serve_model *model, 
     }
     job->source = list;
     job->texts = r->lines = job->count;
-    job->key.model = model;
+    serve_job_set_models(job, &model, 1);
     job->key.task = task;
     for (size_t i = 0; i < job->count; i++) {
         const json_t *text = json_array_get(list, i);

@@ -31,6 +31,10 @@ bool serve_openai_queue(serve_request *r, serve_job *job, serve_reply (*answer)(
 
 /* Options of a generation (openai_options.c). True, or false with the error reply. */
 bool serve_openai_options(serve_request *r, serve_job *job, serve_reply *reply);
+/* The first field of a job that needs an engine; NULL: none. */
+const char *serve_engine_field(const serve_job *job);
+/* Why a model has none. */
+#define SERVE_NO_ENGINE "with the rules of the model's generation_config.json"
 /* The grammar of the text (openai_grammar.c): response_format, tool_choice, and fields of vLLM and llama.cpp. True, or
  * false with the error reply. */
 bool serve_openai_grammar(serve_request *r, serve_job *job, serve_reply *reply);
@@ -68,6 +72,8 @@ json_t *serve_logprobs_json(const serve_job *job, size_t segment, int rank, size
 /* The messages of a chat as a list of one prompt (chat.c); NULL with the error reply. Checks the
  * fields of the request first. */
 json_t *serve_chat_prompt(serve_request *r, const serve_model *model, serve_reply *reply);
+/* The field of the messages: messages, or input of /v1/responses. */
+const char *serve_chat_field(const serve_request *r);
 /* Sets the format of the answers to that prompt, which are the job's texts. */
 void serve_chat_format(const serve_request *r, serve_job *job);
 

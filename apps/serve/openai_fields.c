@@ -24,9 +24,10 @@ enum {
     I = SERVE_TOKENIZE_FIELDS,
     D = SERVE_DETOKENIZE_FIELDS,
     O = SERVE_RESPONSES_FIELDS,
-    G = C | T,
+    H = C | T,
+    G = H | O,
     P = R | S,
-    A = G | E | P | V | I | D | O
+    A = G | E | P | V | I | D
 };
 
 static const field FIELDS[] = {
@@ -35,10 +36,10 @@ static const field FIELDS[] = {
     {"api_key", A, "s", NULL},
     {"messages", C | I, "a", NULL},
     {"parallel_tool_calls", C | O, "b", NULL},
-    {"reasoning_format", C, "s", NULL}, /* llama.cpp's */
-    {"tools", C | O, "l", NULL},        /* these five are for the chat template */
-    {"documents", C, "l", NULL},
-    {"chat_template_kwargs", C, "o", NULL},
+    {"reasoning_format", C | O, "s", NULL}, /* llama.cpp's */
+    {"tools", C | O, "l", NULL},            /* these five are for the chat template */
+    {"documents", C | O, "l", NULL},
+    {"chat_template_kwargs", C | O, "o", NULL},
     {"add_generation_prompt", C, "b", NULL},
     {"continue_final_message", C, "b", NULL},
     {"prompt", T, "*", NULL},
@@ -57,6 +58,7 @@ static const field FIELDS[] = {
     {"encoding_format", E, "s", NULL},
     {"dimensions", E, "i", NULL},
     {"prompt_name", E, "s", NULL}, /* sentence-transformers' */
+    {"input_type", E, "s", NULL},  /* Cohere's and Jina's: of vectors for each token */
     {"query", R, "s", NULL},
     {"documents", R, "a", NULL},
     {"top_n", R, "i", NULL},
@@ -67,29 +69,29 @@ static const field FIELDS[] = {
     {"raw_scores", P, "b", NULL},
     {"text_1", S, "*", NULL},
     {"text_2", S, "*", NULL},
-    {"max_tokens", G, "i", NULL},
+    {"max_tokens", H, "i", NULL},
     {"max_completion_tokens", C, "i", NULL},
     {"min_tokens", G, "i", NULL},
-    {"n", G, "i", NULL},
-    {"seed", G | O, "i", NULL},
-    {"temperature", G | O, "n", NULL},
-    {"top_p", G | O, "n", NULL},
-    {"top_k", G | O, "i", NULL},
-    {"min_p", G | O, "n", NULL},
-    {"repetition_penalty", G | O, "n", NULL},
+    {"n", H, "i", NULL},
+    {"seed", G, "i", NULL},
+    {"temperature", G, "n", NULL},
+    {"top_p", G, "n", NULL},
+    {"top_k", G, "i", NULL},
+    {"min_p", G, "n", NULL},
+    {"repetition_penalty", G, "n", NULL},
     {"stop", G, "sa", NULL},
     {"stop_token_ids", G, "a", NULL},
     {"ignore_eos", G, "b", NULL},
-    {"prompt_lookup_num_tokens", G | O, "i", NULL}, /* transformers' */
+    {"prompt_lookup_num_tokens", G, "i", NULL}, /* transformers' */
     {"frequency_penalty", G, "n", NULL},
     {"presence_penalty", G, "n", NULL},
     {"logit_bias", G, "oa", NULL},
-    {"logprobs", G, "bi", NULL},
+    {"logprobs", H, "bi", NULL},
     {"top_logprobs", C, "i", NULL},
     {"best_of", T, "i", NULL},
     {"echo", T, "b", NULL},
     {"suffix", T, "s", NULL},
-    {"response_format", G, "o", NULL},
+    {"response_format", H, "o", NULL},
     {"tool_choice", C | O, "so", NULL},
     {"tool_choice", T, "so", "[\"none\", \"auto\"]"},
     {"guided_json", G, "*", NULL}, /* these four are vLLM's */
@@ -98,17 +100,17 @@ static const field FIELDS[] = {
     {"structured_outputs", G, "o", NULL},
     {"grammar", G, "s", NULL}, /* these two are llama.cpp's */
     {"json_schema", G, "o", NULL},
-    {"stream", G | O, "b", NULL},
-    {"stream_options", G, "o", NULL},
+    {"stream", G, "b", NULL},
+    {"stream_options", H, "o", NULL},
     /* without effect */
     {"user", A, "s", NULL},
-    {"metadata", G | O, "o", NULL},
+    {"metadata", G, "o", NULL},
     {"store", C | O, "b", NULL},
-    {"service_tier", G | O, "s", NULL},
-    {"safety_identifier", G | O, "s", NULL},
-    {"prompt_cache_key", G | O, "s", NULL},
-    {"prompt_cache_retention", G | O, "s", NULL},
-    {"prompt_cache_options", G | O, "o", NULL},
+    {"service_tier", G, "s", NULL},
+    {"safety_identifier", G, "s", NULL},
+    {"prompt_cache_key", G, "s", NULL},
+    {"prompt_cache_retention", G, "s", NULL},
+    {"prompt_cache_options", G, "o", NULL},
     {"prediction", C, "o", NULL},
     {"priority", A, "i", NULL},
     {"request_id", A, "s", NULL},
@@ -139,7 +141,7 @@ static const field FIELDS[] = {
     {"reasoning_effort", C, "s", "[\"none\"]"},
     {"verbosity", C, "s", "[\"medium\"]"},
     {"web_search_options", C, "o", "[]"},
-    {"moderation", G | O, "o", "[]"},
+    {"moderation", G, "o", "[]"},
     {"previous_response_id", O, "s", "[]"},
     {"conversation", O, "so", "[]"},
     {"prompt", O, "o", "[]"},
@@ -149,6 +151,8 @@ static const field FIELDS[] = {
     {"reasoning", O, "o", "[{}, {\"effort\": \"none\"}]"},
     {"stream_options", O, "o", "[{}, {\"include_obfuscation\": false}]"},
     {"top_logprobs", O, "i", "[0]"},
+    {"logprobs", O, "b", "[false]"},
+    {"n", O, "i", "[1]"},
     {"truncation", O, "s", "[\"disabled\"]"},
     {"context_management", O, "a", "[[]]"},
     /* vLLM's */
@@ -170,7 +174,6 @@ static const field FIELDS[] = {
     {"structural_tag", G, "s", "[]"},
     {"return_token_ids", G, "b", "[false]"},
     {"return_tokens_as_token_ids", G, "b", "[false]"},
-    {"input_type", E, "s", "[]"},
     {"normalize", E, "b", "[]"},
     {"activation", P, "b", "[true]"},
     {"use_activation", P, "b", "[true]"},
@@ -206,6 +209,7 @@ static const field FIELDS[] = {
     {"return_tokens", G, "b", "[false]"},
     {"post_sampling_probs", G, "b", "[false]"},
     {"t_max_predict_ms", G, "n", "[0, -1]"},
+    {"num_beams", G, "i", "[1]"}, /* transformers' */
 };
 
 static bool is_list_of_objects(const json_t *value) {
@@ -250,6 +254,12 @@ static const char *type_name(char type) {
                          : "an object";
 }
 
+static bool refuse(const serve_request *r, const char *name, serve_reply *reply) {
+    *reply =
+        serve_reply_field(r, name, "unsupported_parameter", "Invalid request: %s is not supported: leave it out", name);
+    return false;
+}
+
 static bool check_field(const serve_request *r, const field *f, const json_t *value, serve_reply *reply) {
     if (!value || json_is_null(value))
         return true;
@@ -259,11 +269,7 @@ static bool check_field(const serve_request *r, const field *f, const json_t *va
                               f->types[1] ? " or " : "", f->types[1] ? type_name(f->types[1]) : "");
         return false;
     }
-    if (!f->neutral || is_neutral(value, f->neutral))
-        return true;
-    *reply = serve_reply_field(r, f->name, "unsupported_parameter",
-                               "Invalid request: %s is not supported: leave it out", f->name);
-    return false;
+    return !f->neutral || is_neutral(value, f->neutral) || refuse(r, f->name, reply);
 }
 
 /* ---- Unknown fields -------------------------------------------------------------------------------------------- */
@@ -297,10 +303,12 @@ bool serve_fields_check(const serve_request *r, unsigned where, serve_reply *rep
         if ((FIELDS[i].where & where) && !check_field(r, &FIELDS[i], json_object_get(r->fields, FIELDS[i].name), reply))
             return false;
     json_object_foreach(r->fields, name, value) {
-        bool known = false;
-        for (size_t i = 0; i < CLI_COUNT(FIELDS) && !known; i++)
-            known = (FIELDS[i].where & where) && strcmp(FIELDS[i].name, name) == 0;
-        if (!known)
+        unsigned known = 0;
+        for (size_t i = 0; i < CLI_COUNT(FIELDS); i++)
+            known |= strcmp(FIELDS[i].name, name) == 0 ? FIELDS[i].where : 0;
+        if (where == O && !(known & O) && (known & C) && !json_is_null(value)) /* the field of a chat */
+            return refuse(r, name, reply);
+        if (!(known & where))
             log_unknown(r, name);
     }
     return true;

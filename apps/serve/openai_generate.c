@@ -16,7 +16,7 @@ static tfm_status encode(serve_job *job, size_t i) {
 
 /* Encodes the prompts, to refuse too long ones before queueing. */
 static bool encode_all(serve_request *r, serve_job *job, serve_reply *reply) {
-    const char *name = job->chat ? "messages" : "prompt";
+    const char *name = job->chat ? serve_chat_field(r) : "prompt";
     job->ids = calloc(job->count, sizeof(*job->ids));
     job->id_counts = calloc(job->count, sizeof(*job->id_counts));
     tfm_status status = job->ids && job->id_counts ? TFM_OK : TFM_ERROR_MEMORY;

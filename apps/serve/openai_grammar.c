@@ -69,6 +69,7 @@ void serve_grammar_release(serve_grammar *g) {
 
 /* Compiles "schema ..." or "gbnf ...". Takes ownership of the text. False with the error reply for the field. */
 static bool compile(const serve_request *r, serve_job *job, const char *field, char *text, serve_reply *reply) {
+    job->grammar_field = field;
     serve_grammar *g = text ? find(text) : NULL;
     if (g || !text) {
         free(text);

@@ -114,14 +114,18 @@ static bool read_lengths(serve_request *r, const serve_job *job, tfm_generate_op
         if (json_is_number(asked) && json_number_value(asked) == -1)
             json_object_del(r->fields, NAMES[i]);
     }
-    const int least = job->echo && !json_is_true(json_object_get(r->fields, "stream")) ? 0 : 1;
     int max_new_tokens = usual;
-    if (!serve_request_integer(r, "max_tokens", least, most, max_new_tokens, &max_new_tokens, reply) ||
+    if (!serve_request_integer(r, "max_tokens", job->chat ? 1 : 0, most, max_new_tokens, &max_new_tokens, reply) ||
         !serve_request_integer(r, "max_completion_tokens", 1, most, max_new_tokens, &max_new_tokens, reply) ||
         !serve_request_integer(r, "min_tokens", 0, max_new_tokens, 0, &g->min_new_tokens, reply))
         return false;
     g->max_new_tokens = max_new_tokens;
-    return true;
+    if (max_new_tokens > 0 || !json_is_true(json_object_get(r->fields, "stream")))
+        return true;
+    *reply = serve_reply_field(r, "max_tokens", NULL,
+                               "Invalid request: max_tokens is 0, and a text without tokens is not streamed: leave "
+                               "stream out");
+    return false;
 }
 
 /* Biases: {"id": bias} as OpenAI's, or [[id, bias], ...] as llama.cpp's, where false suppresses the token. */
@@ -214,6 +218,27 @@ static bool read_echo(serve_request *r, serve_job *job, serve_reply *reply) {
     return false;
 }
 
+const char *serve_engine_field(const serve_job *job) {
+    const tfm_generate_options *g = &job->generate;
+    return job->logprobs               ? "logprobs"
+           : g->logit_bias_count > 0   ? "logit_bias"
+           : g->presence_penalty != 0  ? "presence_penalty"
+           : g->frequency_penalty != 0 ? "frequency_penalty"
+           : job->grammar              ? job->grammar_field
+                                       : NULL;
+}
+
+static bool check_engine(const serve_request *r, const serve_job *job, serve_reply *reply) {
+    const bool several = r->server->devices > 1, rules = atomic_load(&job->key.model->no_engine);
+    const char *field = several || rules ? serve_engine_field(job) : NULL;
+    if (!field)
+        return true;
+    *reply =
+        serve_reply_field(r, field, "unsupported_parameter", "Invalid request: %s is not supported %s: leave it out",
+                          field, several ? "by a server with several devices" : SERVE_NO_ENGINE);
+    return false;
+}
+
 /* Options of generation. Requests with sampling or stop strings are separate batches, for their own random numbers. */
 bool serve_openai_options(serve_request *r, serve_job *job, serve_reply *reply) {
     tfm_generate_options *g = &job->generate;
@@ -225,7 +250,7 @@ bool serve_openai_options(serve_request *r, serve_job *job, serve_reply *reply) 
         !read_stop_ids(r, job, reply) ||
         !serve_request_integer(r, "prompt_lookup_num_tokens", 0, SERVE_DRAFTS, r->server->options->drafts,
                                &g->prompt_lookup_num_tokens, reply) ||
-        !read_stream_options(r, job, reply) || !serve_openai_grammar(r, job, reply))
+        !read_stream_options(r, job, reply) || !serve_openai_grammar(r, job, reply) || !check_engine(r, job, reply))
         return false;
     const bool ignores = json_is_true(json_object_get(r->fields, "ignore_eos"));
     const char *minimum = ignores ? "ignore_eos" : "min_tokens";

@@ -7,8 +7,8 @@
 /* The model of a request; the first one that generates text if it has no name. NULL with the error reply. */
 static serve_model *model_of(serve_request *r, serve_reply *reply) {
     for (size_t i = 0; !serve_request_text(r, "model") && i < r->server->models.count; i++)
-        if (r->server->models.items[i].task == SERVE_GENERATE)
-            return &r->server->models.items[i];
+        if (r->server->models.items[i]->task == SERVE_GENERATE)
+            return r->server->models.items[i];
     return serve_openai_model(r, SERVE_GENERATE, "generate text", reply);
 }
 

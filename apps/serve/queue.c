@@ -186,6 +186,6 @@ void serve_queue_count_lines(server *s, size_t *counts) {
     pthread_mutex_lock(&s->lock);
     for (const serve_job *job = s->first; job; job = job->next)
         for (size_t i = job->taken; i < job->count; i++)
-            counts[(job->models ? job->models[job->segments[i].of] : job->key.model) - s->models.items]++;
+            counts[(job->models ? job->models[job->segments[i].of] : job->key.model)->index]++;
     pthread_mutex_unlock(&s->lock);
 }

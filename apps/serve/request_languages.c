@@ -10,7 +10,7 @@ static const double SURE = 40, CONTRADICTS = 60;
 enum { LEAST_BYTES = 16, WARNINGS = 16 };
 
 static serve_model *translator(const serve_models *models, size_t i, const char *target) {
-    serve_model *m = &models->items[i];
+    serve_model *m = models->items[i];
     return m->task == SERVE_TRANSLATE && strcmp(m->target, target) == 0 ? m : NULL;
 }
 

@@ -173,9 +173,34 @@ static json_t *head_of(const serve_request *r) {
 }
 
 bool serve_v1_responses(serve_request *r, serve_reply *reply) {
-    static const char *const SAME[] = {
-        "model", "temperature",         "top_p", "top_k",  "min_p",   "repetition_penalty",
-        "seed",  "parallel_tool_calls", "user",  "stream", "api_key", "prompt_lookup_num_tokens"};
+    static const char *const SAME[] = {"model",
+                                       "temperature",
+                                       "top_p",
+                                       "top_k",
+                                       "min_p",
+                                       "repetition_penalty",
+                                       "presence_penalty",
+                                       "frequency_penalty",
+                                       "logit_bias",
+                                       "seed",
+                                       "stop",
+                                       "stop_token_ids",
+                                       "ignore_eos",
+                                       "min_tokens",
+                                       "guided_json",
+                                       "guided_choice",
+                                       "guided_grammar",
+                                       "structured_outputs",
+                                       "grammar",
+                                       "json_schema",
+                                       "reasoning_format",
+                                       "chat_template_kwargs",
+                                       "documents",
+                                       "parallel_tool_calls",
+                                       "user",
+                                       "stream",
+                                       "api_key",
+                                       "prompt_lookup_num_tokens"};
     int most = 0;
     if (!serve_fields_check(r, SERVE_RESPONSES_FIELDS, reply) ||
         !serve_request_integer(r, "max_output_tokens", 1, r->server->options->limits.max_new_tokens, 0, &most, reply))

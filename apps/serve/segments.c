@@ -41,19 +41,6 @@ static bool split_all(cli_segments *c, const char *const *texts, size_t count, b
     return good;
 }
 
-/* Assigns a model to each text, if there are several. False without memory. */
-static bool sort_by_model(serve_job *job, serve_model *const *models, size_t count) {
-    job->key.model = models[0];
-    for (size_t i = 1; i < count && !job->models; i++) {
-        if (models[i] == models[0])
-            continue;
-        if (!(job->models = malloc(count * sizeof(serve_model *))))
-            return false;
-        memcpy(job->models, models, count * sizeof(serve_model *));
-    }
-    return true;
-}
-
 serve_job *serve_segments_split(serve_request *r, const char *const *texts, size_t count, bool sentences,
                                 serve_model *const *models, serve_reply *refusal) {
     cli_segments c = {0};
@@ -64,7 +51,7 @@ serve_job *serve_segments_split(serve_request *r, const char *const *texts, size
     bool good = split_all(&c, texts, count, sentences, models);
     const size_t most = (size_t)r->server->options->limits.lines;
     serve_job *job = good && c.count <= most ? serve_job_new(c.count) : NULL;
-    if (job && models && !sort_by_model(job, models, count))
+    if (job && models && !serve_job_set_models(job, models, count))
         serve_job_free(job), job = NULL;
     if (job) {
         if (c.count > 0)

@@ -27,7 +27,7 @@ static bool same_key(bool engine, const serve_batch_key *a, const serve_batch_ke
     return a->model == b->model && a->task == b->task && a->n_best == b->n_best && a->layer == b->layer &&
            a->head == b->head && a->split == b->split && a->detail == b->detail && a->keep == b->keep &&
            a->max_new_tokens == b->max_new_tokens && a->raw_scores == b->raw_scores && a->token_ids == b->token_ids &&
-           a->sparse == b->sparse && a->alone == b->alone;
+           a->sparse == b->sparse && a->query == b->query && a->alone == b->alone;
 }
 
 static bool before(const serve_job *a, const serve_job *b) {

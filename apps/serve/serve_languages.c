@@ -39,7 +39,7 @@ static json_t *row_of(json_t *list, const char *code) {
 bool serve_languages(serve_request *r, serve_reply *reply) {
     json_t *list = json_array();
     for (size_t i = 0; i < r->server->models.count; i++) {
-        const serve_model *m = &r->server->models.items[i];
+        const serve_model *m = r->server->models.items[i];
         if (m->task != SERVE_TRANSLATE)
             continue;
         json_array_append_new(json_object_get(row_of(list, m->source), "targets"), json_string(m->target));
@@ -54,8 +54,8 @@ bool serve_settings(serve_request *r, serve_reply *reply) {
     const serve_model *first = NULL;
     char name[64] = "";
     for (size_t i = 0; i < r->server->models.count && !first; i++)
-        if (r->server->models.items[i].task == SERVE_TRANSLATE)
-            first = &r->server->models.items[i];
+        if (r->server->models.items[i]->task == SERVE_TRANSLATE)
+            first = r->server->models.items[i];
     if (first)
         serve_language_name(name, sizeof(name), first->target);
     json_t *source = json_pack("{s:s, s:s}", "code", "auto", "name", "Auto Detect");

@@ -14,7 +14,7 @@ static serve_reply answer_sparse(serve_request *r) {
 bool serve_embed_sparse(serve_request *r, serve_reply *reply) {
     const serve_models *models = &r->server->models;
     if (!json_object_get(r->fields, "model") && models->count == 1)
-        json_object_set_new(r->fields, "model", json_string(models->items[0].name));
+        json_object_set_new(r->fields, "model", json_string(models->items[0]->name));
     serve_model *model = serve_openai_model(r, SERVE_EMBED, "compute embeddings", reply);
     json_t *list =
         model && serve_fields_check(r, SERVE_SPARSE_FIELDS, reply) ? serve_openai_texts(r, "inputs", reply) : NULL;

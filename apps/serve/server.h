@@ -32,8 +32,8 @@ typedef struct serve_options {
     int port, penalty, ctx_size, workers;
     int drafts; /* prompt_lookup_num_tokens of requests that do not give it */
     cli_precisions precision;
-    bool quiet, pull, preload; /* pull: download missing models; preload: open them at start */
-    cli_strings models;
+    bool quiet, pull, preload;      /* pull: download missing models; preload: open them at start */
+    cli_strings models, given_keys; /* --api-key */
     serve_keys keys;
     cli_keep_options keep;
     tfm_placeholders *placeholders; /* NULL: placeholders are translated */
@@ -63,7 +63,8 @@ struct server {
     serve_models models;
     struct MHD_Daemon *daemon;
     pthread_mutex_t lock;
-    pthread_cond_t work; /* there is work, or shutdown */
+    pthread_mutex_t http; /* held by callbacks of libmicrohttpd, which read models and keys; taken before `lock` */
+    pthread_cond_t work;  /* there is work, or shutdown */
     serve_job *first, **last;
     serve_client *clients;
     size_t waiting; /* segments */

@@ -51,31 +51,31 @@ static unsigned long long workers_of(serve_model *m) {
 }
 
 static unsigned long long source_tokens_of(serve_model *m) {
-    return atomic_load(&m->counters.source_tokens);
+    return atomic_load(&m->counters->source_tokens);
 }
 
 static unsigned long long target_tokens_of(serve_model *m) {
-    return atomic_load(&m->counters.target_tokens);
+    return atomic_load(&m->counters->target_tokens);
 }
 
 static unsigned long long cached_tokens_of(serve_model *m) {
-    return atomic_load(&m->counters.cached_tokens);
+    return atomic_load(&m->counters->cached_tokens);
 }
 
 static unsigned long long steps_of(serve_model *m) {
-    return atomic_load(&m->counters.steps);
+    return atomic_load(&m->counters->steps);
 }
 
 static unsigned long long step_texts_of(serve_model *m) {
-    return atomic_load(&m->counters.step_texts);
+    return atomic_load(&m->counters->step_texts);
 }
 
 static unsigned long long drafted_tokens_of(serve_model *m) {
-    return atomic_load(&m->counters.drafted_tokens);
+    return atomic_load(&m->counters->drafted_tokens);
 }
 
 static unsigned long long accepted_tokens_of(serve_model *m) {
-    return atomic_load(&m->counters.accepted_tokens);
+    return atomic_load(&m->counters->accepted_tokens);
 }
 
 /* One value for each model. */
@@ -84,8 +84,8 @@ static void per_model(FILE *out, const server *s, const char *name, const char *
     char label[LABEL];
     head(out, name, type, help);
     for (size_t i = 0; i < s->models.count; i++) {
-        label_of(label, &s->models.items[i]);
-        fprintf(out, "tfm_%s{%s} %llu\n", name, label, value(&s->models.items[i]));
+        label_of(label, s->models.items[i]);
+        fprintf(out, "tfm_%s{%s} %llu\n", name, label, value(s->models.items[i]));
     }
 }
 
@@ -97,7 +97,7 @@ static void queue_of_models(FILE *out, server *s) {
     serve_queue_count_lines(s, counts);
     head(out, "queue_lines", "gauge", "Lines, sentences or prompts waiting.");
     for (size_t i = 0; i < s->models.count; i++) {
-        label_of(label, &s->models.items[i]);
+        label_of(label, s->models.items[i]);
         fprintf(out, "tfm_queue_lines{%s} %zu\n", label, counts[i]);
     }
     free(counts);
@@ -109,11 +109,11 @@ static void latencies(FILE *out, const server *s, const char *name, const char *
     head(out, name, "histogram", help);
     snprintf(whole, sizeof(whole), "tfm_%s", name);
     for (size_t i = 0; i < s->models.count; i++) {
-        const serve_model *m = &s->models.items[i];
+        const serve_model *m = s->models.items[i];
         if (m->task != SERVE_GENERATE)
             continue;
         label_of(label, m);
-        serve_histogram_write(out, whole, label, first ? &m->counters.first_token : &m->counters.inter_token);
+        serve_histogram_write(out, whole, label, first ? &m->counters->first_token : &m->counters->inter_token);
     }
 }
 
@@ -174,7 +174,7 @@ bool serve_status(serve_request *r, serve_reply *reply) {
     const char *device = s->options->device ? s->options->device : "";
     json_t *models = json_array();
     for (size_t i = 0; i < s->models.count; i++) {
-        serve_model *m = &s->models.items[i];
+        serve_model *m = s->models.items[i];
         json_array_append_new(models, json_pack("{s:s, s:s, s:b, s:b}", "name", m->name, "task",
                                                 m->task == SERVE_TRANSLATE ? "translate"
                                                 : m->task == SERVE_EMBED   ? "embed"

@@ -45,6 +45,20 @@ static bool find_prompt(serve_job *job, const serve_instance *instance, const ch
     return *prompt || !job->prompt_name;
 }
 
+/* Keeps the vectors of a line's tokens. */
+static bool on_vectors(void *user, const tfm_token_vectors *v) {
+    const serve_batch_item *item = &((const serve_batch_item *)user)[v->line];
+    const size_t bytes = v->count * (size_t)v->width * sizeof(*v->vectors);
+    serve_result *result = &item->job->results[item->segment];
+    result->vectors = malloc(bytes + 1);
+    result->vector_count = v->count;
+    if (result->vectors)
+        memcpy(result->vectors, v->vectors, bytes);
+    else
+        serve_job_fail(item->job, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the vectors");
+    return true;
+}
+
 tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_batch_item *items, size_t count) {
     server *s = w->server;
     const serve_instance *instance = &model->instances[w->number];
@@ -79,14 +93,17 @@ tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_bat
         .reject = on_reject,
         .reject_user = (void *)(uintptr_t)items,
         .stats = &stats};
-    const bool sparse = items[0].job->key.sparse;
+    const bool sparse = items[0].job->key.sparse, tokens = !sparse && model->token_vectors;
+    const tfm_text_role role = items[0].job->key.query ? TFM_ROLE_QUERY : TFM_ROLE_DOCUMENT;
     if (status == TFM_OK)
-        status = sparse ? serve_work_sparse(instance, items, lines, count, &options)
-                        : tfm_embed(instance->embedder, vectors, lines, count, &options);
-    for (size_t i = 0; i < count && status == TFM_OK && !sparse; i++)
+        status = sparse   ? serve_work_sparse(instance, items, lines, count, &options)
+                 : tokens ? tfm_embed_tokens(instance->embedder, lines, count, role, &options, on_vectors,
+                                             (void *)(uintptr_t)items)
+                          : tfm_embed(instance->embedder, vectors, lines, count, &options);
+    for (size_t i = 0; i < count && status == TFM_OK && !sparse && !tokens; i++)
         memcpy(items[i].job->vectors + items[i].segment * (size_t)width, vectors + i * (size_t)width,
                (size_t)width * sizeof(*vectors));
-    atomic_fetch_add(&model->counters.source_tokens, stats.tokens);
+    atomic_fetch_add(&model->counters->source_tokens, stats.tokens);
     free(lines);
     free(bytes);
     free(vectors);

@@ -94,8 +94,15 @@ static tfm_status submit(batch *b) {
     tfm_status status = tfm_engine_submit(b->engine, &t->request, &prompt, &options, on_end, t);
     if (status == TFM_OK)
         return TFM_OK;
-    if (status == TFM_ERROR_UNSUPPORTED && !job->grammar) {
+    if (status == TFM_ERROR_UNSUPPORTED && !job->grammar) { /* which may be what is refused */
+        const char *field = serve_engine_field(job);
         atomic_store(&b->model->no_engine, true); /* from the next batch on */
+        if (field) {
+            serve_job_fail(job, MHD_HTTP_BAD_REQUEST,
+                           "Invalid request: %s is not supported " SERVE_NO_ENGINE ": leave it out", field);
+            finish(t);
+            return TFM_OK;
+        }
         status = serve_work_generate(w, b->model, item, 1);
         if (status == TFM_ERROR_CANCELLED)
             serve_job_fail_stopped(w->server, job);
@@ -127,7 +134,7 @@ static void drop_stopped(batch *b) {
 static void count_step(batch *b) {
     const tfm_engine_stats before = b->stats;
     b->stats = tfm_engine_get_stats(b->engine);
-    serve_model_counters *c = &b->model->counters;
+    serve_model_counters *c = b->model->counters;
     const uint64_t accepted = b->stats.accepted_tokens - before.accepted_tokens;
     atomic_fetch_add(&c->steps, b->stats.steps - before.steps);
     atomic_fetch_add(&c->step_texts, b->stats.new_tokens - before.new_tokens - accepted);

@@ -19,7 +19,7 @@ static const char *finish_of(tfm_finish_reason end) {
 
 bool serve_generate_keep(const serve_batch_item *item, const tfm_generation *g) {
     serve_job *job = item->job;
-    serve_model_counters *counters = &job->key.model->counters;
+    serve_model_counters *counters = job->key.model->counters;
     serve_result *r = &job->results[item->segment];
     if (!r->texts)
         r->texts = calloc((size_t)job->key.n_best, sizeof(*r->texts));
@@ -55,7 +55,7 @@ static bool on_piece(void *user, size_t prompt, int best, const char *segment) {
 }
 
 bool serve_generate_token(serve_job *job, int32_t id, double *last) {
-    serve_model_counters *counters = &job->key.model->counters;
+    serve_model_counters *counters = job->key.model->counters;
     const double now = cli_seconds();
     serve_histogram_observe(*last > 0 ? &counters->inter_token : &counters->first_token,
                             now - (*last > 0 ? *last : job->arrived));

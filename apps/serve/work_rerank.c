@@ -51,7 +51,7 @@ tfm_status serve_work_rerank(serve_worker *w, serve_model *model, const serve_ba
                         : tfm_rerank(instance->model, scores, NULL, documents, count, &options);
     for (size_t i = 0; i < count && status == TFM_OK; i++)
         items[i].job->scores[items[i].segment] = scores[i];
-    atomic_fetch_add(&model->counters.source_tokens, stats.tokens);
+    atomic_fetch_add(&model->counters->source_tokens, stats.tokens);
     free(queries);
     free(documents);
     free(scores);

@@ -70,7 +70,7 @@ static bool on_translation(void *user, const tfm_translation *t) {
         b->out_of_memory = true;
         return false;
     }
-    serve_model_counters *counters = &b->worker->key.model->counters;
+    serve_model_counters *counters = b->worker->key.model->counters;
     atomic_fetch_add(&counters->source_tokens, t->rank == 0 ? t->source.count : 0);
     atomic_fetch_add(&counters->target_tokens, t->rank == 0 ? t->target.count : 0);
     if (t->rank + 1 == b->n_best || isnan(t->score))

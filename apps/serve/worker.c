@@ -32,11 +32,13 @@ static void run_batch(serve_worker *w) {
     const size_t count = w->count;
     serve_model *model = w->key.model;
     serve_instance *instance = &model->instances[w->number];
+    atomic_fetch_add(&model->users, 1); /* its jobs may be freed before the batch ends */
     tfm_status status = serve_model_acquire(w, model);
     const bool loaded = status == TFM_OK;
     if (!loaded && w->number > 0) { /* worker 0 has it loaded, and answers */
         cli_fail_library();
         serve_queue_return(w, model);
+        serve_model_release(model);
         return;
     }
     const double start = cli_seconds(), built = serve_instance_build_seconds(instance);
@@ -65,14 +67,18 @@ static void run_batch(serve_worker *w) {
     if (status == TFM_OK && !w->engine)
         serve_queue_record_time(w, model, seconds);
     serve_queue_finish(w, status == TFM_ERROR_CANCELLED);
+    serve_model_release(model);
 }
 
 /* Opens all models. Others than the first worker open theirs when they are needed. */
 static void preload(const serve_worker *w) {
     server *s = w->server;
-    for (size_t i = 0; i < s->models.count && !s->draining; i++)
-        if (serve_model_acquire(w, &s->models.items[i]) != TFM_OK)
+    for (size_t i = 0; i < s->models.count && !s->draining; i++) {
+        serve_model *m = serve_model_hold(s, i);
+        if (serve_model_acquire(w, m) != TFM_OK)
             cli_fail_library();
+        serve_model_release(m);
+    }
 }
 
 void *serve_worker_run(void *user) {
@@ -83,6 +89,6 @@ void *serve_worker_run(void *user) {
         run_batch(w);
     free(w->items);
     for (size_t i = 0; i < w->server->models.count; i++)
-        serve_model_unload(&w->server->models.items[i].instances[w->number]);
+        serve_model_unload(&w->server->models.items[i]->instances[w->number]);
     return NULL;
 }

@@ -10,7 +10,8 @@
  *
  * The directory is a Hugging Face directory of an encoder such as BERT, XLM-R or ModernBERT, or a sentence-transformers
  * directory with modules.json (pooling, dense layers, layer norms, normalization). Embeddings also work with
- * decoder-only models.
+ * decoder-only models. Without pooling (ColBERT models, as PyLate saves them) each token has a vector, and texts are
+ * compared by tfm_maxsim.
  *
  * An embedder works on its context, so one thread at a time may use both. */
 #ifndef TFM_EMBED_H
@@ -136,6 +137,7 @@ typedef enum tfm_normalize {
 typedef struct tfm_embedder_options {
     bool no_tokenizer;       /* Opens no tokenizer, so the directory needs none. Calls that take text are refused. */
     bool has_pooling;        /* Whether `pooling` is given. */
+    bool no_pooling;         /* A vector of each token (tfm_embed_tokens): pooling modules are skipped. */
     tfm_pooling pooling;     /* Overrides the directory's pooling, which is TFM_POOL_MEAN without modules.json. */
     tfm_normalize normalize; /* L2 normalization of embeddings. */
     tfm_precision precision;
@@ -165,6 +167,8 @@ typedef struct tfm_embedder_info {
     bool lower_case;     /* Text is lowercased before tokenization. */
     int dense_layers;    /* Dense layers after the pooling. */
     size_t prompt_count; /* Prompts of the directory. */
+    bool token_vectors;  /* Without pooling: tfm_embed_tokens, not tfm_embed. `pooling` is "none". */
+    int query_tokens;    /* Maximum tokens of a query, with expansion; else as max_tokens. */
 } tfm_embedder_info;
 
 /* Embedder info. The struct belongs to the embedder. NULL for NULL. */
@@ -191,9 +195,44 @@ TFM_API tfm_status tfm_embed_ids(tfm_embedder *embedder, tfm_tensor *vectors, tf
 /* Computes embeddings [count][W] of `count` lines of UTF-8. An empty line has an embedding too. Lines of more than
  * max_tokens tokens are truncated. The embedding of a bad line is NaN. Without a prompt in the options, the default
  * prompt of the directory, if any, is put before each line; "" means none. `lines` may be NULL if the options have
- * token_ids; `options` may be NULL. */
+ * token_ids; `options` may be NULL. TFM_ERROR_UNSUPPORTED for an embedder without pooling. */
 TFM_API tfm_status tfm_embed(tfm_embedder *embedder, float *vectors, const char *const *lines, size_t count,
                              const tfm_embed_options *options);
+
+/* ---- Late interaction ------------------------------------------------------------------------------------------ */
+
+/* The vectors of the tokens of one line, valid during the callback. */
+typedef struct tfm_token_vectors {
+    size_t line; /* The line, counted from 0. */
+    size_t count;
+    int width;            /* W, as in tfm_embedder_info. */
+    const int32_t *ids;   /* [count] */
+    const float *vectors; /* [count][W] */
+} tfm_token_vectors;
+
+/* Receives the vectors of one line. Return false to stop (TFM_ERROR_CANCELLED). */
+typedef bool (*tfm_token_vectors_fn)(void *user, const tfm_token_vectors *vectors);
+
+/* What a text is: models of late interaction mark queries and documents. */
+typedef enum tfm_text_role { TFM_ROLE_DOCUMENT, TFM_ROLE_QUERY } tfm_text_role;
+
+/* Emits a vector of each token of each line, in order, after all lines are computed; none for a bad line. For an
+ * embedder without pooling. A directory of PyLate (config_sentence_transformers.json) names the token after the first
+ * one of queries and documents (query_prefix, document_prefix), their maximum tokens (query_length, document_length),
+ * whether queries are filled up with mask tokens (do_query_expansion), whether these are attended to
+ * (attend_to_expansion_tokens), and which tokens of documents have no vector (skiplist_words); token_ids of the
+ * options are used as they are. `lines` may be NULL if the options have token_ids; `options` may be NULL.
+ * TFM_ERROR_UNSUPPORTED for an embedder with pooling, and TFM_ERROR_FORMAT for a tokenizer without these tokens.
+ * Source: github.com/lightonai/pylate, models/colbert.py. */
+TFM_API tfm_status tfm_embed_tokens(tfm_embedder *embedder, const char *const *lines, size_t count, tfm_text_role role,
+                                    const tfm_embed_options *options, tfm_token_vectors_fn emit, void *user);
+
+/* The relevance of a document: the sum over the vectors of the query [query_count][width] of the largest dot product
+ * with a vector of the document [document_count][width], a cosine for vectors of unit length. 0 without a vector.
+ * TFM_ERROR_ARGUMENT for a NULL with a count that is not 0, or a width below 1. Any number of threads may call it at
+ * once. Source: Khattab and Zaharia, 2020, ColBERT, equation 3. */
+TFM_API tfm_status tfm_maxsim(double *score, const float *query, size_t query_count, const float *document,
+                              size_t document_count, int width);
 
 /* Shortens embeddings [count][width] in place to [count][dimensions], their first numbers scaled to unit length, as for
  * models trained with Matryoshka loss. Unchanged if `dimensions` is `width`. TFM_ERROR_ARGUMENT unless 1 <= dimensions

@@ -449,6 +449,11 @@ typedef bool (*tfm_reject_fn)(void *user, size_t line, const char *message);
  * translation and scoring of pairs). Not called without any work. Return false to stop (TFM_ERROR_CANCELLED). */
 typedef bool (*tfm_progress_fn)(void *user, uint64_t done, uint64_t total);
 
+/* A term of the source language, and its translation: UTF-8, not empty. */
+typedef struct tfm_glossary_term {
+    const char *source, *target;
+} tfm_glossary_term;
+
 /* Options for lines of text, apart from the search. */
 typedef struct tfm_text_options {
     /* The length of each source line in bytes; a line may then contain NUL, and is rejected. NULL: lines end with NUL.
@@ -502,7 +507,14 @@ typedef struct tfm_text_options {
     /* Not NULL: the texts of tfm_score_texts are conversations, as for tfm_chat_encode_example, and the assistant's
      * tokens are scored. Not with score_eos or add_bos. */
     const tfm_chat *chat;
-    uint64_t reserved[2]; /* Must be 0. */
+    /* [glossary_count], terms with their translations, or NULL for none. If a sentence (with `split`) or line has a
+     * term as a word, with a small or capital first letter, its translation has the term's translation, perhaps with an
+     * ending: as the model writes it, or forced where the score is best, at the cost of a greedy search for each place.
+     * Of terms that begin at one place the longest counts. A term without room in the maximum length is left out. Not
+     * with n_best above 1. */
+    const tfm_glossary_term *glossary;
+    size_t glossary_count;
+    uint64_t reserved[6]; /* Must be 0. */
 } tfm_text_options;
 
 /* Receives one hypothesis for a line. `line` and `rank` are counted from 0. A line that was not translated (empty,

@@ -62,7 +62,8 @@ TFM_API tfm_status tfm_rerank(tfm_model *model, float *scores, const char *query
 
 /* The same by the cosine of two embeddings. The query gets the directory's prompt "query", documents its first of
  * "document", "passage" and "corpus", as in sentence-transformers; without one there is no prompt. Queries
- * that follow each other and are one pointer are embedded once. `raw_scores` changes nothing. */
+ * that follow each other and are one pointer are embedded once. `raw_scores` changes nothing. The score of an embedder
+ * without pooling is tfm_maxsim. */
 TFM_API tfm_status tfm_embedder_rerank(tfm_embedder *embedder, float *scores, const char *query,
                                        const char *const *documents, size_t count, const tfm_rerank_options *options);
 

@@ -2,6 +2,7 @@
 #include <unicode/ucasemap.h>
 #include <unicode/utf8.h>
 #include "text/unicode.h"
+#include <string.h>
 
 /* ICU's definition of white space that includes the separators U+001C to U+001F, like Python's and so sacreBLEU's. */
 static bool is_space(UChar32 c) {
@@ -27,6 +28,28 @@ tfm_status tfm__unicode_lower(char **out, size_t *out_bytes, const char *text, s
                            u_errorName(error));
     }
     return status;
+}
+
+bool tfm__unicode_is_letter(const char *text, const char *letter) {
+    int32_t at = 0, other = 0;
+    UChar32 a = 0, b = 0;
+    U8_NEXT_UNSAFE(text, at, a);
+    U8_NEXT_UNSAFE(letter, other, b);
+    return a == b || u_tolower(a) == b;
+}
+
+tfm_status tfm__unicode_capitalize(char **out, const char *text) {
+    const int32_t bytes = (int32_t)strlen(text);
+    int32_t next = 0, used = 0;
+    UChar32 c = 0;
+    U8_NEXT_OR_FFFD(text, next, bytes, c);
+    const UChar32 capital = u_totitle(c);
+    *out = tfm__alloc((size_t)bytes + U8_MAX_LENGTH + 1, 1);
+    if (!*out)
+        return TFM_ERROR_MEMORY;
+    U8_APPEND_UNSAFE(*out, used, capital);
+    memcpy(*out + used, text + next, (size_t)(bytes - next));
+    return TFM_OK;
 }
 
 size_t tfm__unicode_trim(const char *text, size_t bytes) {

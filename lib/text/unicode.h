@@ -12,6 +12,12 @@
  * sigma. For free(). */
 tfm_status tfm__unicode_lower(char **out, size_t *out_bytes, const char *text, size_t bytes);
 
+/* Whether the first character of a text is this letter or its capital. Neither text is empty. */
+bool tfm__unicode_is_letter(const char *text, const char *letter);
+
+/* A copy with a capital first letter. For free(). */
+tfm_status tfm__unicode_capitalize(char **out, const char *text);
+
 /* The length of the text without trailing white space. */
 size_t tfm__unicode_trim(const char *text, size_t bytes);
 

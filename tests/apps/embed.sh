@@ -109,6 +109,27 @@ check "embed --sparse --top-k prints tokens and weights between tabs" both 0 [ "
 run embed -m "$golden/masked" --classify -i lines
 check "embed --classify names a model without a classification head" one_sentence 1 'has no classification head'
 
+python3 -c 'import json, sys
+open("texts", "w").write("\n".join(json.load(open(sys.argv[1]))["texts"]) + "\n")' "$golden/colbert/golden.json"
+for role in documents queries; do
+    run embed -m "$golden/colbert" $([ $role = documents ] || echo --query) -i texts
+    check "embed prints a vector for each token of $role of a ColBERT model" both 0 python3 -c 'import json, sys
+want = json.load(open(sys.argv[1]))[sys.argv[2]]
+for row, other in zip(map(json.loads, open("out")), want, strict=True):
+    assert all(abs(x - y) < 5e-6 for a, b in zip(row, other, strict=True) for x, y in zip(a, b, strict=True))' "$golden/colbert/golden.json" $role
+done
+printf 'the cat\n\377\n' >some
+run embed -m "$golden/colbert" --format text -i some
+check "embed --format text prints a line for each token, and an empty one" both 1 [ "$(awk '{ print NF }' out | tr '\n' ' ')" = "6 6 6 6 6 0 0 " ]
+run embed -m "$golden/masked" --pooling none -i some
+check "embed --pooling none prints a vector for each token, and null for a bad line" both 1 python3 -c 'import json
+rows = list(map(json.loads, open("out")))
+assert [len(x) for x in rows[0]] == 4 * [16] and rows[1] is None, rows'
+run embed -m "$golden/colbert" --similar texts -i texts
+check "embed --similar refuses a vector for each token" one_sentence 1 'use tfm rerank'
+run embed -m "$golden/embedder" --query -i texts
+check "embed --query refuses a model with pooling" one_sentence 1 'is for models of late interaction'
+
 printf 'the cat\ta dog\0and more\nthe cat\ta dog\n' >pairs
 run embed -m "$golden/classifier" --classify --pairs -i pairs
 check "embed --classify names a second text with a NUL" both 1 says err 'pairs, line 1: the second text has a NUL'

@@ -37,6 +37,17 @@ for line, (index, score) in zip(open("ranked.json"), want, strict=True):
 run rerank -m "$golden/reranker" "$query" -i documents --raw-scores
 check "rerank --raw-scores prints logits in the same order" both 0 awk -F'\t' '
     NR == FNR { want[FNR] = $1; next } { p = 1 / (1 + exp(-$1)); if ((p - want[FNR]) ^ 2 > 1e-10) bad = 1 } END { exit bad }' all out
+python3 - "$golden/colbert/golden.json" <<'END'
+import json, sys
+golden = json.load(open(sys.argv[1]))
+open("texts", "w").write("".join(text + "\n" for text in golden["texts"]))
+open("late", "w").write(golden["query"])
+ranked = sorted(enumerate(golden["scores"]), key=lambda pair: -pair[1])
+open("want", "w").write("".join("%d %.4f\n" % (i + 1, score) for i, score in ranked))
+END
+run rerank -m "$golden/colbert" "$(cat late)" -i texts
+awk -F'\t' '{ printf "%d %.4f\n", $2, $1 }' out >got
+check "rerank prints MaxSim of a ColBERT model" both 0 same got want
 run rerank -m "$golden/embedder" "the cat sits" -i documents --top-n 2
 check "rerank by an embedding model prints cosines" both 0 [ "$(grep -cE '^-?[01]\.[0-9]{6}	[1-8]	' out)" = 2 ]
 

@@ -38,6 +38,20 @@ rm -f result
 translate --prefix-file long.prefix -i two.de
 check "translate rejects a prefix that does not fit the maximum length" both 1 says err 'line 1: its prefix: it has [0-9]* tokens and its translation may have '
 check "translate writes an empty line for a rejected prefix and continues" [ "$(sed -n 1p out)$(sed -n 2p out | cut -c1-3)" = The ]
+printf 'Auto\ttruck\n# Haus\thouse\nHaus\tschool\n' >terms.tsv
+echo 'Das Auto steht vor dem Haus.' >car.de
+translate --glossary terms.tsv -i car.de
+check "translate --glossary writes the translations of terms" both 0 [ "$(cat out)" = 'The truck is parked in front of the school.' ]
+translate --glossary terms.tsv -i two.de
+check "translate --glossary leaves lines without terms" same out plain
+printf 'Auto\ttruck\nHaus\n' >wrong.tsv
+translate --glossary wrong.tsv -i car.de
+check "translate --glossary names a line without a tab" one_sentence 1 'wrong.tsv, line 2: a term is a source text, a tab and its translation'
+: >empty.tsv
+translate --glossary empty.tsv -i car.de
+check "translate --glossary names a file without a term" one_sentence 1 'empty.tsv has no term'
+translate --glossary terms.tsv --n-best 2 -i car.de
+check "translate --glossary refuses --n-best" one_sentence 2 'do not go together'
 translate --prefix-file - <two.de
 check "translate reads only one of its files from standard input" one_sentence 2 'only one of the files can be standard input'
 

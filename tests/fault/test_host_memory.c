@@ -213,8 +213,22 @@ static tfm_status translate(const void *what, failure_result *sum) {
     return status;
 }
 
+static tfm_status translate_terms(const void *what, failure_result *sum) {
+    static const char *const LINES[] = {"Das Auto."};
+    static const tfm_glossary_term TERM = {"Auto", "truck"};
+    tfm_model *model;
+    tfm_status status = tfm_model_open(&model, harness_context(), TFM_ROOT "/apps/demo", NULL);
+    (void)what;
+    if (status == TFM_OK)
+        status = tfm_translate_lines(model, LINES, 1, &(tfm_text_options){.glossary = &TERM, .glossary_count = 1},
+                                     &(tfm_search_options){.beam_size = 1, .max_length = 8}, add_translation, sum);
+    tfm_model_free(&model);
+    return status;
+}
+
 static void test_translation_survives_failed_allocations(void **state) {
     (void)state;
+    each_failure("a translation with a glossary", translate_terms, NULL, true);
     each_failure("a greedy translation", translate, &(bool){false}, true);
     each_failure("a translation by beams", translate, &(bool){true}, true);
 }
@@ -250,10 +264,31 @@ static tfm_status embed(const void *dir, failure_result *sum) {
     return status;
 }
 
+static bool add_token_vectors(void *user, const tfm_token_vectors *v) {
+    for (size_t i = 0; i < v->count * (size_t)v->width; i++)
+        ((failure_result *)user)->sum += v->vectors[i] * (float)(i % 7 + 1);
+    return true;
+}
+
+static tfm_status embed_tokens(const void *dir, failure_result *sum) {
+    static const char *const LINES[] = {"the cat", "a dog."};
+    tfm_embedder *embedder;
+    float scores[2] = {0};
+    tfm_status status = tfm_embedder_open(&embedder, harness_context(), dir, NULL);
+    if (status == TFM_OK)
+        status = tfm_embed_tokens(embedder, LINES, 2, TFM_ROLE_DOCUMENT, NULL, add_token_vectors, sum);
+    if (status == TFM_OK)
+        status = tfm_embedder_rerank(embedder, scores, "a cat", LINES, 2, NULL);
+    sum->sum += scores[0] + 2 * scores[1];
+    tfm_embedder_free(&embedder);
+    return status;
+}
+
 static void test_generation_and_embedding_survive_failed_allocations(void **state) {
     (void)state;
     each_failure("generation", generate, TFM_ROOT "/tests/golden/families/gpt2-inner-untied-bf16", true);
     each_failure("embedding", embed, TFM_ROOT "/tests/golden/embedder", true);
+    each_failure("late interaction", embed_tokens, TFM_ROOT "/tests/golden/colbert", true);
 }
 
 static tfm_status train(const void *what, failure_result *sum) {

@@ -1,6 +1,6 @@
 """Creates the golden cases of `tfm embed`: tiny random encoders with a tokenizer, and transformers' results for texts.
 
-    python make_embedder.py               embedder/, sentence_t5/, classifier/, masked/
+    python make_embedder.py               embedder/, sentence_t5/, colbert/, classifier/, masked/
     python make_embedder.py --minilm DIR  minilm.json: a few vectors of all-MiniLM-L6-v2, for nightly
 
 embedder/ is a directory in sentence-transformers' format. Pooling, dense layer and normalization are computed here with
@@ -39,8 +39,8 @@ def fill(model, seed):
     return model.eval()
 
 
-def config(**more):
-    return BertConfig(vocab_size=len(VOCABULARY), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+def config(size=len(VOCABULARY), **more):
+    return BertConfig(vocab_size=size, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
                       intermediate_size=24, max_position_embeddings=40, type_vocab_size=2, pad_token_id=0, **more)
 
 
@@ -48,11 +48,12 @@ def write_json(path, value):
     path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def save(folder, model):
+def save(folder, model, vocabulary=VOCABULARY, added=()):
     """The model and its tokenizer, as transformers saves them."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
+    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
     tokenizer = BertTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(list(added))
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     (folder / "vocab.txt").unlink()
@@ -146,6 +147,58 @@ def make_sentence_t5():
     write_json(folder / "golden.json", golden)
 
 
+# ---- Late interaction -------------------------------------------------------------------------------------
+
+PREFIXES, LENGTHS, SKIPPED = {"query": "[Q] ", "document": "[D] "}, {"query": 12, "document": 16}, list(".,-?!")
+
+
+def token_vectors(model, tokenizer, dense, text, role, expand=True, attend=False):
+    """One vector a token, as PyLate's ColBERT.encode: its prefix is the second token, queries end in masks, and
+    punctuation of documents has no vector."""
+    ids = encode(tokenizer, text, most=LENGTHS[role] - 1)["input_ids"][0].tolist()
+    ids.insert(1, tokenizer.convert_tokens_to_ids(PREFIXES[role]))
+    seen = [1] * len(ids)
+    if role == "query" and expand:
+        more = LENGTHS[role] - len(ids)
+        ids, seen = ids + more * [tokenizer.mask_token_id], seen + more * [int(attend)]
+    with torch.no_grad():
+        hidden = model(input_ids=torch.tensor([ids]), attention_mask=torch.tensor([seen])).last_hidden_state[0]
+        made = torch.nn.functional.normalize(dense(hidden), dim=1)
+    skipped = set(tokenizer.convert_tokens_to_ids(SKIPPED)) if role == "document" else set()
+    return made[[i not in skipped for i in ids]]
+
+
+def make_colbert():
+    folder = HERE / "colbert"
+    shutil.rmtree(folder, ignore_errors=True)
+    vocabulary = list(dict.fromkeys(VOCABULARY))  # added tokens follow its last id
+    model = fill(transformers.BertModel(config(size=len(vocabulary) + 2)), 7)
+    tokenizer = save(folder, model, vocabulary, PREFIXES.values())
+    write_json(folder / "modules.json", [
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Dense", "type": "pylate.models.Dense.Dense"}])
+    write_json(folder / "config_sentence_transformers.json", {
+        "model_type": "ColBERT", "prompts": {"query": "", "document": ""}, "default_prompt_name": None,
+        "similarity_fn_name": "MaxSim", "query_prefix": PREFIXES["query"], "document_prefix": PREFIXES["document"],
+        "query_length": LENGTHS["query"], "document_length": LENGTHS["document"], "attend_to_expansion_tokens": False,
+        "skiplist_words": SKIPPED, "do_query_expansion": True})
+    write_json(folder / "sentence_bert_config.json", {"max_seq_length": 40, "do_lower_case": False})
+    dense = fill(torch.nn.Linear(16, 6, bias=False), 8)
+    (folder / "1_Dense").mkdir()
+    save_file({"linear.weight": dense.weight.detach().clone()}, folder / "1_Dense" / "model.safetensors")
+    write_json(folder / "1_Dense" / "config.json", {
+        "in_features": 16, "out_features": 6, "bias": False, "activation_function": "torch.nn.modules.linear.Identity",
+        "use_residual": False})
+    golden, found = {"texts": TEXTS, "query": TEXTS[-1]}, {}
+    for name, role, how in (("documents", "document", {}), ("queries", "query", {}), ("attended", "query", {"attend": True}),
+                            ("unexpanded", "query", {"expand": False})):
+        found[name] = [token_vectors(model, tokenizer, dense, text, role, **how) for text in TEXTS]
+        golden[name] = [[[round(x, 7) for x in row] for row in rows.tolist()] for rows in found[name]]
+    golden["scores"] = [round((found["queries"][-1] @ rows.T).max(1).values.sum().item(), 6) for rows in found["documents"]]
+    text = json.dumps(golden, ensure_ascii=False, separators=(",", ":")).replace("]],", "]],\n")
+    (folder / "golden.json").write_text(text + "\n", encoding="utf-8")
+
+
 # ---- Heads ------------------------------------------------------------------------------------------------
 
 PAIRS = [("the cat sits", "a dog plays"), ("", "the river"), ("an old house in the city of Berlin " * 2, "bread"),
@@ -219,6 +272,7 @@ def main():
         return
     make_embedder()
     make_sentence_t5()
+    make_colbert()
     make_classifier()
     make_masked()
 

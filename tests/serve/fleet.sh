@@ -78,6 +78,11 @@ check "the server on two devices gives the same completions" cmp -s out written
 complete true
 sort out >sorted
 check "the server on two devices streams the same completions" cmp -s sorted streamed
+for field in '"logprobs":1' '"grammar":"root ::= \"a\""'; do
+    json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10\",$field}"
+    check "the server on two devices rejects $field by its name" [ "$code" = 400 -a \
+        -n "$(grep 'is not supported by a server with several devices.*"param":"[lg]' out)" ]
+done
 curl -s "$at/status" >out
 check "GET /status names both devices" [ "$(grep -o 'pthread-' out | wc -l)" = 2 ]
 stop

@@ -95,12 +95,12 @@ check "POST /v1/completions names an unsupported field" [ "$code" = 400 -a -n "$
 for field in '"logit_bias":{}' '"best_of":1' '"response_format":{"type":"text"}' '"tool_choice":"none"' '"max_tokens":4.0' \
     '"seed":4294967295' '"seed":18446744073709551615' '"seed":-7' '"seed":-1' '"stop":null' '"stream":null' '"logprobs":0' \
     '"user":"u"' '"top_k":-1,"temperature":1' '"min_p":0,"temperature":0.5' '"repetition_penalty":1.1' '"min_tokens":2' \
-    '"max_tokens":-1' '"n":1.0' '"n":3' '"best_of":2' '"echo":true' '"echo":true,"max_tokens":0' '"suffix":""' '"add_special_tokens":true' '"n_keep":-1' '"logit_bias":{"5":0,"7":0.0}' '"image_data":[]' '"frequency_penalty":0.0' '"metadata":{"a":"b"}' '"repeat_last_n":64' '"mirostat":0'; do
+    '"max_tokens":-1' '"max_tokens":0' '"num_beams":1' '"n":1.0' '"n":3' '"best_of":2' '"echo":true' '"echo":true,"max_tokens":0' '"suffix":""' '"add_special_tokens":true' '"n_keep":-1' '"logit_bias":{"5":0,"7":0.0}' '"image_data":[]' '"frequency_penalty":0.0' '"metadata":{"a":"b"}' '"repeat_last_n":64' '"mirostat":0'; do
     json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10\",\"temperature\":0,\"max_tokens\":3,$field}"
     check "POST /v1/completions accepts $field" [ "$code" = 200 ]
 done
-for field in '"logit_bias":{"50":1}' '"logit_bias":{"5":101}' '"logit_bias":[[5]]' '"max_tokens":0' \
-    '"max_tokens":0,"echo":true,"stream":true' '"echo":true,"logprobs":1' '"best_of":2,"stream":true' '"best_of":2,"n":3' \
+for field in '"logit_bias":{"50":1}' '"logit_bias":{"5":101}' '"logit_bias":[[5]]' '"num_beams":4' \
+    '"max_tokens":0,"stream":true' '"max_tokens":0,"echo":true,"stream":true' '"echo":true,"logprobs":1' '"best_of":2,"stream":true' '"best_of":2,"n":3' \
     '"response_format":{"type":"yaml"}' '"frequency_penalty":2.1' '"presence_penalty":-3' '"logprobs":21' '"suffix":"a"' '"mirostat":2' '"repeat_penalty":1.1' '"grammar":"a"' '"n_predict":5' \
     '"add_special_tokens":false' '"image_data":[{"data":"a","id":1}]' '"min_tokens":2,"stop":"a"' \
     '"min_tokens":2,"stop_token_ids":[5]' '"max_tokens":4.5' '"seed":"a"' '"top_k":-2' '"min_p":2' '"stop_token_ids":[50]' '"user":7' '"stream":"yes"' '"n":17'; do
@@ -164,6 +164,8 @@ for prompt in {"prompt": "w10 w11 w12"}, {"prompt": [10, 11, 12]}:
     nothing = ask("completions", echo=True, n=2, **prompt | {"max_tokens": 0})
     assert [one["text"] for one in nothing["choices"]] == ["w10 w11 w12"] * 2 and nothing["choices"][0]["finish_reason"] == "length"
     assert nothing["usage"]["prompt_tokens"] == 3 and nothing["usage"]["completion_tokens"] == 0
+    nothing = ask("completions", **prompt | {"max_tokens": 0})
+    assert [one["text"] for one in nothing["choices"]] == [""] and nothing["usage"]["completion_tokens"] == 0
 parts = [event["choices"][0] for event in ask("completions", echo=True, n=2, stream=True)]
 for index in 0, 1:
     assert "".join(one["text"] for one in parts if one["index"] == index) == "w10 w11 w12" + plain["text"]
@@ -315,13 +317,20 @@ for stream in False, True:
         calls = sum((answer["output"] for answer in answers if answer["status"] == "completed"), [])
         assert calls and all(call["type"] == "function_call" and call["name"] == "f" for call in calls), calls
         assert all(0 <= json.loads(call["arguments"])["x"] <= 9 and call["id"].startswith("fc_") and call["call_id"] for call in calls)
+texts = [ask(model="letters", input="w20", **more)["output"][0]["content"][0]["text"] for more in ({}, {"max_output_tokens": None})]
+assert texts[0] == texts[1] == chat([user], model="letters")["content"], texts
+stop = texts[0][3]
+assert ask(model="letters", input="w20", stop=[stop])["output"][0]["content"][0]["text"] == texts[0].partition(stop)[0]
+assert ask(model="letters", input="w20", guided_choice=["ok"])["output"][0]["content"][0]["text"] == "ok"
 for field, value in (("previous_response_id", "resp_1"), ("conversation", "c"), ("background", True), ("input", []), ("input", 7),
                      ("max_output_tokens", 0), ("include", ["reasoning.encrypted_content"]), ("truncation", "auto"), ("instructions", 7),
                      ("tools", [{"type": "web_search"}]), ("tools", [{"type": "function", "name": "f", "parameters": 7}]), ("tool_choice", {"type": "web_search"}), ("text.verbosity", "low"),
                      ("text.format", {"type": "yaml"}), ("text.format", {"type": "json_schema", "name": "a"}), ("temperature", 3),
                      ("input[0]", [{"type": "item_reference", "id": "a"}]), ("input[0]", [{"content": "a"}]),
                      ("input[1]", [user, {"role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]}]),
-                     ("input[0]", [{"type": "function_call", "name": "f"}])):
+                     ("input[0]", [{"type": "function_call", "name": "f"}]),
+                     ("input", [{"role": "nobody", "content": "a"}]), ("input", "w20 " * 60), ("stop", ""), ("stop_token_ids", [50]),
+                     ("max_tokens", 5), ("n", 2), ("logprobs", True), ("messages", [user]), ("response_format", {"type": "text"})):
     name = field.partition("[")[0].partition(".")[0]
     value = {field.partition(".")[2]: value} if "." in field else value
     for stream in False, True:
@@ -517,6 +526,16 @@ for field in '"dimensions":25' '"dimensions":0' '"dimensions":2.5' '"dimensions"
     name=$(printf '%s' "$field" | sed 's/^"\([a-z_]*\)".*/\1/')
     check "POST /v1/embeddings rejects $field by its name" [ "$code" = 400 -a -n "$(grep "\"param\":\"$name\"" out)" ]
 done
+echo '{"sequence_bias": [[[5], 1.0]]}' >other/generation_config.json
+start -m other
+for field in '"logprobs":1' '"presence_penalty":1'; do
+    json /v1/completions "{\"model\":\"other\",\"prompt\":\"w10\",$field}"
+    check "POST /v1/completions names $field, which the model's sequence_bias excludes" [ "$code" = 400 -a \
+        -n "$(grep "$(printf '%s' "$field" | sed 's/^"\([a-z_]*\)".*/\1/') is not supported with the rules of the model.s generation_config.json" out)" ]
+done
+json /v1/completions '{"model":"other","prompt":"w10","max_tokens":4}'
+check "POST /v1/completions generates text of a model with sequence_bias" [ "$code" = 200 ]
+start -m other
 : >other/model.safetensors # not loaded yet
 json /v1/completions '{"model":"other","prompt":"w10","stream":true}'
 check "a streamed completion of a model that fails to load answers 500, not an event" [ "$code" = 500 ]

@@ -124,6 +124,39 @@ check "POST /rerank rejects more documents than --max-lines" [ "$code" = 413 ]
 json /rerank '{"query":"a query of more than thirty characters","documents":["b","c","d"]}'
 check "POST /rerank counts the query once for each document in --max-chars" [ "$code" = 413 ]
 stop
+start -m late="$golden/colbert"
+python3 - "$golden/colbert/golden.json" <<'END'
+import json, sys
+golden = json.load(open(sys.argv[1]))
+for role in "query", "document":
+    json.dump({"model": "late", "input": golden["texts"], "input_type": role}, open(role, "w"))
+json.dump({"query": golden["query"], "documents": golden["texts"]}, open("ranking", "w"))
+END
+json /v1/rerank @ranking
+check "POST /v1/rerank answers MaxSim of a ColBERT model" python3 -c 'import json, sys
+want = json.load(open(sys.argv[1]))["scores"]
+for row in json.load(open("out"))["results"]:
+    assert abs(row["relevance_score"] - want[row["index"]]) < 1e-4, row' "$golden/colbert/golden.json"
+for role in query document; do
+    json /v1/embeddings @$role
+    check "POST /v1/embeddings answers a vector for each token of a $role" python3 -c 'import json, sys
+want = json.load(open(sys.argv[1]))[sys.argv[2]]
+for row, other in zip(json.load(open("out"))["data"], want, strict=True):
+    assert all(abs(x - y) < 1e-5 for a, b in zip(row["embedding"], other, strict=True) for x, y in zip(a, b, strict=True))' \
+        "$golden/colbert/golden.json" $([ $role = query ] && echo queries || echo documents)
+done
+cp out lists
+json /v1/embeddings "$(sed 's/^{/{"encoding_format":"base64",/' document)"
+check "POST /v1/embeddings answers the vectors of tokens in base64" python3 -c 'import base64, json, struct
+for row, other in zip(*(json.load(open(name))["data"] for name in ("out", "lists")), strict=True):
+    for packed, numbers in zip(row["embedding"], other["embedding"], strict=True):
+        assert all(abs(x - y) < 1e-6 for x, y in zip(struct.unpack("<6f", base64.b64decode(packed)), numbers, strict=True))'
+for field in '"input_type":"passage"' '"dimensions":3'; do
+    json /v1/embeddings "{\"model\":\"late\",\"input\":\"a\",$field}"
+    name=$(printf '%s' "$field" | sed 's/^"\([a-z_]*\)".*/\1/')
+    check "POST /v1/embeddings rejects $field of a ColBERT model by its name" [ "$code" = 400 -a -n "$(grep "\"param\":\"$name\"" out)" ]
+done
+stop
 start -m masked="$golden/masked" -m vectors="$golden/embedder"
 json /embed_sparse '{"model":"masked","inputs":["The capital is [MASK].","a dog [MASK]"],"truncate":true}'
 check "POST /embed_sparse answers the tokens of SPLADE's pooling with their weights" [ "$code" = 200 -a "$(python3 -c 'import json, sys

@@ -27,6 +27,7 @@ else
 fi
 check "tfm.service reads its options from /etc/default/tfm" [ "$(value EnvironmentFile) $(value ExecStart)" = \
     "/etc/default/tfm /usr/bin/tfm serve \$TFM_SERVE_OPTIONS" ]
+check "tfm.service reloads by SIGHUP" [ "$(value ExecReload)" = '/bin/kill -HUP $MAINPID' ]
 check "tfm.service waits for longer than an accepted request may take" [ "$(value TimeoutStopSec)" -ge 65 ]
 
 # As systemd does: with no other environment than the unit's, and a cache in CacheDirectory.

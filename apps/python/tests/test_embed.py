@@ -111,6 +111,25 @@ def test_sparse_embeddings_equal_the_programs(context: tfm.Context, program: Pro
         assert model.sparse([]) == []
 
 
+def test_token_vectors_equal_those_of_pylate_and_rank_documents(context: tfm.Context) -> None:
+    golden = json.loads((GOLDEN / "colbert" / "golden.json").read_text())
+    with tfm.Embedder(GOLDEN / "colbert", device=context) as model:
+        for query, name in ((False, "documents"), (True, "queries")):
+            for got, want in zip(model.encode_tokens(golden["texts"], query=query), golden[name], strict=True):
+                assert got.dtype == np.float32 and np.allclose(got, want, atol=5e-6)
+        one = model.encode_tokens(golden["query"], query=True)
+        documents = model.encode_tokens(golden["texts"])
+        with pytest.raises(tfm.UnsupportedError, match="tfm_embed_tokens"):
+            model.encode("a")
+    scores = [(one @ document.T).max(1).sum() for document in documents]
+    assert np.allclose(scores, golden["scores"], atol=1e-4)
+    with tfm.Reranker(GOLDEN / "colbert", device=context) as reranker:
+        for row in reranker.rank(golden["query"], golden["texts"]):
+            assert row.score == pytest.approx(golden["scores"][row.document], abs=1e-4)
+    with tfm.Embedder(GOLDEN / "masked", device=context, pooling="none") as encoder:
+        assert encoder.encode_tokens("the cat").shape == (4, 16) and encoder.encode_tokens([]) == []
+
+
 def test_similarity_is_the_cosine_of_texts_or_vectors(embedder: tfm.Embedder) -> None:
     texts = ["the cat sits in the garden", "a dog", "the river"]
     vectors = embedder.encode(texts)

@@ -197,6 +197,14 @@ def test_bad_lines(demo: tfm.Translator) -> None:
         demo.score(["a\0b"], ["c"])
 
 
+def test_translations_have_the_terms_of_the_glossary(demo: tfm.Translator) -> None:
+    found = demo.translate(["Das Auto steht vor dem Haus.", "Danke."], glossary={"Auto": "truck", "Haus": "school"})
+    assert found == ["The truck is parked in front of the school.", demo.translate("Danke.")]
+    assert demo.translate("Danke.", glossary={}) == found[1]
+    with pytest.raises(tfm.ArgumentError, match="empty side"):
+        demo.translate("Danke.", glossary={"": "a"})
+
+
 def test_placeholders_are_kept(demo: tfm.Translator) -> None:
     found = demo.translate(["Ich bin in ${city}.", "%s: %d", "Danke."], return_alignments=True)
     assert found[0] == "I'm in ${city}." and found[1] == "%s: %d"

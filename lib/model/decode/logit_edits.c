@@ -19,8 +19,11 @@ tfm_status tfm__logit_edits_check(const tfm__generation_rules *rules, const tfm_
     };
     for (size_t i = 0; i < TFM__COUNT(others); i++)
         if (others[i].set)
-            return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                             "continuous batching does not support the model's %s: use tfm_generate", others[i].name);
+            return tfm__fail(
+                TFM_ERROR_UNSUPPORTED,
+                "the model's %s cannot be combined with an engine, penalties, logit_bias, on_log_probs or a "
+                "grammar: use tfm_generate without them",
+                others[i].name);
     return TFM_OK;
 }
 

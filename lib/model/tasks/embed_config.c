@@ -95,10 +95,10 @@ tfm_status tfm__embed_read_limits(tfm_embedder *e, const char *encoder) {
     return status;
 }
 
-tfm_status tfm__embed_read_prompts(tfm_embedder *e, const char *dir) {
+tfm_status tfm__embed_read_prompts(tfm_embedder *e, const char *dir, bool late) {
     json_t *config = NULL;
     tfm_status status = tfm__embed_load_optional(&config, dir, "config_sentence_transformers.json");
-    if (status == TFM_OK)
+    if (status == TFM_OK && !late) /* PyLate's own, or absent */
         status = tfm__embed_check_word(config, dir, "model_type", "SentenceTransformer");
     const char *name = json_string_value(json_object_get(config, "default_prompt_name"));
     json_t *prompts = json_object_get(config, "prompts");

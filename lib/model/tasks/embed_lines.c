@@ -50,6 +50,8 @@ tfm_status tfm_embed(tfm_embedder *e, float *vectors, const char *const *lines, 
         return tfm__fail(TFM_ERROR_ARGUMENT, "embed: %s", TFM__RESERVED_SET_MESSAGE);
     if (tfm__batch_check("embed", options->batch_tokens) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
+    if (e->by_token)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "embed: the model has no pooling: use tfm_embed_tokens");
     if (tfm__context_ready(e->model->ctx, "embed") != TFM_OK)
         return tfm_context_status(e->model->ctx);
     const char *prompt = options->token_ids ? NULL : options->prompt ? options->prompt : tfm_embedder_prompt(e, NULL);

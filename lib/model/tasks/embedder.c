@@ -10,6 +10,8 @@ static tfm_status check_options(const char *what, const tfm_embedder_options *op
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s", what, TFM__RESERVED_SET_MESSAGE);
     if (options && options->has_pooling && (options->pooling < TFM_POOL_CLS || options->pooling >= TFM_POOLINGS))
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: unknown pooling %d", what, (int)options->pooling);
+    if (options && options->has_pooling && options->no_pooling)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: has_pooling and no_pooling are given: give one of them", what);
     return TFM_OK;
 }
 
@@ -136,6 +138,7 @@ void tfm_embedder_free(tfm_embedder **pointer) {
         tfm_dense_free(e->ctx, &e->steps[i].dense);
         tfm_norm_free(e->ctx, &e->steps[i].norm);
     }
+    tfm__late_interaction_free(e);
     json_decref(e->prompts);
     free(e->default_prompt);
     tfm_model_free(&e->model);
@@ -210,7 +213,11 @@ tfm_status tfm__embed_batch(tfm_embedder *e, tfm_tensor *vectors, tfm_tensor ids
     tfm_tensor hidden = {0}, x = {0};
     tfm_scope_open(ctx);
     run_model(e->model, &hidden, ids, types, lengths);
-    pool_all(e, e->step_count ? &x : vectors, hidden, lengths, skipped);
+    if (!e->by_token)
+        pool_all(e, e->step_count ? &x : vectors, hidden, lengths, skipped);
+    else if (tfm_context_status(ctx) == TFM_OK)
+        tfm_tensor_reshape(ctx, e->step_count ? &x : vectors, hidden, 2,
+                           (int64_t[]){hidden.dims[0] * hidden.dims[1], hidden.dims[2]});
     for (int i = 0; i < e->step_count; i++) {
         tfm_tensor next = {0};
         take_step(ctx, i + 1 < e->step_count ? &next : vectors, &e->steps[i], x);
@@ -222,5 +229,7 @@ tfm_status tfm__embed_batch(tfm_embedder *e, tfm_tensor *vectors, tfm_tensor ids
 tfm_status tfm_embed_ids(tfm_embedder *e, tfm_tensor *vectors, tfm_tensor ids, tfm_tensor lengths, int64_t skipped) {
     if (TFM__NEEDS("embed_ids", e, vectors) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
+    if (e->by_token)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "embed_ids: the model has no pooling: use tfm_embed_tokens");
     return tfm__embed_batch(e, vectors, ids, (tfm_tensor){0}, lengths, skipped);
 }

@@ -24,6 +24,15 @@ typedef struct tfm__embed_step {
 
 enum { TFM__MAX_EMBED_STEPS = 16 };
 
+/* Tokens of queries and documents of late interaction, by tfm_text_role (late_interaction.c). */
+typedef struct tfm__late_interaction {
+    char *prefix[2]; /* the token after the first; NULL: none */
+    int length[2];   /* maximum tokens */
+    bool expands;    /* queries are filled up with mask tokens */
+    bool attends;    /* which are attended to */
+    json_t *skipped; /* words: tokens of documents without a vector; NULL: none */
+} tfm__late_interaction;
+
 struct tfm_embedder {
     tfm_model *model;
     tfm_context *ctx; /* the model's; NULL: only read the directory */
@@ -34,7 +43,9 @@ struct tfm_embedder {
     tfm__embed_step steps[TFM__MAX_EMBED_STEPS];
     int step_count;
     bool skip_prompt; /* tokens of a prompt are not pooled */
-    json_t *prompts;  /* names and texts, or NULL */
+    bool by_token;    /* no pooling: steps apply to the vector of each token */
+    tfm__late_interaction late;
+    json_t *prompts; /* names and texts, or NULL */
     char *default_prompt;
     tfm_embedder_info info;
     tfm_embedder **replicas; /* [replica_count]: on the other devices of a fleet; NULL: not available */
@@ -64,9 +75,14 @@ tfm_status tfm__embed_load_optional(json_t **out, const char *dir, const char *n
 tfm_status tfm__embed_check_word(const json_t *config, const char *path, const char *key, const char *word);
 /* max_tokens and lower_case, from sentence_bert_config.json and its variants, else from the tokenizer. */
 tfm_status tfm__embed_read_limits(tfm_embedder *e, const char *encoder);
-tfm_status tfm__embed_read_prompts(tfm_embedder *e, const char *dir);
+/* `late`: of a model of late interaction. */
+tfm_status tfm__embed_read_prompts(tfm_embedder *e, const char *dir, bool late);
 
-/* tfm_embed_ids with token types (B, T), or empty. */
+/* Reads the settings of PyLate, with its defaults. */
+tfm_status tfm__late_interaction_read(tfm_embedder *e, const char *dir);
+void tfm__late_interaction_free(tfm_embedder *e);
+
+/* tfm_embed_ids with token types (B, T), or empty. Without pooling: (B T, W). */
 tfm_status tfm__embed_batch(tfm_embedder *embedder, tfm_tensor *vectors, tfm_tensor ids, tfm_tensor types,
                             tfm_tensor lengths, int64_t skipped);
 

@@ -205,7 +205,7 @@ static size_t widest(tfm__line *const *batch, size_t n) {
 
 tfm_status tfm__line_encoder_upload(const tfm__line_encoder *r, tfm_context *ctx, tfm__encoded_batch *out,
                                     tfm__line *const *batch, size_t n) {
-    const size_t width = widest(batch, n);
+    const size_t most = widest(batch, n), width = most > r->width ? most : r->width;
     const bool typed = r->between == 1 && r->model->arch.encoder.token_types > 1;
     const int64_t dims[] = {(int64_t)n, (int64_t)width};
     int32_t *ids = tfm__alloc(n * (2 * width + 1), sizeof(*ids));
@@ -213,7 +213,8 @@ tfm_status tfm__line_encoder_upload(const tfm__line_encoder *r, tfm_context *ctx
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "no host memory for a batch of %zu lines", n);
     int32_t *types = ids + n * width, *lengths = types + n * width;
     for (size_t i = 0; i < n; i++) {
-        tfm__ids_pad(ids + i * width, (int64_t)width, batch[i]->ids, batch[i]->count, 0, 0, r->model->rules.pad_id);
+        tfm__ids_pad(ids + i * width, (int64_t)width, batch[i]->ids, batch[i]->count, 0, 0,
+                     r->width ? r->fill : r->model->rules.pad_id);
         for (size_t k = 0; k < width; k++)
             types[i * width + k] = batch[i]->first > 0 && k >= batch[i]->first && k < batch[i]->count;
         lengths[i] = (int32_t)batch[i]->count;

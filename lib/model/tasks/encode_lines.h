@@ -9,9 +9,11 @@
 typedef struct tfm__line_encoder {
     tfm_model *model;
     const tfm_embed_options *options;
-    size_t max_tokens;     /* per text, including special tokens */
-    const char *prompt;    /* prefix of each line; NULL: none */
-    bool lowercase;        /* lowercases the text */
+    size_t max_tokens;  /* per text, including special tokens */
+    const char *prompt; /* prefix of each line; NULL: none */
+    bool lowercase;     /* lowercases the text */
+    size_t width;       /* minimum width of a batch, filled up with the token `fill`; 0: none */
+    int32_t fill;
     tfm_embed_stats stats; /* statistics so far */
     /* Special tokens before and after a text, and between two (encode_lines.c). */
     size_t before, after, between;

@@ -1,6 +1,7 @@
 /* Reranking by a cross-encoder, or by the cosine of embeddings. */
 #include "tfm/rerank.h"
 #include <math.h>
+#include <string.h>
 #include "base/hub/hub.h"
 #include "model/tasks/batch.h"
 #include "model/tasks/classify.h"
@@ -168,17 +169,83 @@ static float cosine(const float *a, const float *b, size_t width) {
     return (float)(lengths == 0 ? 0 : dot / lengths);
 }
 
-static tfm_status embed_both(tfm_embedder *e, float *query_vectors, float *vectors, queries *q,
-                             const char *const *documents) {
+static void options_of(tfm_embedder *e, queries *q, tfm_embed_options *of_queries, tfm_embed_options *of_documents) {
     static const char *const QUERY[] = {"query", NULL}, *const DOCUMENT[] = {"document", "passage", "corpus", NULL};
-    tfm_embed_options of_documents = embed_options(q->options), of_queries = of_documents;
-    of_documents.prompt = prompt_of(e, DOCUMENT);
-    of_queries.prompt = prompt_of(e, QUERY);
-    of_queries.progress = NULL;
-    of_queries.reject = q->options->reject ? on_reject : NULL;
-    of_queries.reject_user = q;
-    const tfm_status status = tfm_embed(e, query_vectors, q->texts, q->count, &of_queries);
-    return status == TFM_OK ? tfm_embed(e, vectors, documents, q->documents, &of_documents) : status;
+    *of_queries = *of_documents = embed_options(q->options);
+    of_documents->prompt = prompt_of(e, DOCUMENT);
+    of_queries->prompt = prompt_of(e, QUERY);
+    of_queries->progress = NULL;
+    of_queries->reject = q->options->reject ? on_reject : NULL;
+    of_queries->reject_user = q;
+}
+
+/* Scores of embedders with pooling. */
+static tfm_status compare_texts(tfm_embedder *e, float *scores, queries *q, const char *const *documents) {
+    const size_t width = (size_t)e->info.width;
+    tfm_embed_options of_queries, of_documents;
+    options_of(e, q, &of_queries, &of_documents);
+    float *query_vectors = tfm__alloc(q->count * width, sizeof(*query_vectors));
+    float *vectors = tfm__alloc(q->documents * width, sizeof(*vectors));
+    tfm_status status = query_vectors && vectors ? TFM_OK : TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        status = tfm_embed(e, query_vectors, q->texts, q->count, &of_queries);
+    if (status == TFM_OK)
+        status = tfm_embed(e, vectors, documents, q->documents, &of_documents);
+    for (size_t i = 0; i < q->documents && status == TFM_OK; i++)
+        scores[i] = cosine(query_vectors + q->of[i] * width, vectors + i * width, width);
+    free(query_vectors);
+    free(vectors);
+    return status;
+}
+
+/* ---- Late interaction ---- */
+
+typedef struct late {
+    const queries *queries;
+    tfm_token_vectors *of_queries; /* [queries->count], with own vectors; of a bad one NULL */
+    float *scores;
+    bool out_of_memory;
+} late;
+
+static bool keep_query(void *user, const tfm_token_vectors *v) {
+    late *l = user;
+    const size_t bytes = v->count * (size_t)v->width * sizeof(*v->vectors);
+    float *copy = tfm__alloc(bytes ? bytes : 1, 1);
+    l->out_of_memory = l->out_of_memory || !copy;
+    if (copy)
+        memcpy(copy, v->vectors, bytes);
+    l->of_queries[v->line] = *v;
+    l->of_queries[v->line].vectors = copy;
+    return true;
+}
+
+static bool score_document(void *user, const tfm_token_vectors *v) {
+    late *l = user;
+    const tfm_token_vectors *query = &l->of_queries[l->queries->of[v->line]];
+    double score = NAN;
+    if (query->vectors)
+        tfm_maxsim(&score, query->vectors, query->count, v->vectors, v->count, v->width);
+    l->scores[v->line] = (float)score;
+    return true;
+}
+
+static tfm_status compare_tokens(tfm_embedder *e, float *scores, queries *q, const char *const *documents) {
+    late l = {.queries = q, .scores = scores, .of_queries = tfm__alloc(q->count, sizeof(*l.of_queries))};
+    tfm_embed_options of_queries, of_documents;
+    options_of(e, q, &of_queries, &of_documents);
+    for (size_t i = 0; i < q->documents; i++)
+        scores[i] = NAN;
+    tfm_status status = l.of_queries ? TFM_OK : TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        status = tfm_embed_tokens(e, q->texts, q->count, TFM_ROLE_QUERY, &of_queries, keep_query, &l);
+    if (status == TFM_OK && l.out_of_memory)
+        status = tfm__fail(TFM_ERROR_MEMORY, "embedder_rerank: out of memory for the vectors of %zu queries", q->count);
+    if (status == TFM_OK)
+        status = tfm_embed_tokens(e, documents, q->documents, TFM_ROLE_DOCUMENT, &of_documents, score_document, &l);
+    for (size_t i = 0; l.of_queries && i < q->count; i++)
+        free((void *)(uintptr_t)l.of_queries[i].vectors);
+    free(l.of_queries);
+    return status;
 }
 
 tfm_status tfm_embedder_rerank(tfm_embedder *e, float *scores, const char *query, const char *const *documents,
@@ -188,25 +255,14 @@ tfm_status tfm_embedder_rerank(tfm_embedder *e, float *scores, const char *query
     options = options ? options : &defaults;
     if (TFM__NEEDS("embedder_rerank", e, scores, documents) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    const size_t width = (size_t)e->info.width;
     queries q = {.options = options};
-    float *vectors = NULL, *query_vectors = NULL;
     tfm_status status = check("embedder_rerank", e->model->ctx, query, documents, count, options);
     if (status == TFM_OK)
         status = queries_of(&all, query, count, options);
     if (status == TFM_OK)
         status = find_distinct(&q, all, count);
-    if (status == TFM_OK) {
-        query_vectors = tfm__alloc(q.count * width, sizeof(*query_vectors));
-        vectors = tfm__alloc(count * width, sizeof(*vectors));
-        status = query_vectors && vectors ? TFM_OK : TFM_ERROR_MEMORY;
-    }
     if (status == TFM_OK)
-        status = embed_both(e, query_vectors, vectors, &q, documents);
-    for (size_t i = 0; i < count && status == TFM_OK; i++)
-        scores[i] = cosine(query_vectors + q.of[i] * width, vectors + i * width, width);
-    free(query_vectors);
-    free(vectors);
+        status = e->by_token ? compare_tokens(e, scores, &q, documents) : compare_texts(e, scores, &q, documents);
     free(q.texts);
     free(q.of);
     free(all);

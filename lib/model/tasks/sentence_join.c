@@ -371,6 +371,10 @@ void tfm__translations_free(tfm__translations *t) {
             free((char *)(uintptr_t)t->sentences[i]);
     for (size_t i = 0; t->masked && i < t->texts.count; i++)
         tfm__masked_free(&t->masked[i]);
+    for (size_t i = 0; t->term_ids && i < 3 * t->text->glossary_count; i++)
+        tfm_ids_free(&t->term_ids[i]);
+    free(t->term_ids);
+    free(t->term_counts);
     free(t->masked);
     free(t->bare);
     free(t->bare_bytes);

@@ -37,7 +37,10 @@ typedef struct tfm__translations {
     tfm__masked *masked; /* [texts.count], or NULL without any placeholders */
     const char **bare;   /* [texts.count]: texts without placeholders, and their sizes */
     size_t *bare_bytes;
-    tfm__line *lines, *prefixes;      /* [texts.count]; prefixes may be NULL */
+    tfm__line *lines, *prefixes; /* [texts.count]; prefixes may be NULL */
+    int32_t **term_ids; /* [3 * glossary_count], [term_counts[i]]: of each term its translation, the same with a capital
+                           first letter, and the source; NULL: there are none */
+    size_t *term_counts;
     tfm__translation_result *results; /* [texts.count * n_best] */
     size_t emitted, next;             /* emitted lines, and the first text of the next one */
 } tfm__translations;

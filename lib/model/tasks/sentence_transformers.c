@@ -12,10 +12,10 @@
 
 /* Custom modules are Python programs, under any name. */
 static tfm_status check_types(const json_t *list, const char *path) {
-    static const char ours[] = "sentence_transformers.";
+    static const char ours[] = "sentence_transformers.", pylate[] = "pylate.models.Dense.Dense";
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *type = json_string_value(json_object_get(json_array_get(list, i), "type"));
-        if (!type || strncmp(type, ours, strlen(ours)) != 0)
+        if (!type || (strncmp(type, ours, strlen(ours)) != 0 && strcmp(type, pylate) != 0))
             return tfm__fail(type ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
                              "%s: the `type` of module %zu is \"%s\"; only sentence-transformers' own, which begin "
                              "with \"%s\", are supported",
@@ -84,12 +84,17 @@ tfm_status tfm__modules_encoder_dir(char **out, const char *dir) {
     return status == TFM_OK && !*out ? TFM_ERROR_MEMORY : status;
 }
 
+static bool has_module(const json_t *list, const char *kind) {
+    bool has = false;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        has |= strcmp(kind_of(json_array_get(list, i)), kind) == 0;
+    return has;
+}
+
 tfm_status tfm__modules_pool(bool *out, const char *dir) {
     json_t *list = NULL;
     const tfm_status status = open_list(&list, dir);
-    *out = false;
-    for (size_t i = 0; i < json_array_size(list); i++)
-        *out |= strcmp(kind_of(json_array_get(list, i)), "Pooling") == 0;
+    *out = has_module(list, "Pooling");
     json_decref(list);
     return status;
 }
@@ -149,16 +154,19 @@ static tfm_status read_pooling(tfm_embedder *e, const json_t *config, const char
                                                  path, tfm__json_text((char[TFM__JSON_TEXT]){0}, mode));
 }
 
-/* Inputs and outputs of a module: text embeddings, after the pooling. */
-static tfm_status check_ends(const json_t *config, const char *path) {
-    const tfm_status status = tfm__embed_check_word(config, path, "module_input_name", "sentence_embedding");
-    return status == TFM_OK ? tfm__embed_check_word(config, path, "module_output_name", "sentence_embedding") : status;
+/* Inputs and outputs of a module: text embeddings, after the pooling, or those of tokens. */
+static tfm_status check_ends(const tfm_embedder *e, const json_t *config, const char *path) {
+    const char *name = e->by_token ? "token_embeddings" : "sentence_embedding";
+    const tfm_status status = tfm__embed_check_word(config, path, "module_input_name", name);
+    return status == TFM_OK ? tfm__embed_check_word(config, path, "module_output_name", name) : status;
 }
 
 /* ---- Further layers ---- */
 
 static int width_before(const tfm_embedder *e) {
-    return e->step_count ? e->steps[e->step_count - 1].width : e->pooling_count * e->encoder_width;
+    return e->step_count ? e->steps[e->step_count - 1].width
+           : e->by_token ? e->encoder_width
+                         : e->pooling_count * e->encoder_width;
 }
 
 /* Loads a tensor of a module's file, onto the device if there is one. */
@@ -222,7 +230,7 @@ static tfm_status read_dense(tfm_embedder *e, const json_t *config, const char *
     step->width = (int)out;
     if (json_is_true(json_object_get(config, "use_residual")))
         return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `use_residual` is true, which is not supported", path);
-    tfm_status status = check_ends(config, path);
+    tfm_status status = check_ends(e, config, path);
     if (status == TFM_OK)
         status = read_activation(step, config, path);
     if (status == TFM_OK)
@@ -273,7 +281,7 @@ static tfm_status read_normalize(tfm_embedder *e, const char *folder) {
     json_t *config = NULL;
     tfm_status status = tfm__embed_load_optional(&config, folder, "config.json");
     if (status == TFM_OK)
-        status = check_ends(config, folder);
+        status = check_ends(e, config, folder);
     json_decref(config);
     return status == TFM_OK ? add_normalize(e) : status;
 }
@@ -281,9 +289,10 @@ static tfm_status read_normalize(tfm_embedder *e, const char *folder) {
 static tfm_status read_module(tfm_embedder *e, const char *kind, const char *folder) {
     json_t *config = NULL;
     const bool pools = strcmp(kind, "Pooling") == 0, dense = strcmp(kind, "Dense") == 0;
-    if (strcmp(kind, "Dropout") == 0)
+    const bool pooled = e->by_token || e->pooling_count > 0;
+    if (strcmp(kind, "Dropout") == 0 || (pools && e->options.no_pooling))
         return TFM_OK;
-    if (e->step_count == TFM__MAX_EMBED_STEPS || (pools ? e->pooling_count > 0 : e->pooling_count == 0))
+    if (e->step_count == TFM__MAX_EMBED_STEPS || pools == pooled)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "%s: the module \"%s\" is in an unsupported position: one Pooling follows the Transformer, "
                          "then up to %d others",
@@ -316,7 +325,7 @@ static tfm_status read_list(tfm_embedder *e, const json_t *list, const char *dir
             status = read_module(e, kind_of(module), folder);
         free(folder);
     }
-    if (status == TFM_OK && e->pooling_count == 0)
+    if (status == TFM_OK && e->pooling_count == 0 && !e->by_token)
         status =
             tfm__fail(TFM_ERROR_UNSUPPORTED, "%s/modules.json has no Pooling, so there is no embedding of a text", dir);
     return status;
@@ -324,22 +333,27 @@ static tfm_status read_list(tfm_embedder *e, const json_t *list, const char *dir
 
 /* ---- Directory ---- */
 
-static tfm_status apply(tfm_embedder *e) {
+/* Late interaction compares unit vectors. */
+static tfm_status apply(tfm_embedder *e, bool late) {
     if (e->options.normalize == TFM_NORMALIZE_OFF)
         while (e->step_count && e->steps[e->step_count - 1].kind == TFM__STEP_NORMALIZE)
             tfm_norm_free(e->ctx, &e->steps[--e->step_count].norm);
     const bool normalized = e->step_count && e->steps[e->step_count - 1].kind == TFM__STEP_NORMALIZE;
-    return e->options.normalize == TFM_NORMALIZE_ON && !normalized ? add_normalize(e) : TFM_OK;
+    const bool wanted =
+        e->options.normalize == TFM_NORMALIZE_ON || (late && e->options.normalize == TFM_NORMALIZE_AS_SAVED);
+    return wanted && !normalized ? add_normalize(e) : TFM_OK;
 }
 
 static void describe(tfm_embedder *e) {
-    size_t used = 0;
+    size_t used = (size_t)snprintf(e->info.pooling, sizeof(e->info.pooling), "%s", e->by_token ? "none" : "");
     for (int i = 0; i < e->pooling_count; i++)
         for (size_t k = 0; k < TFM__COUNT(POOLINGS); k++)
             if (POOLINGS[k].pooling == e->poolings[i])
                 used += (size_t)snprintf(e->info.pooling + used, sizeof(e->info.pooling) - used, "%s%s",
                                          used ? "+" : "", POOLINGS[k].name);
     e->info.width = width_before(e);
+    e->info.token_vectors = e->by_token;
+    e->info.query_tokens = e->late.length[TFM_ROLE_QUERY] ? e->late.length[TFM_ROLE_QUERY] : e->info.max_tokens;
     e->info.normalized = e->step_count && e->steps[e->step_count - 1].kind == TFM__STEP_NORMALIZE;
 }
 
@@ -350,18 +364,22 @@ tfm_status tfm__modules_read(tfm_embedder *e, const char *dir) {
     tfm_status status = open_list(&list, dir);
     if (status == TFM_OK)
         status = tfm__modules_encoder_dir(&encoder, dir);
+    const bool late = json_array_size(list) > 1 && !has_module(list, "Pooling");
+    e->by_token = e->options.no_pooling || (late && !e->options.has_pooling);
     if (status == TFM_OK)
         status = tfm__embed_read_limits(e, encoder);
     if (status == TFM_OK)
-        status = tfm__embed_read_prompts(e, dir);
+        status = tfm__embed_read_prompts(e, dir, late);
+    if (status == TFM_OK && late && e->by_token)
+        status = tfm__late_interaction_read(e, dir);
     if (status == TFM_OK && !list && !e->options.has_pooling)
         status = tfm__embed_read_gguf(&usual, encoder);
-    if (status == TFM_OK && !list)
+    if (status == TFM_OK && !e->by_token && (!list || late))
         add_pooling(e, e->options.has_pooling ? e->options.pooling : usual);
-    else if (status == TFM_OK)
+    if (status == TFM_OK && list)
         status = read_list(e, list, dir);
     if (status == TFM_OK)
-        status = apply(e);
+        status = apply(e, late && e->by_token);
     if (status == TFM_OK)
         describe(e);
     json_decref(list);

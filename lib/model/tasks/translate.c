@@ -1,6 +1,6 @@
 /* Translation: lines or their sentences are encoded, batched, searched, detokenized, and emitted in order, each line as
  * soon as all earlier lines are finished. */
-#include "model/tasks/sentence_join.h"
+#include "model/tasks/glossary.h"
 
 /* Stores the search result of a text, and takes ownership of its arrays. */
 static tfm_status keep_result(tfm__translations *t, tfm__translation_result *r, tfm_hypothesis *hypothesis,
@@ -105,6 +105,8 @@ static tfm_status translate_batch(void *user, tfm_model *on, tfm__line *const *b
     free(in.ids);
     free(in.prefixes);
     free(in.counts);
+    for (size_t i = 0; i < n && t->term_ids && status == TFM_OK; i++)
+        status = tfm__glossary_apply(t, on, batch[i], &found.items[i]);
     if (status == TFM_OK)
         status = keep_results(t, batch, n, &found);
     tfm_hypotheses_free(&found);
@@ -187,6 +189,16 @@ tfm_status tfm__translations_check(const tfm__translations *t) {
                          "translate: split cannot be combined with %d hypotheses a line: only the best translations of "
                          "a line's sentences form a line",
                          t->n_best);
+    if (text->glossary_count > 0 && (!text->glossary || t->n_best > 1))
+        return tfm__fail(
+            TFM_ERROR_ARGUMENT,
+            "translate: glossary is %p with %zu terms, and n_best %d: give terms, and one hypothesis a line",
+            (const void *)text->glossary, text->glossary_count, t->n_best);
+    for (size_t i = 0; i < text->glossary_count; i++)
+        if (!text->glossary[i].source || !*text->glossary[i].source || !text->glossary[i].target ||
+            !*text->glossary[i].target)
+            return tfm__fail(TFM_ERROR_ARGUMENT, "translate: term %zu of the glossary has an empty side: leave it out",
+                             i + 1);
     if (text->alignment_layer < 0 || text->alignment_layer > decoder->layers)
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "translate: the layer of alignments is %d: give 1 to %d, or 0 for the last",
@@ -218,6 +230,8 @@ static tfm_status prepare(tfm__translations *t, tfm__search_params *rules, const
         status = tfm__translations_encode(t, lines);
     if (status == TFM_OK)
         status = encode_prefixes(t, rules);
+    if (status == TFM_OK)
+        status = tfm__glossary_begin(t);
     return status == TFM_OK ? tfm__translations_begin(t) : status;
 }
 

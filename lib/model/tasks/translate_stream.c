@@ -287,7 +287,7 @@ static tfm_status run(stream_call *f) {
         f->limit = tfm__batch_limits(f->model, f->text->batch_tokens, f->rules.beam_size);
         const size_t lines = f->limit.tokens / TOKENS_PER_LINE;
         f->limit.lines = f->limit.lines < lines ? f->limit.lines : lines > 0 ? lines : 1;
-        const bool alone = !f->text->alignments && !f->text->placeholders &&
+        const bool alone = !f->text->alignments && !f->text->placeholders && f->text->glossary_count == 0 &&
                            (!f->model->replicas || f->model->replicas->fleet->count == 1);
         status = alone ? run_joined(f) : run_chunks(f);
     }

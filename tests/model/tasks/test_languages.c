@@ -136,6 +136,13 @@ static void test_language_tokens_surround_source_and_force_target(void **state) 
     s = translate(model, &(tfm_text_options){.target_language = "fra_Latn", .source_prefix = "w5 w11 "});
     check_source(&s, 7, (int32_t[]){ENGLISH, 5, 11, 7, 9, 6, EOS}); /* the tokenizer's default language */
     assert_int_equal(s.target[0], FRENCH);
+    /* A term of a glossary follows the language token. */
+    const tfm_glossary_term term = {"w9", "w13 w14"};
+    s = translate(model, &(tfm_text_options){.target_language = "deu_Latn", .glossary = &term, .glossary_count = 1});
+    size_t at = 1;
+    while (at < s.targets && s.target[at] != 13)
+        at++;
+    assert_true(s.target[0] == GERMAN && s.target[1] != GERMAN && at + 1 < s.targets && s.target[at + 1] == 14);
     double got[2];
     harness_ok(tfm_score(model, (const char *[]){"w7 w9 w6"}, (const char *[]){"w5 w8"}, 1,
                          &(tfm_text_options){.source_language = "fra_Latn", .target_language = "deu_Latn"}, keep_score,

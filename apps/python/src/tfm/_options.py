@@ -39,6 +39,7 @@ class TranslateOptions(TypedDict, total=False):
     truncate: bool
     batch_tokens: Union[int, None]
     keep: Union[bool, Sequence[str]]
+    glossary: Union[Mapping[str, str], None]
     reject: Union[Reject, None]
     progress: Progress
 

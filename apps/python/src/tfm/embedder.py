@@ -15,8 +15,8 @@ from .errors import ArgumentError
 from .model import Adapters, DeviceLike, Model, Path, Reject
 
 Vectors = npt.NDArray[np.floating[Any]]
-Pooling = Literal["cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
-_POOLINGS = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
+Pooling = Literal["cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken", "none"]
+_POOLINGS = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken", "none")
 
 
 class MaskPrediction(NamedTuple):
@@ -55,7 +55,8 @@ class Embedder(Model):
 
         vectors = tfm.Embedder("all-MiniLM-L6-v2").encode(["a cat", "a dog"])
 
-    `pooling` and `normalize` (L2) override the directory; None keeps its setting."""
+    `pooling` and `normalize` (L2) override the directory; None keeps its setting. With pooling "none", and a model of
+    late interaction (ColBERT), texts are encoded by `encode_tokens`."""
 
     @keywords()
     def __init__(self, path: Path, *, device: DeviceLike = None, precision: str | None = None,
@@ -71,7 +72,9 @@ class Embedder(Model):
                 set_precision(options, self._activation_precision, "activation_precision"))
         options.no_tokenizer = not tokenizer
         if self._pooling is not None:
-            options.has_pooling, options.pooling = True, choice(_POOLINGS, self._pooling, "pooling")
+            pooling = choice(_POOLINGS, self._pooling, "pooling")
+            options.no_pooling = self._pooling == "none"
+            options.has_pooling, options.pooling = not options.no_pooling, 0 if options.no_pooling else pooling
         options.normalize = 0 if self._normalize is None else 1 if self._normalize else 2
         self.context.open(lib.tfm_embedder_open, lib.tfm_fleet_open_embedder, handle, c_path(path), options)
         del kept
@@ -98,6 +101,16 @@ class Embedder(Model):
             names = [lib.tfm_embedder_prompt_name(self._embedder[0], i) for i in range(count)]
             return {to_str(name): to_str(lib.tfm_embedder_prompt(self._embedder[0], name)) for name in names}
 
+    def _prompt_of(self, prompt: str | None, prompt_name: str | None) -> str | None:
+        if prompt_name is None:
+            return prompt
+        if prompt is not None:
+            raise ArgumentError("prompt and prompt_name cannot be combined: give one of them")
+        known = self.prompts
+        if prompt_name not in known:
+            raise ArgumentError(f"there is no prompt {prompt_name!r}; the model has {', '.join(known) or 'none'}")
+        return known[prompt_name]
+
     @keywords()
     def encode(self, lines: Text | Iterable[Text], *, prompt: str | None = None, prompt_name: str | None = None,
                batch_tokens: int | None = None, reject: Reject | None = None, progress: Progress = False,
@@ -107,13 +120,7 @@ class Embedder(Model):
         the row of a bad line is NaN. `dimensions` shortens rows to their first numbers, scaled to unit length, as for
         Matryoshka models; not with `out`."""
         found, single = texts(lines)
-        if prompt_name is not None:
-            if prompt is not None:
-                raise ArgumentError("prompt and prompt_name cannot be combined: give one of them")
-            known = self.prompts
-            if prompt_name not in known:
-                raise ArgumentError(f"there is no prompt {prompt_name!r}; the model has {', '.join(known) or 'none'}")
-            prompt = known[prompt_name]
+        prompt = self._prompt_of(prompt, prompt_name)
         if dimensions is not None and out is not None:
             raise ArgumentError("dimensions and out cannot be combined: give one of them")
         width = self.width if dimensions is None else count_of(dimensions, "dimensions")
@@ -134,6 +141,30 @@ class Embedder(Model):
                 lib.tfm_embeddings_truncate(numbers, len(found), self.width, width)
         if width < self.width:
             vectors = vectors.reshape(-1)[:len(found) * width].reshape(len(found), width).copy()
+        return vectors[0] if single else vectors
+
+    @keywords()
+    def encode_tokens(self, lines: Text | Iterable[Text], *, query: bool = False, prompt: str | None = None,
+                      prompt_name: str | None = None, batch_tokens: int | None = None, reject: Reject | None = None,
+                      progress: Progress = False) -> Any:
+        """Vectors of tokens, of a model without pooling: an array (tokens, width) for each text in a list, or one for a
+        single text. `query` says that texts are queries, not documents, of late interaction (ColBERT). With `reject`,
+        a bad line has no row. `tfm.Reranker` scores documents by these vectors (MaxSim)."""
+        found, single = texts(lines)
+        vectors = [np.empty((0, self.width), np.float32) for _ in found]
+        if found:
+            given = Lines(found)
+            call = _Call(given.count, given, "embedding", progress, reject, batch_tokens,
+                         self._prompt_of(prompt, prompt_name), None)
+
+            def on_vectors(one: Any) -> None:
+                bytes_ = ffi.buffer(one.vectors, 4 * one.count * one.width)
+                vectors[one.line] = np.frombuffer(bytes_, np.float32).reshape(one.count, one.width).copy()
+
+            on: Callable[..., Any] = call.calls.make("tfm_token_vectors_fn", on_vectors)
+            self._run(call.calls, lambda _: int(lib.tfm_embed_tokens(
+                self._embedder[0], given.text, given.count, int(query), call.options, on, NULL)))
+            call.bar.close()
         return vectors[0] if single else vectors
 
     def similarity(self, a: Text | Iterable[Text] | Vectors, b: Text | Iterable[Text] | Vectors | None = None,

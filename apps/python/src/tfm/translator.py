@@ -1,7 +1,7 @@
 """Translation."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -80,7 +80,8 @@ class Translator(TokensMixin, Model):
                    language: str | None = None, source_language: str | None = None, target_language: str | None = None,
                    source_prefix: str | None = None, prefixes: Sequence[Text | None] | None = None,
                    truncate: bool = False, batch_tokens: int | None = None, keep: bool | Sequence[str] = True,
-                   reject: Reject | None = None, progress: Progress = False) -> None:
+                   glossary: Mapping[str, str] | None = None, reject: Reject | None = None,
+                   progress: Progress = False) -> None:
         if not lines:
             return
         if isinstance(length_penalty, str):  # the former name of length_norm
@@ -101,6 +102,9 @@ class Translator(TokensMixin, Model):
         text.language, text.source_language, text.target_language, text.source_prefix = kept
         text.alignments = return_alignments
         text.placeholders = placeholders = _placeholders(keep)
+        words = [(c_text(term), c_text(wanted)) for term, wanted in (glossary or {}).items()]
+        text.glossary = terms = ffi.new("tfm_glossary_term[]", words)
+        text.glossary_count = len(words)
         text.progress = calls.make("tfm_progress_fn", bar)
         if prefixes is not None:
             if isinstance(prefixes, (str, bytes)):
@@ -125,7 +129,7 @@ class Translator(TokensMixin, Model):
                 lib.tfm_translate_lines(model, given.text, given.count, text, search, on, NULL)))
         finally:
             bar.close()
-            del kept, beginnings, placeholders
+            del kept, beginnings, placeholders, words, terms
 
     @overload
     def translate(self, lines: Text, *, n_best: None = None,  # type: ignore[overload-overlap]
@@ -165,6 +169,7 @@ class Translator(TokensMixin, Model):
         prefixes            the beginning of each translation, or None
         keep                True copies placeholders ({name}, %s, ...), tags, URLs and emoji; a list adds patterns
                             (PCRE2); False copies nothing
+        glossary            terms of the source with their translations, which translations of texts with them have
         truncate            truncates texts longer than the model takes; otherwise they are rejected
         batch_tokens        the maximum number of source tokens in a batch (default 4096)
         reject              called with the index of a bad line and the reason; otherwise it raises InputError
