@@ -76,7 +76,7 @@ TFM_API tfm_status tfm_chat_render(const tfm_chat *chat, char **text, const char
 
 /* Encodes a conversation for training (tfm_data_options.chat, tfm_batch): the ids of the rendered text. An id that is
  * not learned is ~id; learned are the messages of the assistant, each up to the token that ends its turn
- * (tfm_chat_end_tokens). The conversation is a JSON object in one of these forms:
+ * (tfm_chat_end_tokens). The conversation is a JSON object in one of five forms:
  *
  *     {"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}], "tools": [...]}
  *     {"conversations": [{"from": "human", "value": "..."}, {"from": "gpt", "value": "..."}]}     (ShareGPT)

@@ -82,7 +82,7 @@ static void view_part(tfm_context *ctx, tfm_tensor *out, tfm_tensor all, int64_t
     *at += count;
 }
 
-/* Replaces each ~id of the inputs by the id. Returns how many of the targets have a loss: those that are no ~id. */
+/* Replaces each ~id of the inputs by the id. Returns how many of the targets have a loss. */
 static uint64_t read_marks(int32_t *input, const int32_t *target, int64_t count) {
     uint64_t learned = 0;
     for (int64_t k = 0; k < count; k++) {

@@ -26,7 +26,7 @@ typedef struct tfm__token_counts {
 int64_t tfm__trainer_target_shift(const tfm_trainer *t);
 /* Rejects a batch that the model cannot process; `call` is used in the error message. */
 tfm_status tfm__train_batch_check(const tfm_trainer *t, const char *call, const tfm_batch *b);
-/* The target tokens of a valid batch, without those that have no loss. */
+/* The target tokens of a valid batch, without tokens that have no loss. */
 uint64_t tfm__train_batch_targets(const tfm_trainer *t, const tfm_batch *b);
 /* The rows of a batch from `first` on, at most `rows`. */
 tfm__micro_batch tfm__micro_batch_slice(const tfm_batch *b, int64_t first, int64_t rows);

@@ -31,7 +31,7 @@ typedef struct job {
     tfm_search_options greedy, full;
     int64_t limit;               /* ids of a prefix */
     int32_t *ids;                /* [count]: the translation so far, without the directory's first token and EOS */
-    size_t count, forced, first; /* ids, those that are fixed, and first tokens of the directory */
+    size_t count, forced, first; /* ids, fixed ids, and first tokens of the directory */
     bool *begins;                /* [count + 1]: a word may begin with the token */
     float *weights;              /* [tokens][line->count]: attention of the translation so far */
     size_t tokens;               /* with EOS and the first token */
