@@ -42,7 +42,7 @@ mkdir chatty pair
 "$make_decoder" chatty
 python3 "$root/tests/serve/make_words.py" chatty
 cp "$demo"/*.json "$demo"/*.spm "$demo/model.safetensors" pair
-for _ in $(seq 24); do
+for _ in $(seq 6); do
     tr '\n' ' ' <"$demo/test.de"
 done >long.de
 echo first-key-of-all >keys
