@@ -45,7 +45,7 @@ uint64_t train_validation_hash(const train_validation *valid);
 int train_count_lines(const char *path, int64_t *count);
 /* Counts the lines of the source side, or of texts, in all training files, for holding out. */
 int train_count_all(const train_recipe *recipe, int64_t *count);
-/* Evaluates the model on them. Returns the status of cli_evaluate_pairs. */
+/* Evaluates the model on them (validation_score.c). Returns the status of cli_evaluate_pairs. */
 tfm_status train_validation_run(const train_validation *valid, tfm_model *model, train_score *score);
 
 /* ---- The log (train_log.c) ----------------------------------------------------------------------------- */
