@@ -54,14 +54,7 @@ tfm_status tfm_embed(tfm_embedder *e, float *vectors, const char *const *lines, 
         return tfm__fail(TFM_ERROR_UNSUPPORTED, "embed: the model has no pooling: use tfm_embed_tokens");
     if (tfm__context_ready(e->model->ctx, "embed") != TFM_OK)
         return tfm_context_status(e->model->ctx);
-    const char *prompt = options->token_ids ? NULL : options->prompt ? options->prompt : tfm_embedder_prompt(e, NULL);
-    job j = {.embedder = e,
-             .vectors = vectors,
-             .line_encoder = {.model = e->model,
-                              .options = options,
-                              .max_tokens = (size_t)e->info.max_tokens,
-                              .prompt = prompt && *prompt ? prompt : NULL,
-                              .lowercase = e->info.lower_case}};
+    job j = {.embedder = e, .vectors = vectors, .line_encoder = tfm__embedder_line_encoder(e, options)};
     tfm__line *encoded = NULL;
     const double start = tfm__seconds();
     tfm_status status = tfm__line_encoder_open(&j.line_encoder, "embed");

@@ -182,15 +182,10 @@ tfm_status tfm_embed_tokens(tfm_embedder *e, const char *const *lines, size_t co
     tfm_status status = check(e, lines, count, role, options);
     if (status != TFM_OK)
         return status;
-    const char *prompt = options->token_ids ? NULL : options->prompt ? options->prompt : tfm_embedder_prompt(e, NULL);
     job j = {.embedder = e,
              .role = role,
              .results = tfm__alloc(count, sizeof(*j.results)),
-             .line_encoder = {.model = e->model,
-                              .options = options,
-                              .max_tokens = (size_t)e->info.max_tokens,
-                              .prompt = prompt && *prompt ? prompt : NULL,
-                              .lowercase = e->info.lower_case}};
+             .line_encoder = tfm__embedder_line_encoder(e, options)};
     tfm__line *encoded = NULL;
     const double start = tfm__seconds();
     status = j.results ? prepare(&j) : TFM_ERROR_MEMORY;

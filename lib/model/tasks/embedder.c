@@ -169,6 +169,15 @@ const char *tfm_embedder_prompt(const tfm_embedder *e, const char *name) {
     return e && name ? json_string_value(json_object_get(e->prompts, name)) : NULL;
 }
 
+tfm__line_encoder tfm__embedder_line_encoder(const tfm_embedder *e, const tfm_embed_options *options) {
+    const char *prompt = options->token_ids ? NULL : options->prompt ? options->prompt : tfm_embedder_prompt(e, NULL);
+    return (tfm__line_encoder){.model = e->model,
+                               .options = options,
+                               .max_tokens = (size_t)e->info.max_tokens,
+                               .prompt = prompt && *prompt ? prompt : NULL,
+                               .lowercase = e->info.lower_case};
+}
+
 const char *tfm_embedder_prompt_name(const tfm_embedder *e, size_t index) {
     void *at = e ? json_object_iter(e->prompts) : NULL;
     while (at && index-- > 0)

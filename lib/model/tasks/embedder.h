@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include "model/core/model.h"
+#include "model/tasks/encode_lines.h"
 #include "tfm/embed.h"
 
 /* Steps after the pooling. */
@@ -54,6 +55,9 @@ struct tfm_embedder {
 
 /* The embedder on the device of the model `on`: `embedder` or one of its replicas. */
 tfm_embedder *tfm__embedder_on(tfm_embedder *embedder, const tfm_model *on);
+
+/* An encoder of lines for this embedder, with the prompt of the options, else the default one. */
+tfm__line_encoder tfm__embedder_line_encoder(const tfm_embedder *embedder, const tfm_embed_options *options);
 
 /* Reads the modules after the encoder; *out has context and sizes, and its options apply. `dir`: the whole
  * directory. */

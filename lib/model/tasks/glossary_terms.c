@@ -33,12 +33,18 @@ static bool is_term(const char *at, size_t left, const char *term) {
            memcmp(at + first, term + char_bytes(term), rest) == 0;
 }
 
-/* The bytes of the term in the text at `at`; 0: it is not there, as a word or, without `whole`, as its beginning. */
-static size_t match(const char *text, size_t bytes, size_t at, const char *term, bool whole) {
+/* Whether a word may begin at `at`. */
+static bool is_beginning(const char *text, size_t at) {
     size_t before = at;
     while (before > 0 && is_continuation(text[--before]))
         ;
-    if (!is_boundary(at > 0 ? text + before : NULL, text + at) || !is_term(text + at, bytes - at, term))
+    return is_boundary(at > 0 ? text + before : NULL, text + at);
+}
+
+/* The bytes of the term at `at`, where a word may begin; 0: it is not there, as a word or, without `whole`, as its
+ * beginning. */
+static size_t match(const char *text, size_t bytes, size_t at, const char *term, bool whole) {
+    if (!is_term(text + at, bytes - at, term))
         return 0;
     const size_t length = strlen(term) - char_bytes(term) + char_bytes(text + at), end = at + length;
     size_t last = end;
@@ -50,7 +56,8 @@ static size_t match(const char *text, size_t bytes, size_t at, const char *term,
 void tfm__glossary_find(bool *need, const tfm_glossary_term *terms, size_t count, const char *text, size_t bytes) {
     for (size_t at = 0; at < bytes;) {
         size_t best = 0, longest = 0;
-        for (size_t i = 0; i < count; i++) {
+        const bool begins = is_beginning(text, at);
+        for (size_t i = 0; i < count && begins; i++) {
             const size_t length = match(text, bytes, at, terms[i].source, true);
             best = length > longest ? i : best;
             longest = length > longest ? length : longest;
@@ -64,7 +71,7 @@ void tfm__glossary_find(bool *need, const tfm_glossary_term *terms, size_t count
 bool tfm__glossary_has(const char *text, const char *term, bool whole) {
     const size_t bytes = strlen(text);
     for (size_t at = 0; at < bytes; at += char_bytes(text + at))
-        if (match(text, bytes, at, term, whole))
+        if (match(text, bytes, at, term, whole) && is_beginning(text, at))
             return true;
     return false;
 }
