@@ -10,8 +10,6 @@
 
 /* Places of one search, and of a term whose source tokens are known. */
 enum { MOST_PLACES = 64, ATTENDING_PLACES = 3 };
-/* Ids of a term. */
-enum { TARGET, CAPITAL, SOURCE, KINDS };
 
 /* ---- Places ---- */
 
@@ -60,7 +58,7 @@ static tfm_status find_beginnings(job *j) {
 
 /* The tokens of a place's term: with a capital letter at the beginning of the translation. */
 static size_t ids_of(const place *p) {
-    return KINDS * p->term + (p->prefix == 0 ? CAPITAL : TARGET);
+    return TFM__TERM_KINDS * p->term + (p->prefix == 0 ? TFM__TERM_CAPITAL : TFM__TERM_TARGET);
 }
 
 /* The ids of a place's prefix: `out` has room for them. */
@@ -77,15 +75,15 @@ static size_t put_prefix(const job *j, const place *p, int32_t *out) {
 
 static size_t most_ids(const job *j) {
     size_t most = 1;
-    for (size_t i = 0; i < KINDS * j->t->text->glossary_count; i++)
+    for (size_t i = 0; i < TFM__TERM_KINDS * j->t->text->glossary_count; i++)
         most = j->t->term_counts[i] > most ? j->t->term_counts[i] : most;
     return j->count + most + 1;
 }
 
 /* The first token of the term among the source tokens; their number: it is not there. */
 static size_t find_source(const job *j, size_t term) {
-    const int32_t *ids = j->t->term_ids[KINDS * term + SOURCE];
-    const size_t count = j->t->term_counts[KINDS * term + SOURCE];
+    const int32_t *ids = j->t->term_ids[TFM__TERM_KINDS * term + TFM__TERM_SOURCE];
+    const size_t count = j->t->term_counts[TFM__TERM_KINDS * term + TFM__TERM_SOURCE];
     for (size_t at = 0; count > 0 && at + count <= j->line->count; at++)
         if (memcmp(j->line->ids + at, ids, count * sizeof(*ids)) == 0)
             return at;
@@ -151,7 +149,7 @@ static tfm_status add_places(job *j, size_t term, int32_t *ids) {
         if (!j->begins[at])
             continue;
         if (source < j->line->count)
-            one.attention = attention_of(j, at, source, j->t->term_counts[KINDS * term + SOURCE]);
+            one.attention = attention_of(j, at, source, j->t->term_counts[TFM__TERM_KINDS * term + TFM__TERM_SOURCE]);
         status = add_place(j, one, ids);
         if (status == TFM_OK && at < j->count && end_of_word(j, at) < j->count) {
             one.next = j->ids[end_of_word(j, at)];
@@ -330,15 +328,15 @@ tfm_status tfm__glossary_apply(const tfm__translations *t, tfm_model *on, const 
 /* Encodes a text of a term; `kind` decides the side. */
 static tfm_status encode(tfm__translations *t, size_t term, int kind, const char *text) {
     const tfm_encode_options plain = {.no_special_tokens = true};
-    return tfm_tokenizer_encode_with(t->model->tokenizer, &t->term_ids[KINDS * term + (size_t)kind],
-                                     &t->term_counts[KINDS * term + (size_t)kind],
-                                     kind == SOURCE ? TFM_SOURCE : TFM_TARGET, text, strlen(text), &plain);
+    return tfm_tokenizer_encode_with(t->model->tokenizer, &t->term_ids[TFM__TERM_KINDS * term + (size_t)kind],
+                                     &t->term_counts[TFM__TERM_KINDS * term + (size_t)kind],
+                                     kind == TFM__TERM_SOURCE ? TFM_SOURCE : TFM_TARGET, text, strlen(text), &plain);
 }
 
 static tfm_status check_tokens(const tfm__translations *t, size_t term) {
     const int32_t unk = tfm_tokenizer_get_info(t->model->tokenizer)->target_unk;
-    for (size_t k = 0; k < t->term_counts[KINDS * term + TARGET]; k++)
-        if (t->term_ids[KINDS * term + TARGET][k] == unk)
+    for (size_t k = 0; k < t->term_counts[TFM__TERM_KINDS * term + TFM__TERM_TARGET]; k++)
+        if (t->term_ids[TFM__TERM_KINDS * term + TFM__TERM_TARGET][k] == unk)
             return tfm__fail(TFM_ERROR_ARGUMENT,
                              "translate: the vocabulary has no tokens for \"%.100s\", the translation of \"%.100s\" in "
                              "the glossary",
@@ -350,20 +348,20 @@ tfm_status tfm__glossary_begin(tfm__translations *t) {
     const size_t count = t->text->glossary_count;
     if (count == 0)
         return TFM_OK;
-    t->term_ids = tfm__alloc(KINDS * count, sizeof(*t->term_ids));
-    t->term_counts = tfm__alloc(KINDS * count, sizeof(*t->term_counts));
+    t->term_ids = tfm__alloc(TFM__TERM_KINDS * count, sizeof(*t->term_ids));
+    t->term_counts = tfm__alloc(TFM__TERM_KINDS * count, sizeof(*t->term_counts));
     tfm_status status = t->term_ids && t->term_counts ? TFM_OK : TFM_ERROR_MEMORY;
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         char *capital = NULL;
-        status = encode(t, i, TARGET, t->text->glossary[i].target);
+        status = encode(t, i, TFM__TERM_TARGET, t->text->glossary[i].target);
         if (status == TFM_OK)
             status = check_tokens(t, i);
         if (status == TFM_OK)
             status = tfm__unicode_capitalize(&capital, t->text->glossary[i].target);
         if (status == TFM_OK)
-            status = encode(t, i, CAPITAL, capital);
+            status = encode(t, i, TFM__TERM_CAPITAL, capital);
         if (status == TFM_OK)
-            status = encode(t, i, SOURCE, t->text->glossary[i].source);
+            status = encode(t, i, TFM__TERM_SOURCE, t->text->glossary[i].source);
         free(capital);
     }
     return status;

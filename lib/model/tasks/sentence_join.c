@@ -371,7 +371,7 @@ void tfm__translations_free(tfm__translations *t) {
             free((char *)(uintptr_t)t->sentences[i]);
     for (size_t i = 0; t->masked && i < t->texts.count; i++)
         tfm__masked_free(&t->masked[i]);
-    for (size_t i = 0; t->term_ids && i < 3 * t->text->glossary_count; i++)
+    for (size_t i = 0; t->term_ids && i < TFM__TERM_KINDS * t->text->glossary_count; i++)
         tfm_ids_free(&t->term_ids[i]);
     free(t->term_ids);
     free(t->term_counts);

@@ -16,6 +16,9 @@ typedef struct tfm__translation_result {
 
 void tfm__translation_result_clear(tfm__translation_result *result);
 
+/* Ids of a term of the glossary: its translation, the same with a capital first letter, and the source. */
+enum { TFM__TERM_TARGET, TFM__TERM_CAPITAL, TFM__TERM_SOURCE, TFM__TERM_KINDS };
+
 /* State of a call. Texts are the caller's lines or their sentences, in order. */
 typedef struct tfm__translations {
     tfm_model *model;
@@ -38,8 +41,7 @@ typedef struct tfm__translations {
     const char **bare;   /* [texts.count]: texts without placeholders, and their sizes */
     size_t *bare_bytes;
     tfm__line *lines, *prefixes; /* [texts.count]; prefixes may be NULL */
-    int32_t **term_ids; /* [3 * glossary_count], [term_counts[i]]: of each term its translation, the same with a capital
-                           first letter, and the source; NULL: there are none */
+    int32_t **term_ids;          /* [TFM__TERM_KINDS * glossary_count], [term_counts[i]]; NULL: there are none */
     size_t *term_counts;
     tfm__translation_result *results; /* [texts.count * n_best] */
     size_t emitted, next;             /* emitted lines, and the first text of the next one */
