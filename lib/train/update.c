@@ -84,6 +84,7 @@ static tfm_status check_batches(tfm_trainer *t, uint64_t *tokens, const tfm_batc
     return status;
 }
 
+#define NO_TARGETS "trainer_update: no token of the batches has a loss"
 static const char PARAMS_SPOILED[] = "; the parameters may be corrupted: load the last checkpoint";
 
 tfm_status tfm__trainer_update_single(tfm_trainer *t, tfm_update_report *report, const tfm_batch *batches,
@@ -96,7 +97,7 @@ tfm_status tfm__trainer_update_single(tfm_trainer *t, tfm_update_report *report,
     if (status == TFM_OK)
         status = check_batches(t, &tokens, batches, count);
     if (status == TFM_OK && tokens == 0)
-        status = tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: no token of the batches has a loss");
+        status = tfm__fail(TFM_ERROR_ARGUMENT, NO_TARGETS);
     if (status != TFM_OK)
         return status;
     const int depth = tfm__scope_depth(ctx);
@@ -236,8 +237,10 @@ tfm_status tfm__trainer_update_rank(tfm_trainer *t, tfm_update_report *report, c
     status = tfm__process_group_agree(t, &all, mine, status, what);
     if (status != TFM_OK)
         return status;
+    if (all.batches == 0)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: an update needs a batch, and no rank has one");
     if (all.tokens == 0)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: an update needs tokens with a loss, and no rank has one");
+        return tfm__fail(TFM_ERROR_ARGUMENT, NO_TARGETS);
     t->state_compared = true;
     const tfm__pass_options learn = {
         true, own.update, t->options.label_smoothing, (float)(1 / (double)all.tokens), all.batches, false};

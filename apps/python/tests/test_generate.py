@@ -366,7 +366,8 @@ def test_chat_ends_with_the_turn(chatty: tfm.Generator) -> None:
 def test_conversations_are_encoded_for_training(chatty: tfm.Generator) -> None:
     assert chatty.tokenizer is not None
     ids, learned = chatty.chat_template.encode_example(chatty.tokenizer, {"prompt": "w10 w11", "completion": " w12"})
-    assert ids == [1, 10, 11, 12, 2] and learned == [False, False, False, True, True]
+    assert chatty.tokenizer.encode("w10 w11 w12").tolist() == [10, 11, 12]
+    assert ids == [10, 11, 12, 2] and learned == [False, False, True, True]
     with pytest.raises(tfm.InputError, match="messages"):
         chatty.chat_template.encode_example(chatty.tokenizer, {"text": "w10"})
 
