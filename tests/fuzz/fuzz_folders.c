@@ -273,12 +273,7 @@ static bool modules(const uint8_t *data, size_t size) {
             if (!tfm_embedder_prompt_name(&read, i))
                 abort();
     }
-    for (int i = 0; i < read.step_count; i++) {
-        tfm_dense_free(read.model->ctx, &read.steps[i].dense);
-        tfm_norm_free(read.model->ctx, &read.steps[i].norm);
-    }
-    json_decref(read.prompts);
-    free(read.default_prompt);
+    tfm__modules_free(&read);
     free(dir);
     tfm_context_clear_error(read.model->ctx);
     return good;

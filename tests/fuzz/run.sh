@@ -150,6 +150,9 @@ END
         join "$into/golden" "$golden/embedder/modules.json" "$golden/embedder/1_Pooling/config.json" \
             "$golden/embedder/2_Dense/config.json" "$golden/embedder/0_Transformer/sentence_bert_config.json" \
             "$golden/embedder/config_sentence_transformers.json"
+        join "$into/colbert" "$golden/colbert/modules.json" "$golden/embedder/1_Pooling/config.json" \
+            "$golden/colbert/1_Dense/config.json" "$golden/colbert/sentence_bert_config.json" \
+            "$golden/colbert/config_sentence_transformers.json"
         ;;
     spm) for model in "$golden"/*norm*; do cp "$model/source.spm" "$into/$(basename "$model")"; done ;;
     lines) cp "$root/apps/demo/beam4.scores" "$root/apps/demo/test.de" "$into" ;;

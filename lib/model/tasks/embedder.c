@@ -134,13 +134,7 @@ void tfm_embedder_free(tfm_embedder **pointer) {
     tfm_embedder *e = pointer ? *pointer : NULL;
     if (!e)
         return;
-    for (int i = 0; i < e->step_count; i++) {
-        tfm_dense_free(e->ctx, &e->steps[i].dense);
-        tfm_norm_free(e->ctx, &e->steps[i].norm);
-    }
-    tfm__late_interaction_free(e);
-    json_decref(e->prompts);
-    free(e->default_prompt);
+    tfm__modules_free(e);
     tfm_model_free(&e->model);
     for (size_t i = 0; i < e->replica_count; i++)
         tfm_embedder_free(&e->replicas[i]);

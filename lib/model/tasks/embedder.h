@@ -62,6 +62,8 @@ tfm__line_encoder tfm__embedder_line_encoder(const tfm_embedder *embedder, const
 /* Reads the modules after the encoder; *out has context and sizes, and its options apply. `dir`: the whole
  * directory. */
 tfm_status tfm__modules_read(tfm_embedder *out, const char *dir);
+/* Frees what tfm__modules_read has set, also after a failure. */
+void tfm__modules_free(tfm_embedder *embedder);
 
 /* The encoder's directory: `dir`, or a module's folder. New, for free(). */
 tfm_status tfm__modules_encoder_dir(char **out, const char *dir);

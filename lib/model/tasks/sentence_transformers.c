@@ -386,3 +386,13 @@ tfm_status tfm__modules_read(tfm_embedder *e, const char *dir) {
     free(encoder);
     return status;
 }
+
+void tfm__modules_free(tfm_embedder *e) {
+    for (int i = 0; i < e->step_count; i++) {
+        tfm_dense_free(e->ctx, &e->steps[i].dense);
+        tfm_norm_free(e->ctx, &e->steps[i].norm);
+    }
+    tfm__late_interaction_free(e);
+    json_decref(e->prompts);
+    free(e->default_prompt);
+}
