@@ -165,6 +165,25 @@ static bool chat(const uint8_t *data, size_t size) {
     return good;
 }
 
+/* A conversation as a training example. */
+static bool conversation(const uint8_t *data, size_t size) {
+    static const char template[] = "{% for m in messages %}{{ m.role }} {{ m.content }}</s>{% endfor %}"
+                                   "{% if add_generation_prompt %}assistant {% endif %}";
+    static tfm_chat *opened_chat; /* until the program exits */
+    char *copy = (char *)fuzz_copy(data, size);
+    int32_t *ids = NULL;
+    size_t count = 0;
+    if (!opened_chat &&
+        tfm_chat_new(&opened_chat, template, sizeof(template) - 1, "{\"eos_token\": \"</s>\"}") != TFM_OK)
+        abort();
+    const bool good = tfm_chat_encode_example(opened_chat, &ids, &count, opened(), copy, size) == TFM_OK;
+    if (good)
+        fuzz_touch(ids, count * sizeof(*ids));
+    tfm_ids_free(&ids);
+    free(copy);
+    return good;
+}
+
 /* ---- Answers of the Hugging Face hub -------------------------------------------------------------------- */
 
 /* The same JSON for every downloaded file. */
@@ -230,10 +249,11 @@ static void hub_seed(const char *path) {
         abort();
 }
 
-const fuzz_target fuzz_text[] = {{"lines", lines, NULL},    {"words", words, NULL}, {"metrics", metrics, NULL},
+const fuzz_target fuzz_text[] = {
+    {"lines", lines, NULL},    {"words", words, NULL}, {"metrics", metrics, NULL},
 
-                                 {"tokens", tokens, NULL},  {"chat", chat, NULL},   {"hub", hub, hub_seed},
+    {"tokens", tokens, NULL},  {"chat", chat, NULL},   {"conversation", conversation, NULL}, {"hub", hub, hub_seed},
 #ifdef TFM_YAML
-                                 {"yaml", yaml, yaml_seed},
+    {"yaml", yaml, yaml_seed},
 #endif
-                                 {NULL, NULL, NULL}};
+    {NULL, NULL, NULL}};

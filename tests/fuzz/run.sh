@@ -156,6 +156,13 @@ END
         ;;
     spm) for model in "$golden"/*norm*; do cp "$model/source.spm" "$into/$(basename "$model")"; done ;;
     lines) cp "$root/apps/demo/beam4.scores" "$root/apps/demo/test.de" "$into" ;;
+    conversation)
+        echo '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "tools": [{"a": 1}]}' >"$into/messages"
+        echo '{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}' >"$into/sharegpt"
+        echo '{"instruction": "a", "input": "b", "output": "c", "system": "d"}' >"$into/alpaca"
+        echo '{"prompt": "a", "completion": "b"}' >"$into/completion"
+        echo '{"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "b"}]}' >"$into/lists"
+        ;;
     chat)
         python3 - "$golden/jinja.json" "$into" <<'END'
 import json
